@@ -1,0 +1,167 @@
+"""The configuration model: one place for every setting, named as in Kafka Streams where it has the setting.
+
+A key is written with dots (``commit.interval.ms``); its attribute is the same with underscores. Keys that begin with
+``consumer.``, ``producer.``, ``admin.``, ``topic.`` or ``spark.`` are passed on to that client, topic or session.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from millrace.errors import ConfigurationError
+
+PASSED_ON_PREFIXES = ("consumer.", "producer.", "admin.", "topic.", "spark.")
+
+
+class ProcessingGuarantee(StrEnum):
+    """What a crash may do to the output."""
+
+    EXACTLY_ONCE_V2 = "exactly_once_v2"
+    AT_LEAST_ONCE = "at_least_once"
+
+
+class HandlerResponse(StrEnum):
+    """What follows a record that could not be read, processed or written."""
+
+    CONTINUE = "continue"
+    FAIL = "fail"
+
+
+def _dotted(name: str) -> str:
+    return name.replace("_", ".")
+
+
+class StreamsConfig(BaseModel):
+    """Settings of one application. Build it with :meth:`from_mapping`, which takes dotted keys.
+
+    Source: ``org.apache.kafka.streams.StreamsConfig``; settings that Kafka Streams does not have say so.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=_dotted, populate_by_name=True)
+
+    application_id: str = Field(
+        pattern=r"^[A-Za-z0-9._-]{1,200}$",
+        description="Name of the application: consumer group, prefix of internal topics and of transactional ids.",
+    )
+    bootstrap_servers: str = Field(min_length=1, description="Comma-separated host:port list of Kafka brokers.")
+    processing_guarantee: ProcessingGuarantee = Field(
+        ProcessingGuarantee.EXACTLY_ONCE_V2, description="exactly_once_v2 or at_least_once."
+    )
+    state_dir: str = Field(
+        "/tmp/millrace-state", description="Directory of the local stores; one sub-directory per application."
+    )
+    replication_factor: int = Field(
+        -1, description="Replication factor of internal topics; -1 takes the broker's default."
+    )
+    auto_offset_reset: str = Field(
+        "earliest",
+        pattern="^(earliest|latest)$",
+        description="Where a new application starts in its input topics. Never used when offsets are lost.",
+    )
+    commit_interval_ms: int = Field(
+        100, ge=0, description="Least time between the starts of two micro-batches of a query, milliseconds."
+    )
+    max_batch_records: int | None = Field(
+        None,
+        ge=1,
+        description="Most records of one micro-batch over all partitions; unset adapts it. Not in Kafka Streams.",
+    )
+    statestore_cache_enabled: bool = Field(
+        True, description="Merge the updates of a key within one commit. Off, every update goes downstream."
+    )
+    default_deserialization_exception_handler: HandlerResponse = Field(
+        HandlerResponse.FAIL, description="What follows a record that cannot be read: continue or fail."
+    )
+    processing_exception_handler: HandlerResponse = Field(
+        HandlerResponse.FAIL, description="What follows a record for which user code raised: continue or fail."
+    )
+    errors_dead_letter_queue_topic_name: str | None = Field(
+        None, description="Topic that gets the records that could not be read or processed; unset drops them."
+    )
+    ensure_explicit_internal_resource_naming: bool = Field(
+        False, description="Refuse topologies with generated names of stores or internal topics (KIP-1111)."
+    )
+    windowstore_changelog_additional_retention_ms: int = Field(
+        86_400_000, ge=0, description="Added to the retention of windowed changelog topics, milliseconds."
+    )
+    transaction_timeout_ms: int = Field(
+        60_000, ge=1_000, description="How long the broker lets a transaction stay open, milliseconds."
+    )
+    restore_threads: int = Field(2, ge=1, description="Tasks that restore at the same time. Not in Kafka Streams.")
+    heartbeat_interval_ms: int = Field(
+        3_000, ge=100, description="Longest time between two heartbeats in the status topic. Not in Kafka Streams."
+    )
+    query_restart_backoff_ms: int = Field(
+        1_000, ge=0, description="First wait before a died query starts again; doubles. Not in Kafka Streams."
+    )
+    query_restart_attempts: int = Field(
+        5, ge=0, description="Restarts of a died query without progress before the driver gives up. Not in Kafka Streams."
+    )
+    application_server: str = Field(
+        "127.0.0.1:0", description="host:port of the control plane; port 0 takes a free one."
+    )
+    control_token_file: str | None = Field(
+        None, description="File with the bearer token that changing control requests need. Not in Kafka Streams."
+    )
+    master: str = Field("local[2,4]", description="Spark master URL. Not in Kafka Streams.")
+    passed_on: dict[str, str] = Field(
+        default_factory=dict,
+        alias="passed_on",
+        description="Settings of other components: consumer.*, producer.*, admin.*, topic.*, spark.*.",
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_unknown_keys(cls, values: Any) -> Any:
+        if not isinstance(values, Mapping):
+            return values
+        known = {_dotted(name) for name in cls.model_fields if name != "passed_on"}
+        attributes = set(cls.model_fields)
+        for key in values:
+            if key not in known and key not in attributes:
+                nearest = difflib.get_close_matches(str(key), sorted(known), n=1, cutoff=0.0)
+                raise ValueError(f"unknown setting {key!r}; the nearest known one is {nearest[0]!r}")
+        return values
+
+    @classmethod
+    def from_mapping(cls, settings: Mapping[str, Any]) -> StreamsConfig:
+        """Checked configuration from dotted keys.
+
+        Args:
+            settings: dotted keys and their values, for example those of ``config/apps/<name>.yaml``.
+
+        Raises:
+            ConfigurationError: a key is unknown (the nearest known one is named), a value is out of its range, or a
+                needed key is missing.
+        """
+        own = {key: value for key, value in settings.items() if not key.startswith(PASSED_ON_PREFIXES)}
+        passed_on = {key: str(value) for key, value in settings.items() if key.startswith(PASSED_ON_PREFIXES)}
+        try:
+            return cls(**own, passed_on=passed_on)
+        except ValidationError as error:
+            problems = "; ".join(
+                f"{'.'.join(str(part) for part in problem['loc']) or 'settings'}: "
+                f"{problem['msg'].removeprefix('Value error, ')}"
+                for problem in error.errors()
+            )
+            raise ConfigurationError(
+                f"The configuration is not valid: {problems}.",
+                remedy="correct the setting; docs/configuration.md lists all of them",
+            ) from error
+
+    def to_mapping(self) -> dict[str, Any]:
+        """The inverse of :meth:`from_mapping`: dotted keys with JSON-compatible values, unset ones left out."""
+        values = self.model_dump(mode="json", by_alias=True, exclude_none=True)
+        passed_on = values.pop("passed_on")
+        return {**values, **passed_on}
+
+    def client_settings(self, prefix: str) -> dict[str, str]:
+        """Settings passed on to one component, without their prefix: ``client_settings("producer.")``."""
+        return {
+            key.removeprefix(prefix): value for key, value in self.passed_on.items() if key.startswith(prefix)
+        }

@@ -1,0 +1,88 @@
+"""The exceptions of Millrace: one tree, each of which says what happened and what to do now."""
+
+from __future__ import annotations
+
+
+class MillraceError(Exception):
+    """Base of every error that Millrace raises on purpose.
+
+    Args:
+        message: what happened, naming the task, store, topic and offset it happened at.
+        remedy: what the operator should do now; shown on a line of its own.
+    """
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message} Remedy: {self.remedy}" if self.remedy else self.message
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # Keyword-only arguments do not survive the default pickling, and errors cross process borders.
+        return (_rebuild, (type(self), self.message, self.remedy))
+
+
+def _rebuild(kind: type[MillraceError], message: str, remedy: str) -> MillraceError:
+    return kind(message, remedy=remedy)
+
+
+class ConfigurationError(MillraceError):
+    """A setting is unknown, malformed or contradicts another one."""
+
+
+class TopologyError(MillraceError):
+    """The topology cannot be built, or does not fit the running one."""
+
+
+class SerializationError(MillraceError):
+    """Bytes could not be read, or a value could not be written, with the serde of its topic or store."""
+
+
+class PreflightError(MillraceError):
+    """Something outside the application is not as it needs it: broker, topics, settings, group members."""
+
+
+class BrokerUnavailableError(PreflightError):
+    """No broker answered at the bootstrap servers."""
+
+
+class StateError(MillraceError):
+    """A store, its changelog and the committed offsets do not agree, or the state directory is unusable."""
+
+
+class StateDirectoryLockedError(StateError):
+    """Another live process holds the state directory of the task or the application."""
+
+
+class TaskMigratedError(MillraceError):
+    """A newer attempt at the same task fenced this one; the newer one goes on, this one does nothing more."""
+
+
+class DriverFencedError(MillraceError):
+    """A newer driver of the same application took over; this one launches nothing more."""
+
+
+class TransactionAbortedError(MillraceError):
+    """The batch's transaction was aborted; the same input is processed again."""
+
+
+class OffsetsMovedError(MillraceError):
+    """Committed offsets do not carry the application's own signature: somebody else moved them."""
+
+
+class OffsetOutOfRangeError(MillraceError):
+    """A committed offset is not in the log any more."""
+
+
+class ProcessingError(MillraceError):
+    """User code raised while a record was processed."""
+
+
+class RecordTooLargeError(MillraceError):
+    """A record is larger than the topic takes."""
+
+
+class OperationError(MillraceError):
+    """An operation (deploy, stop, reconcile, ...) could not reach its goal."""

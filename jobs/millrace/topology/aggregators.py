@@ -1,0 +1,160 @@
+"""What an aggregation computes: built-in ones that stay in Arrow, and ones made of the user's callables.
+
+A built-in aggregator reads the record's value, or one field of it, and its result has a fixed type, so that a task can
+group a whole batch in columns. Their behaviour is in ``millrace.task``; here is only what they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from millrace.errors import TopologyError
+
+
+@dataclass(frozen=True)
+class BuiltInAggregator:
+    """An aggregation that is computed in columns.
+
+    Args:
+        field: the field of the (struct) value to read; ``None`` reads the value itself.
+    """
+
+    kind: ClassVar[str]
+    field: str | None = None
+
+
+@dataclass(frozen=True)
+class CountAggregator(BuiltInAggregator):
+    """How many records; with ``field``, how many have it and not null. Result: 64-bit integer."""
+
+    kind: ClassVar[str] = "count"
+
+
+@dataclass(frozen=True)
+class SumAggregator(BuiltInAggregator):
+    """Sum. Result: 64-bit integer for integers, double for floating point."""
+
+    kind: ClassVar[str] = "sum"
+
+
+@dataclass(frozen=True)
+class MinAggregator(BuiltInAggregator):
+    """Smallest value, of the field's own type."""
+
+    kind: ClassVar[str] = "min"
+
+
+@dataclass(frozen=True)
+class MaxAggregator(BuiltInAggregator):
+    """Largest value, of the field's own type."""
+
+    kind: ClassVar[str] = "max"
+
+
+@dataclass(frozen=True)
+class AvgAggregator(BuiltInAggregator):
+    """Arithmetic mean as a double; the store holds sum and count."""
+
+    kind: ClassVar[str] = "avg"
+
+
+@dataclass(frozen=True)
+class FirstAggregator(BuiltInAggregator):
+    """The value that was processed first."""
+
+    kind: ClassVar[str] = "first"
+
+
+@dataclass(frozen=True)
+class LastAggregator(BuiltInAggregator):
+    """The value that was processed last."""
+
+    kind: ClassVar[str] = "last"
+
+
+@dataclass(frozen=True)
+class CollectAggregator(BuiltInAggregator):
+    """All values in processing order, as a list."""
+
+    kind: ClassVar[str] = "collect"
+
+
+@dataclass(frozen=True)
+class StructAggregator:
+    """Several built-in aggregations of the same records at once; the result is a struct of theirs.
+
+    Args:
+        fields: pairs of result field name and aggregation, in the order of the result.
+    """
+
+    fields: tuple[tuple[str, BuiltInAggregator], ...]
+
+    def __post_init__(self) -> None:
+        names = [name for name, _ in self.fields]
+        if not names or len(set(names)) != len(names):
+            raise TopologyError(f"A struct aggregation needs distinct field names, not {names}.")
+
+
+@dataclass(frozen=True)
+class ReduceAggregator:
+    """``reducer(aggregate, value) -> aggregate``; the first value of a key is its first aggregate."""
+
+    reducer: Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class CallableAggregator:
+    """``initializer() -> aggregate`` and ``adder(key, value, aggregate) -> aggregate``."""
+
+    initializer: Callable[[], Any]
+    adder: Callable[[Any, Any, Any], Any]
+
+
+Aggregator = BuiltInAggregator | StructAggregator | ReduceAggregator | CallableAggregator
+
+
+def count(field: str | None = None) -> CountAggregator:
+    """See :class:`CountAggregator`."""
+    return CountAggregator(field)
+
+
+def sum_(field: str | None = None) -> SumAggregator:
+    """See :class:`SumAggregator`."""
+    return SumAggregator(field)
+
+
+def min_(field: str | None = None) -> MinAggregator:
+    """See :class:`MinAggregator`."""
+    return MinAggregator(field)
+
+
+def max_(field: str | None = None) -> MaxAggregator:
+    """See :class:`MaxAggregator`."""
+    return MaxAggregator(field)
+
+
+def avg(field: str | None = None) -> AvgAggregator:
+    """See :class:`AvgAggregator`."""
+    return AvgAggregator(field)
+
+
+def first(field: str | None = None) -> FirstAggregator:
+    """See :class:`FirstAggregator`."""
+    return FirstAggregator(field)
+
+
+def last(field: str | None = None) -> LastAggregator:
+    """See :class:`LastAggregator`."""
+    return LastAggregator(field)
+
+
+def collect(field: str | None = None) -> CollectAggregator:
+    """See :class:`CollectAggregator`."""
+    return CollectAggregator(field)
+
+
+def struct(**fields: BuiltInAggregator) -> StructAggregator:
+    """See :class:`StructAggregator`: ``struct(total=sum_("amount"), payments=count())``."""
+    return StructAggregator(tuple(fields.items()))

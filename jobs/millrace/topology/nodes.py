@@ -1,0 +1,96 @@
+"""The nodes of a frozen topology: sources, processors and sinks, as in ``Topology`` of Kafka Streams. Plain data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from millrace.serdes import Serde
+from millrace.topology.operators import Operator
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+TimestampExtractor = Callable[[Any, Any, int, int], int]
+"""``(key, value, record timestamp, partition time) -> timestamp``, all in milliseconds; negative drops the record."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceNode:
+    """Reads topics into the sub-topology.
+
+    Args:
+        name: node name.
+        topics: topic names; a repartition topic stands without its application prefix, as in ``describe()``.
+        key_serde: ``None`` takes the default of the configuration; the same for ``value_serde``.
+        timestamp_extractor: ``None`` takes the record's own timestamp.
+        offset_reset: ``earliest``, ``latest`` or ``None`` (the configuration's ``auto.offset.reset``).
+        frame_functions: Spark ``DataFrame -> DataFrame`` functions, run in the streaming plan before the task.
+        internal: whether the topics are repartition topics.
+    """
+
+    name: str
+    topics: tuple[str, ...]
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: str | None = None
+    frame_functions: tuple[Callable[[DataFrame], DataFrame], ...] = ()
+    internal: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProcessorNode:
+    """Applies an operator to what its parents forward.
+
+    Args:
+        name: node name.
+        parents: names of the nodes that feed it, in the order in which they were connected.
+        operator: what it does.
+        stores: names of the stores that it reads or writes.
+    """
+
+    name: str
+    parents: tuple[str, ...]
+    operator: Operator
+    stores: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkNode:
+    """Writes what its parents forward to a topic.
+
+    Args:
+        name: node name.
+        parents: names of the nodes that feed it.
+        topic: topic name; a repartition topic stands without its application prefix.
+        key_serde: ``None`` takes the default of the configuration; the same for ``value_serde``.
+        partitioner: ``(topic, key, value, number of partitions) -> partition`` or ``None`` (murmur2 of the key bytes).
+        internal: whether the topic is a repartition topic.
+    """
+
+    name: str
+    parents: tuple[str, ...]
+    topic: str
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    partitioner: Callable[[str, Any, Any, int], int] | None = None
+    internal: bool = False
+
+
+Node = SourceNode | ProcessorNode | SinkNode
+
+
+@dataclass(frozen=True, kw_only=True)
+class RepartitionTopicSpec:
+    """A topic between two sub-topologies.
+
+    Args:
+        name: topic name without the application prefix, ending in ``-repartition``.
+        partitions: number of partitions the user asked for; ``None``: as many as the inputs of the writing
+            sub-topology have at most.
+    """
+
+    name: str
+    partitions: int | None = None

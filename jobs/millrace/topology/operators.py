@@ -1,0 +1,177 @@
+"""What a processor node does: frozen data, one class an operator. Its behaviour is a module of ``millrace.task``.
+
+A ``Predicate`` or ``Mapper`` is either a Python callable, called per record, or a pyarrow expression over the record,
+which stays in columns. In an expression the fields of a struct value are referred to by their names; ``key``,
+``value`` and ``timestamp`` name the record's own parts (a value's field of that name is reached through
+``pc.field("value", "key")``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import pyarrow.compute as pc
+
+from millrace.topology.aggregators import Aggregator
+from millrace.topology.windows import TimeWindows
+
+Predicate = Callable[[Any, Any], Any] | pc.Expression
+"""``(key, value) -> truth``, or a boolean expression (null counts as false)."""
+
+PairMapper = Callable[[Any, Any], Any]
+"""``(key, value) -> (key, value)``."""
+
+ValueMapper = Callable[[Any, Any], Any] | pc.Expression
+"""``(key, value) -> value``, or an expression."""
+
+KeyMapper = Callable[[Any, Any], Any] | pc.Expression
+"""``(key, value) -> key``, or an expression."""
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Passes records for which ``predicate`` is true, or, negated, those for which it is not."""
+
+    predicate: Predicate
+    negated: bool = False
+
+
+@dataclass(frozen=True)
+class Map:
+    """``(key, value) -> (key, value)``."""
+
+    mapper: PairMapper
+
+
+@dataclass(frozen=True)
+class MapValues:
+    """A new value for each record; key, timestamp and headers stay."""
+
+    mapper: ValueMapper
+
+
+@dataclass(frozen=True)
+class FlatMap:
+    """``(key, value) -> iterable of (key, value)``."""
+
+    mapper: Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class FlatMapValues:
+    """``(key, value) -> iterable of values``."""
+
+    mapper: Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class SelectKey:
+    """A new key for each record."""
+
+    mapper: KeyMapper
+
+
+@dataclass(frozen=True)
+class Peek:
+    """Calls ``action(key, value)`` for its side effect and passes the record on (``forwards``), or ends there."""
+
+    action: Callable[[Any, Any], Any]
+    forwards: bool = True
+
+
+@dataclass(frozen=True)
+class Branch:
+    """Sends each record to the first child whose predicate is true, otherwise to the default child if there is one.
+
+    Args:
+        predicates: one per branch, in order; each names the child node it feeds.
+        default_child: child node of the records that matched none, or ``None``: they are dropped, not counted.
+    """
+
+    predicates: tuple[tuple[Predicate, str], ...]
+    default_child: str | None = None
+
+
+@dataclass(frozen=True)
+class PassThrough:
+    """Passes everything on: merge nodes and the children of a branch."""
+
+
+@dataclass(frozen=True)
+class DropNullKeys:
+    """Filters null keys silently: in front of a repartition topic's sink."""
+
+
+@dataclass(frozen=True)
+class StreamAggregate:
+    """Un-windowed count, reduce or aggregate of a grouped stream into ``store``. Null keys and values are dropped."""
+
+    store: str
+    aggregator: Aggregator
+
+
+@dataclass(frozen=True)
+class WindowedAggregate:
+    """Count, reduce or aggregate per key and window into ``store``. Null keys are dropped and counted."""
+
+    store: str
+    windows: TimeWindows
+    aggregator: Aggregator
+
+
+@dataclass(frozen=True)
+class TableSource:
+    """Turns a stream of records into a table's changes; materialised in ``store`` where there is one."""
+
+    store: str | None
+
+
+@dataclass(frozen=True)
+class TableToStream:
+    """Passes a table's new values on as a stream."""
+
+
+class JoinKind(StrEnum):
+    """What happens to a record without a partner."""
+
+    INNER = "inner"
+    LEFT = "left"
+
+
+@dataclass(frozen=True)
+class StreamTableJoin:
+    """Looks each stream record's key up in the table's ``store``.
+
+    Args:
+        store: the table's store.
+        kind: inner drops a record without a partner, left joins it with ``None``.
+        joiner: ``(stream value, table value) -> value``, or ``(key, stream value, table value) -> value``
+            where ``joiner_takes_key``.
+    """
+
+    store: str
+    kind: JoinKind
+    joiner: Callable[..., Any]
+    joiner_takes_key: bool = False
+
+
+Operator = (
+    Filter
+    | Map
+    | MapValues
+    | FlatMap
+    | FlatMapValues
+    | SelectKey
+    | Peek
+    | Branch
+    | PassThrough
+    | DropNullKeys
+    | StreamAggregate
+    | WindowedAggregate
+    | TableSource
+    | TableToStream
+    | StreamTableJoin
+)

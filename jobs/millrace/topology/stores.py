@@ -1,0 +1,59 @@
+"""What a state store is: frozen data. The stores themselves are in ``millrace.state``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from millrace.serdes import Serde
+
+
+class StoreKind(StrEnum):
+    """The shape of a store's keys. Values always carry their record timestamp (KIP-258)."""
+
+    KEY_VALUE = "key-value"
+    WINDOW = "window"
+
+
+class StoreBackend(StrEnum):
+    """Where a store keeps its bytes."""
+
+    ROCKSDB = "rocksdb"
+    MEMORY = "memory"
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoreSpec:
+    """One state store of a sub-topology.
+
+    Args:
+        name: store name, unique in the topology.
+        kind: shape of the keys.
+        key_serde: serde of the (un-windowed) key; ``None`` takes the default of the configuration.
+        value_serde: serde of the value; ``None`` takes the default of the configuration.
+        backend: RocksDB on disk or memory.
+        logged: whether a changelog topic backs the store.
+        cached: whether updates of one key within one commit are merged into one.
+        window_size_ms: size of the windows, milliseconds; only for window stores.
+        retention_ms: how long a window is kept after its start, milliseconds of stream time; only for window stores.
+        changelog_settings: topic settings that override the changelog topic's defaults.
+        source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
+    """
+
+    name: str
+    kind: StoreKind
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    backend: StoreBackend = StoreBackend.ROCKSDB
+    logged: bool = True
+    cached: bool = True
+    window_size_ms: int = 0
+    retention_ms: int = 0
+    changelog_settings: tuple[tuple[str, str], ...] = field(default=())
+    source_topic: str | None = None
+
+    def changelog_topic(self, application_id: str) -> str | None:
+        """Name of the topic that backs the store, ``None`` where it is not logged."""
+        if self.source_topic is not None:
+            return self.source_topic
+        return f"{application_id}-{self.name}-changelog" if self.logged else None

@@ -1,0 +1,77 @@
+"""A frozen topology: nodes, stores and internal topics, split into sub-topologies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+from millrace.topology.nodes import Node, ProcessorNode, RepartitionTopicSpec, SinkNode, SourceNode
+from millrace.topology.stores import StoreSpec
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubTopology:
+    """The nodes that one query runs: everything between source or repartition topics.
+
+    Args:
+        number: place in the topology, from 0, as in task names (``1_3`` is sub-topology 1, partition 3).
+        nodes: in an order in which parents come before children.
+        stores: the stores that the nodes use.
+    """
+
+    number: int
+    nodes: tuple[Node, ...]
+    stores: tuple[StoreSpec, ...]
+
+    @cached_property
+    def sources(self) -> tuple[SourceNode, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, SourceNode))
+
+    @cached_property
+    def processors(self) -> tuple[ProcessorNode, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, ProcessorNode))
+
+    @cached_property
+    def sinks(self) -> tuple[SinkNode, ...]:
+        return tuple(node for node in self.nodes if isinstance(node, SinkNode))
+
+    def input_topics(self, application_id: str) -> tuple[str, ...]:
+        """Full names of the topics it reads, sorted; repartition topics with their application prefix."""
+        return tuple(
+            sorted(
+                full_topic_name(topic, application_id, internal=source.internal)
+                for source in self.sources
+                for topic in source.topics
+            )
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Topology:
+    """What ``StreamsBuilder.build`` returns: checked, named, split; plain data that can be sent to workers.
+
+    Args:
+        sub_topologies: in the order of their numbers.
+        repartition_topics: the topics between them.
+    """
+
+    sub_topologies: tuple[SubTopology, ...]
+    repartition_topics: tuple[RepartitionTopicSpec, ...] = ()
+
+    def describe(self) -> str:
+        """The text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
+        from millrace.topology.describe import describe
+
+        return describe(self)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A short hash over names, operators, stores and topics: equal for topologies whose state is compatible."""
+        from millrace.topology.fingerprint import fingerprint
+
+        return fingerprint(self)
+
+
+def full_topic_name(topic: str, application_id: str, *, internal: bool) -> str:
+    """The broker's name of ``topic``: internal ones carry the application id as a prefix."""
+    return f"{application_id}-{topic}" if internal else topic

@@ -100,7 +100,9 @@ class StreamsConfig(BaseModel):
         1_000, ge=0, description="First wait before a died query starts again; doubles. Not in Kafka Streams."
     )
     query_restart_attempts: int = Field(
-        5, ge=0, description="Restarts of a died query without progress before the driver gives up. Not in Kafka Streams."
+        5,
+        ge=0,
+        description="Restarts of a died query without progress before the driver gives up. Not in Kafka Streams.",
     )
     application_server: str = Field(
         "127.0.0.1:0", description="host:port of the control plane; port 0 takes a free one."
@@ -162,6 +164,4 @@ class StreamsConfig(BaseModel):
 
     def client_settings(self, prefix: str) -> dict[str, str]:
         """Settings passed on to one component, without their prefix: ``client_settings("producer.")``."""
-        return {
-            key.removeprefix(prefix): value for key, value in self.passed_on.items() if key.startswith(prefix)
-        }
+        return {key.removeprefix(prefix): value for key, value in self.passed_on.items() if key.startswith(prefix)}

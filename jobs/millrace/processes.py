@@ -1,0 +1,101 @@
+"""The identity of a process: its number and the moment the kernel started it.
+
+A process number alone is not enough: after a crash the kernel may give the same number to somebody else.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+_POLL_S = 0.05
+
+
+@dataclass(frozen=True)
+class ProcessIdentity:
+    """One process for good: equal only if number and kernel start time both match.
+
+    Args:
+        pid: number of the process.
+        start_time: when the kernel started it: clock ticks since boot on Linux, milliseconds since the epoch elsewhere.
+            It is compared, never shown.
+    """
+
+    pid: int
+    start_time: int
+
+    @classmethod
+    def of(cls, pid: int) -> ProcessIdentity | None:
+        """The process that has the number ``pid`` now, or none if there is none (a zombie is none)."""
+        start_time = _start_time(pid)
+        return None if start_time is None else cls(pid, start_time)
+
+    @classmethod
+    def current(cls) -> ProcessIdentity:
+        """The process that calls."""
+        identity = cls.of(os.getpid())
+        if identity is None:
+            raise ProcessLookupError(f"process {os.getpid()} does not find itself")
+        return identity
+
+    @classmethod
+    def from_mapping(cls, values: Mapping[str, Any]) -> ProcessIdentity | None:
+        """The identity in a JSON document with ``pid`` and ``start_time``; none where one of them is missing.
+
+        A missing start time is never a match, so such a document names no process.
+        """
+        pid, start_time = values.get("pid"), values.get("start_time")
+        if isinstance(pid, int) and isinstance(start_time, int | float) and pid > 0:
+            return cls(pid, int(start_time))
+        return None
+
+    def to_mapping(self) -> dict[str, int]:
+        """``pid`` and ``start_time``, for a JSON document."""
+        return {"pid": self.pid, "start_time": self.start_time}
+
+    def is_alive(self) -> bool:
+        """Whether this very process still runs. A stopped one (SIGSTOP) is alive, a zombie is not."""
+        return _start_time(self.pid) == self.start_time
+
+    def send_signal(self, number: signal.Signals) -> bool:
+        """Send a signal to this very process; false if it is gone."""
+        if not self.is_alive():
+            return False
+        try:
+            os.kill(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait_until_gone(self, timeout_s: float) -> bool:
+        """Wait until it has ended, for at most ``timeout_s`` seconds; whether it has."""
+        deadline = time.monotonic() + timeout_s
+        while self.is_alive():
+            if time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+
+def _start_time(pid: int) -> int | None:
+    stat = Path(f"/proc/{pid}/stat")
+    if Path("/proc/self/stat").exists():
+        try:
+            text = stat.read_text()
+        except (FileNotFoundError, ProcessLookupError):
+            return None
+        # The name in parentheses may itself contain spaces and parentheses.
+        fields = text.rpartition(")")[2].split()
+        return None if fields[0] in {"Z", "X", "x"} else int(fields[19])
+    try:
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else int(process.create_time() * 1000)
+    except psutil.NoSuchProcess:
+        return None

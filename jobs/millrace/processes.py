@@ -15,7 +15,10 @@ from typing import Any
 
 import psutil
 
+from millrace.errors import OperationError
+
 _POLL_S = 0.05
+_KILL_LIMIT_S = 10.0
 
 
 @dataclass(frozen=True)
@@ -46,15 +49,19 @@ class ProcessIdentity:
         return identity
 
     @classmethod
-    def from_mapping(cls, values: Mapping[str, Any]) -> ProcessIdentity | None:
-        """The identity in a JSON document with ``pid`` and ``start_time``; none where one of them is missing.
+    def from_mapping(cls, values: Mapping[str, Any]) -> ProcessIdentity:
+        """The identity in a JSON document with ``pid`` and ``start_time``.
 
-        A missing start time is never a match, so such a document names no process.
+        Raises:
+            OperationError: one of them is missing. A process without a start time could be anybody, so it is no match.
         """
         pid, start_time = values.get("pid"), values.get("start_time")
         if isinstance(pid, int) and isinstance(start_time, int | float) and pid > 0:
             return cls(pid, int(start_time))
-        return None
+        raise OperationError(
+            f"pid {pid!r} with start_time {start_time!r} names no process.",
+            remedy="remove the file that says so once you have seen that the process is gone",
+        )
 
     def to_mapping(self) -> dict[str, int]:
         """``pid`` and ``start_time``, for a JSON document."""
@@ -74,7 +81,54 @@ class ProcessIdentity:
             return False
         return True
 
-    def wait_until_gone(self, timeout_s: float) -> bool:
+    def signal_group(self, number: signal.Signals) -> bool:
+        """Send a signal to the process group that this very process leads; false if it is gone.
+
+        Raises:
+            ValueError: the process does not lead its group, so the signal would reach strangers.
+        """
+        if not self.is_alive():
+            return False
+        try:
+            if os.getpgid(self.pid) != self.pid:
+                raise ValueError(f"process {self.pid} does not lead its process group")
+            os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def terminate_group(self, *, timeout_s: float) -> bool:
+        """End the group that the process leads: SIGTERM, then SIGKILL if the leader runs after ``timeout_s`` seconds.
+
+        Returns:
+            Whether the leader ended without SIGKILL.
+
+        Raises:
+            ValueError: the process does not lead its group.
+        """
+        if not self.signal_group(signal.SIGTERM) or self.wait_until_gone(timeout_s):
+            return True
+        self.signal_group(signal.SIGKILL)
+        self.wait_until_gone(_KILL_LIMIT_S)
+        return False
+
+    def send_to_group(self, number: signal.Signals) -> bool:
+        """Send a signal to the process group that this very process leads; false if the process is gone.
+
+        A process that leads no group gets the signal alone, so that nobody else's group is hit.
+        """
+        if not self.is_alive():
+            return False
+        try:
+            if os.getpgid(self.pid) != self.pid:
+                os.kill(self.pid, number)
+            else:
+                os.killpg(self.pid, number)
+        except ProcessLookupError:
+            return False
+        return True
+
+    def wait(self, *, timeout_s: float) -> bool:
         """Wait until it has ended, for at most ``timeout_s`` seconds; whether it has."""
         deadline = time.monotonic() + timeout_s
         while self.is_alive():
@@ -82,6 +136,19 @@ class ProcessIdentity:
                 return False
             time.sleep(_POLL_S)
         return True
+
+    def terminate(self, *, timeout_s: float, group: bool = False) -> bool:
+        """SIGTERM, and SIGKILL if it has not ended after ``timeout_s`` seconds; whether it has ended.
+
+        Args:
+            timeout_s: time for an orderly end, seconds; after SIGKILL at most 10 more are waited.
+            group: signal its process group instead of the process alone.
+        """
+        send = self.send_to_group if group else self.send_signal
+        for number, limit_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 10.0)):
+            if not send(number) or self.wait(timeout_s=limit_s):
+                return True
+        return False
 
 
 def _start_time(pid: int) -> int | None:

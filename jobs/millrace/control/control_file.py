@@ -1,0 +1,89 @@
+"""``control.json``: where a local driver is reached, for tools on the same host."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from millrace.errors import ConfigurationError, OperationError
+
+
+class ControlFile(BaseModel):
+    """Content of ``control.json``.
+
+    Args:
+        pid: process id of the driver.
+        start_time: when the process started, as psutil's ``create_time``; pid and start time together identify it.
+        address: ``http://host:port`` of the control plane.
+        token_file: file that holds the bearer token of changing requests.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    pid: int
+    start_time: float
+    address: str
+    token_file: str
+
+    def write(self, path: Path) -> None:
+        """Writes atomically: a reader sees the file before or after, never half of it."""
+        write_atomically(path, self.model_dump_json(indent=2).encode() + b"\n", mode=0o644)
+
+    @classmethod
+    def read(cls, path: Path) -> ControlFile:
+        """Reads ``path``.
+
+        Raises:
+            OperationError: there is none, or it is not a control file.
+        """
+        try:
+            return cls.model_validate_json(path.read_bytes())
+        except (OSError, ValidationError) as error:
+            raise OperationError(
+                f"No driver can be found through {path}: {error}.",
+                remedy="check that the application runs on this host",
+            ) from error
+
+
+def write_atomically(path: Path, data: bytes, *, mode: int) -> None:
+    """Writes ``data`` to a temporary file beside ``path`` with permissions ``mode``, then renames it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(temporary).chmod(mode)
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def new_token(path: Path) -> str:
+    """A random bearer token, written to ``path`` readable by its owner only."""
+    token = secrets.token_urlsafe(32)
+    write_atomically(path, token.encode(), mode=0o600)
+    return token
+
+
+def read_token(path: Path) -> str:
+    """The bearer token in ``path``, without surrounding white space.
+
+    Raises:
+        ConfigurationError: the file is not there, not readable or empty.
+    """
+    try:
+        token = path.read_text().strip()
+    except OSError as error:
+        raise ConfigurationError(
+            f"The token file {path} cannot be read: {error.strerror}.", remedy="correct control.token.file"
+        ) from error
+    if not token:
+        raise ConfigurationError(f"The token file {path} is empty.", remedy="write a token into it")
+    return token

@@ -1,0 +1,119 @@
+"""The states of an application and the moves between them, as in ``KafkaStreams.State``."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from enum import StrEnum
+from types import MappingProxyType
+
+import structlog
+
+from millrace.errors import OperationError
+
+log = structlog.get_logger(__name__)
+
+
+class ApplicationState(StrEnum):
+    """Where an application is in its life; each member's ``meaning`` says what an operator should take from it."""
+
+    meaning: str
+
+    CREATED = "CREATED", "the driver exists; nothing has been started"
+    REBALANCING = "REBALANCING", "tasks are placed, warmed up or restored, or a died query waits for its restart"
+    RUNNING = "RUNNING", "every query is active; also while the application is paused"
+    PENDING_SHUTDOWN = "PENDING_SHUTDOWN", "a stop was asked for; batches that run are let finish"
+    NOT_RUNNING = "NOT_RUNNING", "stopped on request; offsets are committed"
+    PENDING_ERROR = "PENDING_ERROR", "something failed for good; what still runs is being stopped"
+    ERROR = "ERROR", "stopped by a failure, which the reason names"
+
+    def __new__(cls, value: str, meaning: str = "") -> ApplicationState:
+        """A member equal to ``value`` that carries its ``meaning``."""
+        member = str.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the application does nothing any more and will not by itself."""
+        return self in {ApplicationState.NOT_RUNNING, ApplicationState.ERROR}
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the application is on its way to an end."""
+        return self in {ApplicationState.PENDING_SHUTDOWN, ApplicationState.PENDING_ERROR}
+
+    @property
+    def is_working(self) -> bool:
+        """Whether batches run, or will when tasks are placed."""
+        return self in {ApplicationState.REBALANCING, ApplicationState.RUNNING}
+
+
+_S = ApplicationState
+TRANSITIONS = MappingProxyType(
+    {
+        _S.CREATED: frozenset({_S.REBALANCING, _S.PENDING_SHUTDOWN}),
+        _S.REBALANCING: frozenset({_S.RUNNING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR}),
+        _S.RUNNING: frozenset({_S.REBALANCING, _S.PENDING_SHUTDOWN, _S.PENDING_ERROR}),
+        _S.PENDING_SHUTDOWN: frozenset({_S.NOT_RUNNING}),
+        _S.NOT_RUNNING: frozenset[ApplicationState](),
+        _S.PENDING_ERROR: frozenset({_S.ERROR}),
+        _S.ERROR: frozenset[ApplicationState](),
+    }
+)
+"""Which states may follow each state."""
+
+StateListener = Callable[[ApplicationState, ApplicationState], None]
+"""``(new state, old state)``, the order of ``KafkaStreams.StateListener``."""
+
+
+class Lifecycle:
+    """The state of one application. Safe to use from any thread; listeners are called in the order of the moves."""
+
+    def __init__(self) -> None:
+        self._condition = threading.Condition(threading.RLock())
+        self._state = ApplicationState.CREATED
+        self._listeners: list[StateListener] = []
+
+    @property
+    def state(self) -> ApplicationState:
+        """The state now."""
+        with self._condition:
+            return self._state
+
+    def add_listener(self, listener: StateListener) -> None:
+        """Calls ``listener`` at each later move, in the thread that makes it, which waits for the listener."""
+        with self._condition:
+            self._listeners.append(listener)
+
+    def move_to(self, new: ApplicationState) -> bool:
+        """Moves to ``new``.
+
+        Returns:
+            Whether the state changed: moving to the state that already is does nothing.
+
+        Raises:
+            OperationError: no such move exists.
+        """
+        with self._condition:
+            old = self._state
+            if new is old:
+                return False
+            if new not in TRANSITIONS[old]:
+                allowed = ", ".join(sorted(TRANSITIONS[old])) or "none"
+                raise OperationError(
+                    f"An application in state {old} ({old.meaning}) cannot become {new}; allowed: {allowed}.",
+                    remedy="start a new driver" if old.has_ended else "wait for the state to change",
+                )
+            self._state = new
+            log.info("state changed", old=str(old), new=str(new))
+            for listener in self._listeners:
+                listener(new, old)
+            self._condition.notify_all()
+            return True
+
+    def wait_for(self, *states: ApplicationState, timeout_s: float) -> bool:
+        """Waits until the state is one of ``states``, at most ``timeout_s`` seconds; returns whether it is."""
+        with self._condition:
+            return self._condition.wait_for(lambda: self._state in states, timeout_s)

@@ -1,0 +1,98 @@
+"""When a died query starts again: exponential backoff that progress resets, and a limit of attempts. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millrace.errors import (
+    ConfigurationError,
+    DriverFencedError,
+    OffsetOutOfRangeError,
+    OffsetsMovedError,
+    ProcessingError,
+    RecordTooLargeError,
+    SerializationError,
+    StateDirectoryLockedError,
+    StateError,
+    TopologyError,
+)
+
+NEVER_RETRIED = (
+    ConfigurationError,
+    DriverFencedError,
+    OffsetOutOfRangeError,
+    OffsetsMovedError,
+    ProcessingError,
+    RecordTooLargeError,
+    SerializationError,
+    StateError,
+    TopologyError,
+)
+"""Failures that the same input and state would only repeat."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartPolicy:
+    """How long to wait before each restart.
+
+    Args:
+        initial_s: wait before the first restart, seconds.
+        multiplier: each further wait is that many times the one before.
+        limit_s: longest wait, seconds.
+        max_attempts: restarts without progress before giving up.
+    """
+
+    initial_s: float = 1.0
+    multiplier: float = 2.0
+    limit_s: float = 60.0
+    max_attempts: int = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class RestartHistory:
+    """What a query's restarts were so far.
+
+    Args:
+        attempts: restarts since the last progress.
+        batches: the query's finished batches when it last died.
+    """
+
+    attempts: int = 0
+    batches: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Restart:
+    """The answer to a death: start again after ``wait_s`` seconds."""
+
+    wait_s: float
+    history: RestartHistory
+
+
+def next_restart(history: RestartHistory, batches: int, policy: RestartPolicy) -> Restart | None:
+    """What to do about a query that just died.
+
+    Args:
+        history: as of its death before, or a new one.
+        batches: batches the query has finished since the driver started; more than at its last death is progress.
+        policy: waits and limit.
+
+    Returns:
+        When to start it again, or ``None``: the attempts without progress are used up.
+    """
+    attempts = 0 if batches > history.batches else history.attempts
+    if attempts >= policy.max_attempts:
+        return None
+    wait_s = min(policy.limit_s, policy.initial_s * policy.multiplier**attempts)
+    return Restart(wait_s=wait_s, history=RestartHistory(attempts=attempts + 1, batches=batches))
+
+
+def permanent_cause(error: BaseException | None) -> BaseException | None:
+    """The first error in the chain of causes that a restart would only repeat, or ``None``."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        if isinstance(error, NEVER_RETRIED) and not isinstance(error, StateDirectoryLockedError):
+            return error
+        error = error.__cause__ or error.__context__
+    return None

@@ -1,0 +1,140 @@
+"""What a driver tells the world about its application: the record in ``_millrace-status``, the answer of ``/status``."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import orjson
+import psutil
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from millrace.control.lifecycle import ApplicationState
+from millrace.errors import SerializationError
+
+
+class _StatusModel(BaseModel):
+    # A reader may be older than the driver that wrote the record, so fields that it does not know are no error.
+    model_config = ConfigDict(frozen=True, extra="ignore", ser_json_inf_nan="null")
+
+
+class DriverIdentity(_StatusModel):
+    """Which process a driver is: the same one only if host, pid and start time all match."""
+
+    host: str = Field(description="Host name.")
+    pid: int = Field(description="Process id.")
+    start_time: float = Field(description="When the process started, as psutil's create_time, seconds since the epoch.")
+
+    @classmethod
+    def of_this_process(cls) -> DriverIdentity:
+        """The identity of the calling process."""
+        process = psutil.Process()
+        return cls(host=socket.gethostname(), pid=process.pid, start_time=process.create_time())
+
+
+class SubTopologyStatus(_StatusModel):
+    """How far one query is."""
+
+    batch_id: int = Field(-1, description="Spark's number of the last batch; -1 before the first.")
+    batches: int = Field(0, description="Batches finished since the driver started.")
+    records: int = Field(0, description="Input records processed since the driver started.")
+    active: bool = Field(False, description="Whether the streaming query runs.")
+    last_batch_started_at: float | None = Field(None, description="Seconds since the epoch.")
+    last_batch_finished_at: float | None = Field(None, description="Seconds since the epoch.")
+    lag: int | None = Field(None, description="Records behind, summed over the partitions whose lag is known.")
+    lag_since: float | None = Field(None, description="Since when the lag has not been 0, seconds since the epoch.")
+    last_progress_at: float | None = Field(
+        None, description="When offsets, batches or a restore last moved, seconds since the epoch."
+    )
+    restarts: int = Field(0, description="Restarts of the query without progress in between.")
+    task_states: dict[str, str] = Field(default_factory=dict, description="State by task id.")
+    restore_remaining: dict[str, int] = Field(
+        default_factory=dict, description="Changelog records still to apply, by id of the restoring task."
+    )
+
+
+class ApplicationStatus(_StatusModel):
+    """The whole status of an application, as its driver sees it."""
+
+    application_id: str
+    state: ApplicationState
+    reason: str = Field("", description="Why it is in this state.")
+    remedy: str = Field("", description="What the operator should do now.")
+    paused: bool = False
+    control_address: str = Field("", description="http://host:port of the control plane.")
+    driver: DriverIdentity
+    driver_epoch: int = Field(description="Number of the driver; a higher one took over from all lower ones.")
+    run_id: str = Field("", description="Identifies this run of the driver.")
+    topology_fingerprint: str = ""
+    topology_summary: dict[str, Any] = Field(default_factory=dict)
+    transactional_ids: list[str] = Field(
+        default_factory=list, description="Every id that this run, or a run before that is not fenced yet, may use."
+    )
+    offsets: dict[str, dict[int, int]] = Field(
+        default_factory=dict, description="Mirror of the group's committed offsets: topic, partition, offset."
+    )
+    topic_ids: dict[str, str] = Field(default_factory=dict, description="UUID of each input topic.")
+    partitions: dict[str, int] = Field(default_factory=dict, description="Number of partitions of each input topic.")
+    lag: dict[str, dict[int, int]] = Field(
+        default_factory=dict, description="Records behind, by topic and partition; unknown ones are absent."
+    )
+    progress: dict[int, SubTopologyStatus] = Field(default_factory=dict, description="By sub-topology.")
+    task_hosts: dict[str, str] = Field(default_factory=dict, description="host/pid of the worker, by task id.")
+    processing_guarantee: str = ""
+    heartbeat_interval_ms: int = Field(3_000, description="Longest time between two of these records.")
+    started_at: float = Field(0.0, description="When the driver started, seconds since the epoch.")
+    updated_at: float = Field(default_factory=time.time, description="Seconds since the epoch.")
+
+    @property
+    def total_lag(self) -> int | None:
+        """Records behind over all partitions whose lag is known; ``None`` if it is known of none."""
+        lags = [lag for partitions in self.lag.values() for lag in partitions.values()]
+        return sum(lags) if lags else None
+
+    def to_json(self) -> bytes:
+        """UTF-8 JSON."""
+        return self.model_dump_json().encode()
+
+    @classmethod
+    def from_json(cls, data: bytes) -> ApplicationStatus:
+        """The inverse of :meth:`to_json`; unknown fields are ignored.
+
+        Raises:
+            SerializationError: it is no JSON, or a field that must be there is not or has another type.
+        """
+        try:
+            return cls.model_validate_json(data)
+        except ValidationError as error:
+            raise SerializationError(
+                f"A status record cannot be read: {error.errors()[0]['loc']}: {error.errors()[0]['msg']}.",
+                remedy="read it with the version of Millrace that wrote it, or a newer one",
+            ) from error
+
+
+def newest_records(records: Iterable[tuple[str, bytes | None]]) -> dict[str, bytes]:
+    """The record that counts for each application id, given the topic's records in the order of the log.
+
+    The highest driver epoch of a key wins, and of that the last record: a late record of a fenced driver, aborted but
+    visible to a reader of uncommitted records, changes nothing. A tombstone forgets everything of its key before it.
+    A record without an epoch is none of ours.
+    """
+    newest: dict[str, tuple[int, bytes]] = {}
+    for key, value in records:
+        if value is None:
+            newest.pop(key, None)
+            continue
+        epoch = _epoch(value)
+        if epoch is not None and (key not in newest or epoch >= newest[key][0]):
+            newest[key] = (epoch, value)
+    return {key: value for key, (_, value) in newest.items()}
+
+
+def _epoch(value: bytes) -> int | None:
+    try:
+        fields = orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return None
+    epoch = fields.get("driver_epoch") if isinstance(fields, dict) else None
+    return epoch if isinstance(epoch, int) else None

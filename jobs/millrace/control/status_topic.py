@@ -1,0 +1,391 @@
+"""The compacted topic in which drivers publish their status, and through which a newer driver fences an older one."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from types import TracebackType
+
+import structlog
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+
+from millrace.control.status import ApplicationStatus, newest_records
+from millrace.errors import (
+    BrokerUnavailableError,
+    DriverFencedError,
+    PreflightError,
+    SerializationError,
+    TransactionAbortedError,
+)
+
+log = structlog.get_logger(__name__)
+
+STATUS_TOPIC = "_millrace-status"
+TRANSACTION_TIMEOUT_MS = 10_000
+STATUS_TOPIC_SETTINGS = {
+    "cleanup.policy": "compact",
+    # Small segments, cleaned early: readers start at the log's beginning and should be done in well under a second.
+    "segment.bytes": str(8 * 1024 * 1024),
+    "segment.ms": "600000",
+    "min.cleanable.dirty.ratio": "0.1",
+}
+_FENCED = {
+    KafkaError._FENCED,
+    KafkaError.INVALID_PRODUCER_EPOCH,
+    KafkaError.INVALID_PRODUCER_ID_MAPPING,
+    getattr(KafkaError, "PRODUCER_FENCED", 90),
+}
+
+
+def driver_transactional_id(application_id: str) -> str:
+    """The transactional id that belongs to the application's newest driver alone."""
+    return f"{application_id}-driver"
+
+
+def ensure_status_topic(
+    bootstrap_servers: str,
+    *,
+    replication_factor: int = -1,
+    client_settings: Mapping[str, str] | None = None,
+    timeout_s: float = 10.0,
+) -> None:
+    """Creates ``_millrace-status`` (1 partition, compacted) where it is missing.
+
+    Raises:
+        BrokerUnavailableError: no broker answered in time.
+        PreflightError: the broker refused to create it.
+    """
+    admin = AdminClient({**(client_settings or {}), "bootstrap.servers": bootstrap_servers, "log_level": 0})
+    new = NewTopic(STATUS_TOPIC, 1, replication_factor, config=dict(STATUS_TOPIC_SETTINGS))
+    created = admin.create_topics([new], operation_timeout=timeout_s, request_timeout=timeout_s)
+    try:
+        created[STATUS_TOPIC].result(timeout_s + 1)
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+            return
+        raise _as_error(error, f"Topic {STATUS_TOPIC} could not be created", bootstrap_servers) from error
+    log.info("status topic created", topic=STATUS_TOPIC)
+
+
+def read_statuses(
+    bootstrap_servers: str,
+    *,
+    client_settings: Mapping[str, str] | None = None,
+    timeout_s: float = 10.0,
+) -> dict[str, ApplicationStatus]:
+    """The status of every application of a cluster, by application id; empty where the topic does not exist.
+
+    Reads uncommitted up to the high watermark, so that a driver that died inside a transaction hides nobody's status,
+    and trusts the highest driver epoch of each application.
+
+    Args:
+        bootstrap_servers: host:port list.
+        client_settings: more librdkafka settings (security).
+        timeout_s: longest time for everything, seconds.
+
+    Raises:
+        BrokerUnavailableError: no broker answered, or not everything could be read in time.
+    """
+    statuses: dict[str, ApplicationStatus] = {}
+    for application_id, record in _read_records(bootstrap_servers, client_settings, timeout_s).items():
+        try:
+            statuses[application_id] = ApplicationStatus.from_json(record)
+        except SerializationError as error:
+            # One application's record, of an incompatible version, must not hide all the others.
+            log.warning("status left out", application=application_id, problem=error.message)
+    return statuses
+
+
+def _read_records(
+    bootstrap_servers: str, client_settings: Mapping[str, str] | None, timeout_s: float
+) -> dict[str, bytes]:
+    deadline = time.monotonic() + timeout_s
+    with _consumer(bootstrap_servers, client_settings) as consumer:
+        try:
+            topic = consumer.list_topics(STATUS_TOPIC, timeout=timeout_s).topics[STATUS_TOPIC]
+            if not topic.partitions:
+                return {}
+            partition = TopicPartition(STATUS_TOPIC, 0)
+            low, high = consumer.get_watermark_offsets(partition, timeout=_left(deadline), cached=False)
+        except KafkaException as error:
+            raise _as_error(error, f"Topic {STATUS_TOPIC} could not be read", bootstrap_servers) from error
+        if low >= high:
+            return {}
+        consumer.assign([TopicPartition(STATUS_TOPIC, 0, low)])
+        return newest_records(_records_until(consumer, high, deadline, bootstrap_servers))
+
+
+def _records_until(
+    consumer: Consumer, high: int, deadline: float, bootstrap_servers: str
+) -> Iterator[tuple[str, bytes | None]]:
+    while True:
+        messages: list[Message] = consumer.consume(500, timeout=min(0.2, _left(deadline)))
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                # The log may end in transaction markers, which no message stands for: only its end event tells.
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return
+                raise _as_error(KafkaException(error), f"Topic {STATUS_TOPIC} could not be read", bootstrap_servers)
+            key, offset = message.key(), message.offset()
+            if key is not None:
+                yield key.decode(errors="replace"), message.value()
+            if offset is not None and offset + 1 >= high:
+                return
+        if time.monotonic() >= deadline:
+            raise BrokerUnavailableError(
+                f"Topic {STATUS_TOPIC} at {bootstrap_servers} could not be read to its end at offset {high} in time.",
+                remedy="check that the broker that leads the topic's partition is up",
+            )
+
+
+@contextlib.contextmanager
+def _consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> Iterator[Consumer]:
+    consumer = Consumer(
+        {
+            **(client_settings or {}),
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "millrace-status-reader",  # librdkafka needs one; nothing joins it, nothing is committed
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 20,
+            "reconnect.backoff.max.ms": 500,
+            "log_level": 0,
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+class StatusPublisher:
+    """Publishes the status of one application, each time in one transaction. Safe to use from any thread.
+
+    Its transactional id belongs to the newest driver: :meth:`open` fences every older one, whose next :meth:`publish`
+    raises. If the process dies inside a transaction, the broker aborts it after 10 s.
+
+    Args:
+        bootstrap_servers: host:port list.
+        application_id: whose status it is.
+        replication_factor: of the topic, where it has to be created; -1 takes the broker's default.
+        client_settings: more librdkafka settings (security).
+        timeout_s: longest time of one publication, seconds.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        application_id: str,
+        *,
+        replication_factor: int = -1,
+        client_settings: Mapping[str, str] | None = None,
+        timeout_s: float = 10.0,
+    ) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._application_id = application_id
+        self._replication_factor = replication_factor
+        self._client_settings = dict(client_settings or {})
+        self._timeout_s = timeout_s
+        self._lock = threading.Lock()
+        self._producer: Producer | None = None
+        self._epoch = 0
+        self._fenced: DriverFencedError | None = None
+
+    @property
+    def epoch(self) -> int:
+        """Number of this driver; 0 before :meth:`open`."""
+        return self._epoch
+
+    def peek(self) -> ApplicationStatus | None:
+        """The last status of the application, by whichever driver; fences nobody. Raises as :meth:`open`."""
+        self._ensure_topic()
+        return self._last_status()
+
+    def open(self) -> ApplicationStatus | None:
+        """Fences older drivers, then takes the next epoch.
+
+        Returns:
+            The last status of the application, by whichever driver; ``None`` if there is none.
+
+        Raises:
+            BrokerUnavailableError: no broker answered in time.
+            PreflightError: the broker refused.
+            SerializationError: the last status is of an incompatible version.
+        """
+        with self._lock:
+            self._ensure_topic()
+            self._producer = self._new_producer()
+            # Only after the older driver is fenced can it not publish behind the reader's back.
+            last = self._last_status()
+            self._epoch = (last.driver_epoch if last else 0) + 1
+            return last
+
+    def publish(self, status: ApplicationStatus) -> None:
+        """Writes ``status`` as the application's newest.
+
+        Raises:
+            DriverFencedError: a newer driver has taken over. Every later call raises it again.
+            TransactionAbortedError: it was not written; the next call may succeed.
+            BrokerUnavailableError: no broker answered in time; the next call may succeed.
+        """
+        with self._lock:
+            if self._fenced is not None:
+                raise self._fenced
+            if self._producer is None:
+                self._reopen()
+            try:
+                self._write(status)
+            except KafkaException as error:
+                self._after_failure(error)
+
+    def close(self) -> None:
+        """Gives the producer back. Idempotent."""
+        with self._lock:
+            self._producer = None
+
+    def __enter__(self) -> StatusPublisher:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _ensure_topic(self) -> None:
+        ensure_status_topic(
+            self._bootstrap_servers,
+            replication_factor=self._replication_factor,
+            client_settings=self._client_settings,
+            timeout_s=self._timeout_s,
+        )
+
+    def _new_producer(self) -> Producer:
+        producer = Producer(
+            {
+                **self._client_settings,
+                "bootstrap.servers": self._bootstrap_servers,
+                "transactional.id": driver_transactional_id(self._application_id),
+                "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
+                "linger.ms": 0,
+                "compression.type": "zstd",
+                "partitioner": "murmur2_random",
+                "log_level": 0,
+            }
+        )
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                producer.init_transactions(max(0.1, _left(deadline)))
+            except KafkaException as error:
+                # The same call again is how librdkafka goes on with an initialisation that was slow.
+                if error.args[0].retriable() and time.monotonic() < deadline:
+                    continue
+                raise _as_error(
+                    error, f"The driver of {self._application_id} could not register", self._bootstrap_servers
+                ) from error
+            return producer
+
+    def _last_status(self) -> ApplicationStatus | None:
+        records = _read_records(self._bootstrap_servers, self._client_settings, self._timeout_s)
+        record = records.get(self._application_id)
+        return None if record is None else ApplicationStatus.from_json(record)
+
+    def _reopen(self) -> None:
+        """A new producer after a failure that was no fence; checks first that nobody took over meanwhile."""
+        if self._epoch == 0:
+            raise PreflightError(f"The status publisher of {self._application_id} is not open.", remedy="call open()")
+        self._raise_if_taken_over()
+        self._producer = self._new_producer()
+        self._raise_if_taken_over()
+
+    def _raise_if_taken_over(self) -> None:
+        last = self._last_status()
+        if last is not None and last.driver_epoch > self._epoch:
+            self._producer = None
+            self._fenced = DriverFencedError(
+                f"Driver {self._epoch} of {self._application_id} was fenced by a newer driver: number "
+                f"{last.driver_epoch}, process {last.driver.pid} on {last.driver.host}.",
+                remedy="nothing, if the newer one is meant; otherwise stop it and start again",
+            )
+            raise self._fenced
+
+    def _write(self, status: ApplicationStatus) -> None:
+        producer = self._producer
+        assert producer is not None
+        failures: list[KafkaError] = []
+        producer.begin_transaction()
+        producer.produce(
+            STATUS_TOPIC,
+            key=self._application_id.encode(),
+            value=status.to_json(),
+            partition=0,
+            on_delivery=lambda error, _: failures.append(error) if error is not None else None,
+        )
+        deadline = time.monotonic() + self._timeout_s
+        while True:
+            try:
+                producer.commit_transaction(max(0.1, _left(deadline)))
+            except KafkaException as error:
+                if error.args[0].retriable() and time.monotonic() < deadline:
+                    continue
+                raise
+            return
+
+    def _after_failure(self, error: KafkaException) -> None:
+        cause: KafkaError = error.args[0]
+        if cause.txn_requires_abort() and self._producer is not None:
+            try:
+                self._producer.abort_transaction(self._timeout_s)
+            except KafkaException as second:
+                cause = second.args[0]
+            else:
+                raise TransactionAbortedError(
+                    f"The status of {self._application_id} was not written: {cause.str()}.",
+                    remedy="none: it is written again with the next heartbeat",
+                ) from error
+        self._producer = None
+        if cause.code() in _FENCED:
+            self._resolve_fence()
+            raise TransactionAbortedError(
+                f"The status of {self._application_id} was not written: its transaction was open for longer than "
+                f"{TRANSACTION_TIMEOUT_MS} ms.",
+                remedy="none, unless it repeats: then the driver's host is overloaded or is being suspended",
+            ) from error
+        raise _as_error(
+            error, f"The status of {self._application_id} was not written", self._bootstrap_servers
+        ) from error
+
+    def _resolve_fence(self) -> None:
+        """A fence has two causes: a newer driver, or the broker ended a transaction that was open too long.
+
+        A newer driver publishes as soon as it has its epoch, so a short wait tells the two apart.
+        """
+        deadline = time.monotonic() + 3.0
+        while True:
+            self._raise_if_taken_over()
+            if time.monotonic() >= deadline:
+                return
+            threading.Event().wait(0.1)
+
+
+def _left(deadline: float) -> float:
+    return max(0.05, deadline - time.monotonic())
+
+
+def _as_error(error: KafkaException, what: str, bootstrap_servers: str) -> PreflightError:
+    cause: KafkaError = error.args[0]
+    unreachable = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
+    if cause.code() in unreachable or cause.retriable():
+        return BrokerUnavailableError(
+            f"{what}: no answer from {bootstrap_servers} ({cause.str()}).",
+            remedy="check that a broker runs there, and the security settings",
+        )
+    return PreflightError(f"{what} at {bootstrap_servers}: {cause.str()}.", remedy="see the broker's log")

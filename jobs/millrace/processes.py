@@ -112,23 +112,7 @@ class ProcessIdentity:
         self.wait_until_gone(_KILL_LIMIT_S)
         return False
 
-    def send_to_group(self, number: signal.Signals) -> bool:
-        """Send a signal to the process group that this very process leads; false if the process is gone.
-
-        A process that leads no group gets the signal alone, so that nobody else's group is hit.
-        """
-        if not self.is_alive():
-            return False
-        try:
-            if os.getpgid(self.pid) != self.pid:
-                os.kill(self.pid, number)
-            else:
-                os.killpg(self.pid, number)
-        except ProcessLookupError:
-            return False
-        return True
-
-    def wait(self, *, timeout_s: float) -> bool:
+    def wait_until_gone(self, timeout_s: float) -> bool:
         """Wait until it has ended, for at most ``timeout_s`` seconds; whether it has."""
         deadline = time.monotonic() + timeout_s
         while self.is_alive():
@@ -136,19 +120,6 @@ class ProcessIdentity:
                 return False
             time.sleep(_POLL_S)
         return True
-
-    def terminate(self, *, timeout_s: float, group: bool = False) -> bool:
-        """SIGTERM, and SIGKILL if it has not ended after ``timeout_s`` seconds; whether it has ended.
-
-        Args:
-            timeout_s: time for an orderly end, seconds; after SIGKILL at most 10 more are waited.
-            group: signal its process group instead of the process alone.
-        """
-        send = self.send_to_group if group else self.send_signal
-        for number, limit_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 10.0)):
-            if not send(number) or self.wait(timeout_s=limit_s):
-                return True
-        return False
 
 
 def _start_time(pid: int) -> int | None:

@@ -1,0 +1,159 @@
+"""Small files that several processes read and write: atomic JSON, a journal, and the lock of an application."""
+
+from __future__ import annotations
+
+import fcntl
+import math
+import os
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from millrace.errors import OperationError
+from millrace.ops.home import ApplicationDirectory
+
+_LOCK_POLL_S = 0.1
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace ``path`` as a whole: after a crash it has the old or the new content, never a part.
+
+    Args:
+        path: the file; its directory is made if it is missing.
+        content: the new content.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.{time.monotonic_ns()}")
+    try:
+        with temporary.open("wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Write ``value`` as JSON with :func:`write_atomically`; numbers that JSON does not know become null."""
+    write_atomically(path, orjson.dumps(strict_json(value), option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE))
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The JSON object in ``path``, or none if there is no such file.
+
+    Raises:
+        OperationError: the file is there and is no JSON object.
+    """
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    try:
+        value = orjson.loads(content)
+    except orjson.JSONDecodeError as error:
+        raise _unreadable(path, str(error)) from error
+    if not isinstance(value, dict):
+        raise _unreadable(path, f"it holds a {type(value).__name__}, not an object")
+    return value
+
+
+def _unreadable(path: Path, why: str) -> OperationError:
+    return OperationError(
+        f"{path} cannot be read: {why}.",
+        remedy="look whether the job runs (`millrace status`), stop it, remove the file and deploy again",
+    )
+
+
+def strict_json(value: Any) -> Any:
+    """``value`` with NaN and infinities replaced by null and keys made text, so that every JSON parser takes it."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): strict_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [strict_json(item) for item in value]
+    return value
+
+
+def append_journal(directory: ApplicationDirectory, operation: str, what: str, **details: Any) -> None:
+    """Add one line to the application's journal.
+
+    Args:
+        directory: the application's directory.
+        operation: the operation that did it: ``deploy``, ``stop``, ``reconcile``.
+        what: what it did, as a word or two.
+        details: anything that helps to understand it later; JSON-compatible.
+    """
+    line = {"at": now_text(), "operation": operation, "what": what, "by": os.getpid(), **strict_json(details)}
+    directory.path.mkdir(parents=True, exist_ok=True)
+    # O_APPEND with one write: lines of several processes do not mix.
+    descriptor = os.open(directory.journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(descriptor, orjson.dumps(line) + b"\n")
+    finally:
+        os.close(descriptor)
+
+
+def read_journal(directory: ApplicationDirectory) -> list[dict[str, Any]]:
+    """All lines of the journal, oldest first; a line that was cut by a crash is left out."""
+    try:
+        lines = directory.journal.read_bytes().splitlines()
+    except FileNotFoundError:
+        return []
+    entries = []
+    for line in lines:
+        try:
+            entries.append(orjson.loads(line))
+        except orjson.JSONDecodeError:
+            # Only the last line of a process that was killed while it wrote can be cut.
+            continue
+    return entries
+
+
+def now_text() -> str:
+    """The present moment in UTC, ISO 8601 with milliseconds."""
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+@contextmanager
+def application_lock(directory: ApplicationDirectory, *, timeout_s: float = 120.0) -> Iterator[None]:
+    """Hold the application's lock: of several operations on it, one at a time changes something.
+
+    The kernel gives the lock back when its holder dies, so a crash leaves nothing behind.
+
+    Args:
+        directory: the application's directory.
+        timeout_s: how long to wait for another operation to end, seconds.
+
+    Raises:
+        OperationError: another operation holds it for longer.
+    """
+    directory.path.mkdir(parents=True, exist_ok=True)
+    descriptor = os.open(directory.operation_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        _lock(descriptor, directory, timeout_s)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _lock(descriptor: int, directory: ApplicationDirectory, timeout_s: float) -> None:
+    deadline = time.monotonic() + timeout_s
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            if time.monotonic() >= deadline:
+                raise OperationError(
+                    f"Another operation on {directory.application} has held its lock for {timeout_s:.0f} s.",
+                    remedy=f"see the end of {directory.journal} for what it does, and try again when it has ended",
+                ) from error
+            time.sleep(_LOCK_POLL_S)
+        else:
+            return

@@ -1,0 +1,112 @@
+"""Where an installation keeps its files: the directory of the installation and one directory per application."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from millrace.home import millrace_home
+
+SPECS_VARIABLE = "MILLRACE_CONFIG_DIR"
+_CHECKOUT = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True)
+class ApplicationDirectory:
+    """The files of one application under ``run/<application>``.
+
+    Args:
+        path: the directory; its name is the application's.
+    """
+
+    path: Path
+
+    @property
+    def application(self) -> str:
+        """Name of the application."""
+        return self.path.name
+
+    @property
+    def spec(self) -> Path:
+        """The last good specification: the one the running driver was started with."""
+        return self.path / "spec.yaml"
+
+    @property
+    def record(self) -> Path:
+        """What was launched, by whom, and whether it shall run."""
+        return self.path / "record.json"
+
+    @property
+    def control(self) -> Path:
+        """Written by the driver: its process and the address of its control plane."""
+        return self.path / "control.json"
+
+    @property
+    def log(self) -> Path:
+        """Standard output and error of the driver."""
+        return self.path / "driver.log"
+
+    @property
+    def journal(self) -> Path:
+        """One line for each thing an operation did."""
+        return self.path / "journal.jsonl"
+
+    @property
+    def supervision(self) -> Path:
+        """The last observation and what was decided on it, written before it is acted on."""
+        return self.path / "supervision.json"
+
+    @property
+    def operation_lock(self) -> Path:
+        """Held by the operation that changes the application."""
+        return self.path / "operation.lock"
+
+    @property
+    def driver_lock(self) -> Path:
+        """Held by the driver's process for as long as it lives."""
+        return self.path / "driver.lock"
+
+
+@dataclass(frozen=True)
+class Home:
+    """One installation.
+
+    Args:
+        root: ``MILLRACE_HOME``.
+        specs: directory of the applications' specifications.
+    """
+
+    root: Path
+    specs: Path
+
+    @classmethod
+    def from_environment(cls) -> Home:
+        """The installation in ``MILLRACE_HOME``, see :func:`millrace.home.millrace_home`."""
+        return cls.at(millrace_home())
+
+    @classmethod
+    def at(cls, root: Path, *, specs: Path | None = None) -> Home:
+        """The installation in ``root``.
+
+        Args:
+            root: the directory of the installation.
+            specs: where the specifications are; none takes ``MILLRACE_CONFIG_DIR`` or, without that, ``config/apps``
+                of the checkout.
+        """
+        configured = os.environ.get(SPECS_VARIABLE)
+        if specs is None:
+            specs = Path(configured) if configured else _CHECKOUT / "config" / "apps"
+        return cls(root=root.absolute(), specs=specs.expanduser().absolute())
+
+    def application(self, name: str) -> ApplicationDirectory:
+        """The directory of the application ``name``; it need not exist yet."""
+        return ApplicationDirectory(self.root / "run" / name)
+
+    def spec_path(self, name: str) -> Path:
+        """The file with the desired state of the application ``name``."""
+        return self.specs / f"{name}.yaml"
+
+    def deployed(self) -> tuple[str, ...]:
+        """Names of the applications that were deployed here, sorted."""
+        return tuple(sorted(record.parent.name for record in (self.root / "run").glob("*/record.json")))

@@ -1,0 +1,15 @@
+"""Where drivers run: one launcher per kind of place."""
+
+from millrace.ops.launchers.base import Launch, Launcher
+from millrace.ops.launchers.driver_states import DriverVerdict, SparkDriverState, verdict
+from millrace.ops.launchers.registry import launcher_of_kind, register_launcher
+
+__all__ = [
+    "DriverVerdict",
+    "Launch",
+    "Launcher",
+    "SparkDriverState",
+    "launcher_of_kind",
+    "register_launcher",
+    "verdict",
+]

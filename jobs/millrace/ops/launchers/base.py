@@ -1,0 +1,163 @@
+"""What a launcher is, and how a driver's process is started and ended on this host."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from millrace.errors import OperationError
+from millrace.ops.home import ApplicationDirectory
+from millrace.ops.spec import ApplicationSpec
+from millrace.processes import ProcessIdentity
+
+RUN_DIRECTORY_VARIABLE = "MILLRACE_RUN_DIRECTORY"
+KEPT_LOGS = 5
+_SOURCES = Path(__file__).resolve().parents[3]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Launch:
+    """A process to be started.
+
+    Args:
+        command: program and arguments.
+        environment: variables that are set beside those of the caller.
+        log: file that gets standard output and error.
+    """
+
+    command: Sequence[str]
+    environment: Mapping[str, str] = field(default_factory=dict)
+    log: Path
+
+
+class Launcher(Protocol):
+    """Starts the driver of an application somewhere. A launcher holds no state: what it started is in the record."""
+
+    kind: str
+
+    def plan(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> Launch:
+        """What would be started.
+
+        Raises:
+            ConfigurationError: the specification lacks something that this launcher needs.
+        """
+        ...
+
+    def start(self, launch: Launch, directory: ApplicationDirectory) -> ProcessIdentity:
+        """Start it and return at once.
+
+        Raises:
+            OperationError: it could not be started, or a driver of the application lives already.
+        """
+        ...
+
+
+def driver_command(spec: ApplicationSpec, directory: ApplicationDirectory) -> tuple[str, ...]:
+    """The command that runs the driver: ``millrace run``, or the specification's own with its places filled in."""
+    template = spec.launcher.command or [
+        "{python}", "-m", "millrace", "run", "{spec}", "--run-directory", "{run_directory}",
+    ]  # fmt: skip
+    places = {"{python}": sys.executable, "{spec}": str(directory.spec), "{run_directory}": str(directory.path)}
+    return tuple(_fill(argument, places) for argument in template)
+
+
+def _fill(argument: str, places: Mapping[str, str]) -> str:
+    for place, value in places.items():
+        argument = argument.replace(place, value)
+    return argument
+
+
+def driver_environment(spec: ApplicationSpec, directory: ApplicationDirectory) -> dict[str, str]:
+    """The variables of a driver on this host.
+
+    The workers' interpreter is set, because Spark otherwise takes the first ``python3`` of the path, which lacks the
+    libraries.
+    """
+    search_path = [str(_SOURCES), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        "PYSPARK_PYTHON": sys.executable,
+        "PYSPARK_DRIVER_PYTHON": sys.executable,
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(search_path)),
+        "PYTHONUNBUFFERED": "1",
+        RUN_DIRECTORY_VARIABLE: str(directory.path),
+        **spec.launcher.environment,
+    }
+
+
+def rotate_log(log: Path) -> None:
+    """Keep the logs of the last starts as ``driver.log.1`` (the youngest) to ``driver.log.5``."""
+    for number in range(KEPT_LOGS - 1, 0, -1):
+        older = log.with_name(f"{log.name}.{number}")
+        if older.exists():
+            older.replace(log.with_name(f"{log.name}.{number + 1}"))
+    if log.exists():
+        log.replace(log.with_name(f"{log.name}.1"))
+
+
+def start_detached(launch: Launch, directory: ApplicationDirectory) -> ProcessIdentity:
+    """Start a driver in a session of its own, so that it survives the caller, and return at once.
+
+    The new process inherits the lock on ``driver.lock``: while it lives nobody starts a second one, whatever became
+    of the record.
+
+    Raises:
+        OperationError: a driver of the application lives already, or the program cannot be started.
+    """
+    directory.path.mkdir(parents=True, exist_ok=True)
+    lock = os.open(directory.driver_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise OperationError(
+                f"A driver of {directory.application} lives already: it holds {directory.driver_lock}.",
+                remedy=f"see who it is with `fuser {directory.driver_lock}`, and stop it with `millrace stop`",
+            ) from error
+        rotate_log(launch.log)
+        with launch.log.open("ab") as log:
+            process = subprocess.Popen(
+                launch.command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, **launch.environment},
+                cwd=directory.path,
+                start_new_session=True,
+                pass_fds=(lock,),
+            )
+    except OSError as error:
+        raise OperationError(
+            f"The driver of {directory.application} could not be started: {error}.",
+            remedy="see whether the program exists and the run directory can be written",
+        ) from error
+    finally:
+        os.close(lock)
+    identity = ProcessIdentity.of(process.pid)
+    # Nobody waits for the process: it outlives the caller on purpose.
+    process.returncode = 0
+    if identity is None:
+        raise OperationError(
+            f"The driver of {directory.application} ended at once.", remedy=f"see the end of {directory.log}"
+        )
+    return identity
+
+
+def is_driver_lock_held(directory: ApplicationDirectory) -> bool:
+    """Whether a process that was launched as this application's driver still lives."""
+    try:
+        lock = os.open(directory.driver_lock, os.O_RDWR | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(lock)
+    return False

@@ -1,0 +1,26 @@
+"""A detached process on this host, with Spark inside it (``local[N,4]``)."""
+
+from __future__ import annotations
+
+from millrace.ops.home import ApplicationDirectory
+from millrace.ops.launchers.base import Launch, driver_command, driver_environment, start_detached
+from millrace.ops.spec import ApplicationSpec
+from millrace.processes import ProcessIdentity
+
+
+class LocalLauncher:
+    """Runs the driver as a process of its own session that survives the one that started it."""
+
+    kind = "local"
+
+    def plan(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> Launch:
+        """The driver's command, variables and log."""
+        return Launch(
+            command=driver_command(spec, directory),
+            environment=driver_environment(spec, directory),
+            log=directory.log,
+        )
+
+    def start(self, launch: Launch, directory: ApplicationDirectory) -> ProcessIdentity:
+        """Start it and return at once; see :func:`~millrace.ops.launchers.base.start_detached`."""
+        return start_detached(launch, directory)

@@ -1,0 +1,64 @@
+"""The processes that a driver brought along: its session."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import psutil
+
+from millrace.ops.home import ApplicationDirectory
+from millrace.ops.launchers.base import RUN_DIRECTORY_VARIABLE
+from millrace.processes import ProcessIdentity
+
+_POLL_S = 0.05
+
+
+def session_members(leader: int, directory: ApplicationDirectory) -> list[ProcessIdentity]:
+    """The live processes of the session that the driver ``leader`` opened: its JVM, the Python workers, itself.
+
+    A process counts only if it carries the application's run directory in its environment: the number of a session
+    that is gone may belong to somebody else by now.
+    """
+    members = []
+    for pid in psutil.pids():
+        try:
+            if os.getsid(pid) != leader:
+                continue
+            if psutil.Process(pid).environ().get(RUN_DIRECTORY_VARIABLE) != str(directory.path):
+                continue
+        except (ProcessLookupError, PermissionError, psutil.Error):
+            # It ended meanwhile, or belongs to another user: not one of ours.
+            continue
+        if (identity := ProcessIdentity.of(pid)) is not None:
+            members.append(identity)
+    return members
+
+
+def find_driver(directory: ApplicationDirectory) -> ProcessIdentity | None:
+    """The driver of the application that the record does not know: launched by an operation that was killed at once."""
+    for pid in psutil.pids():
+        try:
+            if os.getsid(pid) == pid and psutil.Process(pid).environ().get(RUN_DIRECTORY_VARIABLE) == str(
+                directory.path
+            ):
+                return ProcessIdentity.of(pid)
+        except (ProcessLookupError, PermissionError, psutil.Error):
+            continue
+    return None
+
+
+def signal_session(leader: int, directory: ApplicationDirectory, number: signal.Signals) -> int:
+    """Send a signal to all members of the session; how many there were."""
+    return sum(member.send_signal(number) for member in session_members(leader, directory))
+
+
+def wait_until_session_is_gone(leader: int, directory: ApplicationDirectory, *, timeout_s: float) -> bool:
+    """Wait until no member of the session lives, for at most ``timeout_s`` seconds; whether none does."""
+    deadline = time.monotonic() + timeout_s
+    while session_members(leader, directory):
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(_POLL_S)
+    return True

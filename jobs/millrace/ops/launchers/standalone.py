@@ -1,0 +1,40 @@
+"""The driver as a detached process on this host, its executors on a Spark standalone cluster.
+
+Spark has no cluster mode for Python on standalone clusters, so the driver is always in client mode.
+"""
+
+from __future__ import annotations
+
+from millrace.errors import ConfigurationError
+from millrace.ops.home import ApplicationDirectory
+from millrace.ops.launchers.base import Launch, driver_command, driver_environment, start_detached
+from millrace.ops.spec import ApplicationSpec
+from millrace.processes import ProcessIdentity
+
+
+class StandaloneLauncher:
+    """Runs the driver here and asks the Spark master for executors."""
+
+    kind = "standalone"
+
+    def plan(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> Launch:
+        """The driver's command, variables and log.
+
+        Raises:
+            ConfigurationError: no master URL is given, or one that is not of a standalone cluster.
+        """
+        master = spec.launcher.master or ""
+        if not master.startswith("spark://"):
+            raise ConfigurationError(
+                f"The launcher of {spec.name} is standalone and its master is {master!r}.",
+                remedy="set launcher.master to the master's URL, spark://host:7077",
+            )
+        return Launch(
+            command=driver_command(spec, directory),
+            environment=driver_environment(spec, directory),
+            log=directory.log,
+        )
+
+    def start(self, launch: Launch, directory: ApplicationDirectory) -> ProcessIdentity:
+        """Start it and return at once; see :func:`~millrace.ops.launchers.base.start_detached`."""
+        return start_detached(launch, directory)

@@ -1,0 +1,288 @@
+"""The desired state of an application: ``config/apps/<name>.yaml``."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from millrace.config import StreamsConfig
+from millrace.errors import ConfigurationError, MillraceError
+from millrace.ops.files import write_atomically
+
+_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+
+
+class RunState(StrEnum):
+    """Whether the application shall run."""
+
+    RUNNING = "running"
+    SUSPENDED = "suspended"
+
+
+class UpgradeMode(StrEnum):
+    """What a changed specification does with the state of the running application."""
+
+    LAST_STATE = "last-state"
+    SAVEPOINT = "savepoint"
+    STATELESS = "stateless"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_unknown_keys(cls, values: Any) -> Any:
+        if isinstance(values, Mapping):
+            for key in values:
+                if key not in cls.model_fields:
+                    nearest = difflib.get_close_matches(str(key), list(cls.model_fields), n=1, cutoff=0.0)[0]
+                    raise ValueError(f"unknown key {key!r}; the nearest known one is {nearest!r}")
+        return values
+
+
+class TopicDeclaration(_Section):
+    """A topic that is created when the application is deployed, if it is missing."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="Name of the topic.")
+    partitions: int = Field(default=1, ge=1, description="Number of partitions.")
+    replication_factor: int = Field(default=-1, description="Replication factor; -1 takes the broker's default.")
+    settings: dict[str, str | int | float | bool] = Field(
+        default_factory=dict, description="Topic settings, for example retention.ms."
+    )
+
+    def settings_text(self) -> dict[str, str]:
+        """The settings as Kafka's admin protocol takes them: text, booleans in lower case."""
+        return {
+            key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in self.settings.items()
+        }
+
+
+class LauncherSettings(_Section):
+    """Where the driver and the executors run."""
+
+    kind: str = Field(default="local", description="Name of the launcher: local or standalone.")
+    parallelism: int = Field(default=2, ge=1, description="Cores of a local master.")
+    task_attempts: int = Field(default=4, ge=1, description="Attempts of a Spark task, the first included.")
+    master: str | None = Field(default=None, description="URL of the Spark master; needed by standalone.")
+    driver_memory: str = Field(default="1g", pattern=r"^\d+[kmgt]$", description="Heap of the driver's JVM.")
+    executor_memory: str = Field(default="1g", pattern=r"^\d+[kmgt]$", description="Heap of an executor's JVM.")
+    executor_cores: int = Field(default=1, ge=1, description="Cores of one executor.")
+    executors: int = Field(default=2, ge=1, description="Number of executors.")
+    environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the driver.")
+    command: list[str] | None = Field(
+        default=None,
+        min_length=1,
+        description="Command instead of `millrace run`, for wrappers such as numactl: {python}, {spec} and "
+        "{run_directory} are filled in.",
+    )
+
+    def streams_settings(self) -> dict[str, str]:
+        """The settings of the driver that follow from the launcher: the master URL and the sizes."""
+        if self.kind == "local":
+            # local[N] would give up at the first failed task.
+            return {
+                "master": self.master or f"local[{self.parallelism},{self.task_attempts}]",
+                "spark.driver.memory": self.driver_memory,
+            }
+        return {
+            **({"master": self.master} if self.master else {}),
+            "spark.driver.memory": self.driver_memory,
+            "spark.executor.memory": self.executor_memory,
+            "spark.executor.cores": str(self.executor_cores),
+            "spark.cores.max": str(self.executor_cores * self.executors),
+            "spark.task.maxFailures": str(self.task_attempts),
+        }
+
+
+class RestartPolicy(_Section):
+    """How often and how fast a died or unhealthy job is started again."""
+
+    max_attempts: int = Field(default=10, ge=0, description="Restarts in a row before giving up.")
+    initial_backoff_s: float = Field(
+        default=1.0, ge=0, description="Least time between the first two launches; doubles."
+    )
+    max_backoff_s: float = Field(default=60.0, ge=0, description="Longest backoff.")
+    reset_after_s: float = Field(default=600.0, ge=0, description="A job that ran for so long starts counting anew.")
+
+    def backoff_s(self, restarts: int) -> float:
+        """Least seconds between the last launch and the next one, after ``restarts`` restarts in a row."""
+        # Above 2^30 the limit has long been reached.
+        return min(self.max_backoff_s, self.initial_backoff_s * 2.0 ** min(restarts, 30))
+
+
+class HealthLimits(_Section):
+    """From when on a job that is alive counts as unhealthy."""
+
+    readiness_timeout_s: float = Field(default=180.0, gt=0, description="Longest time from launch to ready.")
+    no_answer_timeout_s: float = Field(
+        default=30.0, gt=0, description="Longest time without an answer from /health/live."
+    )
+    no_progress_timeout_s: float = Field(
+        default=120.0, gt=0, description="Longest time without progress while there is lag."
+    )
+    poll_interval_s: float = Field(default=2.0, gt=0, description="Time between two looks.")
+    stop_timeout_s: float = Field(default=60.0, gt=0, description="How long a graceful stop may take.")
+
+
+class PreflightSettings(_Section):
+    """Which checks come before a start."""
+
+    enabled: bool = Field(default=True, description="Whether anything is checked; off only where no broker is used.")
+    least_free_disk_mb: int = Field(default=512, ge=0, description="Free space that the state directory needs, MiB.")
+
+
+class ApplicationSpec(_Section):
+    """Desired state of one application."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="Name of the application and of its files.")
+    module: str = Field(
+        pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
+        description="Function that takes a StreamsBuilder: package.module:function.",
+    )
+    description: str = Field(default="", description="What it does, for people.")
+    config: dict[str, Any] = Field(default_factory=dict, description="Settings with dotted keys, see StreamsConfig.")
+    topics: list[TopicDeclaration] = Field(default_factory=list, description="Topics to create when deployed.")
+    state: RunState = Field(default=RunState.RUNNING, description="running or suspended.")
+    upgrade_mode: UpgradeMode = Field(default=UpgradeMode.LAST_STATE, description="last-state, savepoint or stateless.")
+    launcher: LauncherSettings = Field(default_factory=LauncherSettings)
+    restart: RestartPolicy = Field(default_factory=RestartPolicy)
+    health: HealthLimits = Field(default_factory=HealthLimits)
+    preflight: PreflightSettings = Field(default_factory=PreflightSettings)
+
+    @model_validator(mode="after")
+    def _configuration_is_valid(self) -> ApplicationSpec:
+        try:
+            self.streams_config()
+        except MillraceError as error:
+            raise ValueError(error.message) from error
+        return self
+
+    def streams_config(self) -> StreamsConfig:
+        """The checked configuration: ``config``, completed by the application's name and what the launcher sets."""
+        return StreamsConfig.from_mapping(
+            {"application.id": self.name, **self.launcher.streams_settings(), **self.config}
+        )
+
+
+class SpecFile(BaseModel):
+    """A specification together with the text that it was read from.
+
+    Args:
+        spec: the checked specification, environment variables filled in.
+        raw: the document as written, variables not filled in: it holds no secrets and is what is compared and kept.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    spec: ApplicationSpec
+    raw: dict[str, Any]
+
+    @property
+    def hash(self) -> str:
+        """Equal for documents that say the same, whatever the order of their keys and their comments."""
+        return hashlib.sha256(orjson.dumps(self.raw, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
+
+    def save(self, path: Path) -> None:
+        """Write the document as it was read, atomically."""
+        write_atomically(path, yaml.safe_dump(self.raw, sort_keys=False).encode())
+
+
+def interpolate(value: Any, environment: Mapping[str, str]) -> Any:
+    """``value`` with ``${NAME}`` and ``${NAME:-default}`` in its texts replaced from ``environment``.
+
+    Raises:
+        ConfigurationError: a variable is not set and has no default.
+    """
+    if isinstance(value, str):
+        return _VARIABLE.sub(lambda match: _variable(match, environment), value)
+    if isinstance(value, dict):
+        return {key: interpolate(item, environment) for key, item in value.items()}
+    if isinstance(value, list):
+        return [interpolate(item, environment) for item in value]
+    return value
+
+
+def _variable(match: re.Match[str], environment: Mapping[str, str]) -> str:
+    name, default = match.group(1), match.group(2)
+    found = environment.get(name) or default
+    if found is None:
+        raise ConfigurationError(
+            f"The environment variable {name} is not set.", remedy=f"set it, or write ${{{name}:-default}}"
+        )
+    return found
+
+
+def load_spec_file(path: Path, *, environment: Mapping[str, str] | None = None) -> SpecFile:
+    """Read and check one specification.
+
+    Args:
+        path: the YAML file.
+        environment: where ``${NAME}`` is looked up; the process's own by default.
+
+    Raises:
+        ConfigurationError: the file is missing, is no YAML, or says something unknown or wrong; the message names the
+            file and the key, and for an unknown key the nearest known one.
+    """
+    try:
+        raw = yaml.safe_load(path.read_text())
+    except FileNotFoundError as error:
+        known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml"))) or "none"
+        raise ConfigurationError(
+            f"There is no specification {path}.", remedy=f"write it, or take one of those that are there: {known}"
+        ) from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError(
+            f"{path} is not valid YAML: {' '.join(str(error).split())}.", remedy="correct the file"
+        ) from error
+    if not isinstance(raw, dict):
+        raise ConfigurationError(f"{path} holds no mapping.", remedy="begin with `name:` and `module:`")
+    try:
+        spec = ApplicationSpec.model_validate(interpolate(raw, os.environ if environment is None else environment))
+    except ValidationError as error:
+        raise ConfigurationError(f"{path} is not valid: {_problems(error)}.", remedy="correct the key") from error
+    except ConfigurationError as error:
+        raise ConfigurationError(f"{path} is not valid: {error.message}", remedy=error.remedy) from error
+    return SpecFile(spec=spec, raw=raw)
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"{'.'.join(str(part) for part in problem['loc']) or 'the document'}: "
+        f"{problem['msg'].removeprefix('Value error, ').rstrip('.')}"
+        for problem in error.errors()
+    )
+
+
+def load_spec(path: Path, *, environment: Mapping[str, str] | None = None) -> ApplicationSpec:
+    """The checked specification in ``path``; see :func:`load_spec_file`."""
+    return load_spec_file(path, environment=environment).spec
+
+
+def load_specs(directory: Path) -> dict[str, SpecFile | ConfigurationError]:
+    """All specifications in a directory, by the files' names without ``.yaml``; an invalid one's error in its place.
+
+    One invalid file must not hide the others, so nothing is raised.
+    """
+    found: dict[str, SpecFile | ConfigurationError] = {}
+    for path in sorted(directory.glob("*.yaml")):
+        try:
+            file = load_spec_file(path)
+            if file.spec.name != path.stem:
+                raise ConfigurationError(
+                    f"{path} describes {file.spec.name!r}.", remedy=f"call the file {file.spec.name}.yaml"
+                )
+            found[path.stem] = file
+        except ConfigurationError as error:
+            found[path.stem] = error
+    return found

@@ -1,0 +1,106 @@
+"""How the clients of a broker are set up, and how their errors become ours."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
+
+from millrace.errors import BrokerUnavailableError, MillraceError, OperationError, PreflightError
+
+# librdkafka's own messages; shown only where the logging of the application asks for them.
+client_log = logging.getLogger("millrace.librdkafka")
+client_log.addHandler(logging.NullHandler())
+client_log.propagate = False
+
+_NO_ANSWER = frozenset({
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._TRANSPORT,
+    KafkaError._TIMED_OUT,
+    KafkaError._TIMED_OUT_QUEUE,
+    KafkaError._RESOLVE,
+    KafkaError.REQUEST_TIMED_OUT,
+    KafkaError.BROKER_NOT_AVAILABLE,
+})  # fmt: skip
+_REFUSED = frozenset({
+    KafkaError._AUTHENTICATION,
+    KafkaError._SSL,
+    KafkaError.SASL_AUTHENTICATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+})  # fmt: skip
+
+
+class AnsweringClient:
+    """An admin client that tells whether a broker answers, without a word on standard error."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._client = AdminClient(base_settings(bootstrap_servers))
+
+    def answers(self, *, timeout_s: float) -> bool:
+        """Whether at least one broker is known and answered within ``timeout_s`` seconds."""
+        try:
+            return bool(self._client.list_topics(timeout=timeout_s).brokers)
+        except KafkaException:
+            return False
+
+
+def quiet_admin_client(bootstrap_servers: str) -> AnsweringClient:
+    """A client for the question whether somebody answers there."""
+    return AnsweringClient(bootstrap_servers)
+
+
+def base_settings(
+    bootstrap_servers: str, overrides: Mapping[str, str] | None = None
+) -> dict[str, str | int | float | bool | object]:
+    """Settings that every librdkafka client of ours has.
+
+    Args:
+        bootstrap_servers: comma-separated ``host:port``.
+        overrides: settings of the user, which win.
+    """
+    return {
+        "bootstrap.servers": bootstrap_servers,
+        "logger": client_log,
+        # A broker that restarts is found again soon; the defaults wait up to ten seconds.
+        "reconnect.backoff.ms": 50,
+        "reconnect.backoff.max.ms": 1000,
+        "allow.auto.create.topics": False,
+        **(overrides or {}),
+    }
+
+
+def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> MillraceError:
+    """The error of ours for one of librdkafka's.
+
+    Args:
+        error: what librdkafka said.
+        doing: what was tried, as in "describing topic payments".
+        bootstrap_servers: whom it was asked of.
+    """
+    code = error.code()
+    if code in _NO_ANSWER:
+        return BrokerUnavailableError(
+            f"No broker answered at {bootstrap_servers} while {doing}: {error.str()}.",
+            remedy="start the broker (`millrace broker start`) or correct bootstrap.servers",
+        )
+    if code in _REFUSED:
+        return PreflightError(
+            f"The broker at {bootstrap_servers} refused {doing}: {error.str()}.",
+            remedy="correct security.protocol, the sasl.* and ssl.* settings, or grant the permission on the broker",
+        )
+    return OperationError(
+        f"The broker at {bootstrap_servers} failed {doing}: {error.name()}: {error.str()}.",
+        remedy="see the broker's log",
+    )
+
+
+def kafka_error(error: KafkaException) -> KafkaError:
+    """The error object inside the exception."""
+    inner = error.args[0]
+    assert isinstance(inner, KafkaError)
+    return inner

@@ -1,0 +1,23 @@
+"""State stores of a task: RocksDB and memory, their layers, the task's database, its changelogs and restore."""
+
+from millrace.state.changelog import ChangelogBatch
+from millrace.state.directory import DirectoryLock, LockHolder, StateDirectory, lock_holder
+from millrace.state.position import TaskPosition
+from millrace.state.rocksdb import RocksDBOptions
+from millrace.state.stores import KeyValueStore, StoreMetrics, WindowStore
+from millrace.state.task_state import StateOptions, TaskState
+
+__all__ = [
+    "ChangelogBatch",
+    "DirectoryLock",
+    "KeyValueStore",
+    "LockHolder",
+    "RocksDBOptions",
+    "StateDirectory",
+    "StateOptions",
+    "StoreMetrics",
+    "TaskPosition",
+    "TaskState",
+    "WindowStore",
+    "lock_holder",
+]

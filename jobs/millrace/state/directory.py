@@ -1,0 +1,174 @@
+"""The state directory: one sub-directory per application and task, each locked by the process that has it open."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import weakref
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+import psutil
+import structlog
+
+from millrace.errors import StateDirectoryLockedError, StateError
+
+LOCK_FILE = "lock"
+DATABASE_DIRECTORY = "rocksdb"
+_TASK_PARTS = 2
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LockHolder:
+    """The process that holds (or held) a lock; the start time tells it from a later process with the same pid.
+
+    Args:
+        pid: process id.
+        start_time: when the process started, seconds since the epoch.
+    """
+
+    pid: int
+    start_time: float
+
+    def is_alive(self) -> bool:
+        """Whether this very process still runs."""
+        try:
+            return abs(psutil.Process(self.pid).create_time() - self.start_time) < 1.0
+        except psutil.NoSuchProcess:
+            return False
+
+
+_open_locks: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
+
+
+class DirectoryLock:
+    """An exclusive lock on a directory, by ``flock`` on a file in it.
+
+    The kernel gives it back when the process dies, however it dies; the file itself may stay and means nothing.
+
+    Args:
+        directory: the directory; made if missing.
+
+    Raises:
+        StateDirectoryLockedError: another live process, or another opened state of this one, holds it.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._descriptor: int | None = _locked_descriptor(directory)
+        me = psutil.Process()
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, orjson.dumps({"pid": me.pid, "start_time": me.create_time()}), 0)
+        _open_locks.add(self)
+
+    def release(self) -> None:
+        """Give the lock back. Idempotent."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+            _open_locks.discard(self)
+
+
+def _locked_descriptor(directory: Path) -> int:
+    path = directory / LOCK_FILE
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            os.close(descriptor)
+            holder = lock_holder(directory)
+            who = f"process {holder.pid}" if holder is not None else "another process"
+            raise StateDirectoryLockedError(
+                f"The state directory {directory} is in use by {who}.",
+                remedy="stop that process, or give this one a state.dir or application.id of its own",
+            ) from error
+        try:
+            if os.fstat(descriptor).st_ino == path.stat().st_ino:
+                return descriptor
+        except FileNotFoundError:
+            pass  # a clean-up removed the file between our open and our lock: lock the new one
+        os.close(descriptor)
+
+
+def _forget_locks_in_child() -> None:
+    # A lock belongs to the open file, which a forked child shares: it would outlive the parent in the child.
+    for lock in list(_open_locks):
+        lock.release()
+
+
+os.register_at_fork(after_in_child=_forget_locks_in_child)
+
+
+def lock_holder(directory: Path) -> LockHolder | None:
+    """Who wrote the lock file of a directory, ``None`` where there is none yet. It may be dead."""
+    try:
+        fields = orjson.loads((directory / LOCK_FILE).read_bytes())
+        return LockHolder(pid=fields["pid"], start_time=fields["start_time"])
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return None
+
+
+class StateDirectory:
+    """``<state.dir>/<application-id>/<s>_<p>/`` of all applications that keep state here.
+
+    Args:
+        state_dir: the setting ``state.dir``.
+    """
+
+    def __init__(self, state_dir: Path | str) -> None:
+        self._root = Path(state_dir)
+
+    def application(self, application_id: str) -> Path:
+        """Directory of an application."""
+        return self._root / application_id
+
+    def task(self, application_id: str, sub_topology: int, partition: int) -> Path:
+        """Directory of one task."""
+        return self.application(application_id) / f"{sub_topology}_{partition}"
+
+    def tasks(self, application_id: str) -> list[tuple[int, int]]:
+        """(sub-topology, partition) of the tasks that have a directory."""
+        root = self.application(application_id)
+        if not root.is_dir():
+            return []
+        names = [path.name.split("_") for path in root.iterdir() if path.is_dir()]
+        return sorted(
+            (int(name[0]), int(name[1]))
+            for name in names
+            if len(name) == _TASK_PARTS and name[0].isdigit() and name[1].isdigit()
+        )
+
+    def clean(self, application_id: str) -> list[tuple[int, int]]:
+        """Remove the local state of a stopped application; its next start restores from the changelogs.
+
+        Returns:
+            the tasks whose state was removed.
+
+        Raises:
+            StateDirectoryLockedError: a live process holds at least one task; nothing is removed then.
+            StateError: the directory cannot be removed.
+        """
+        tasks = self.tasks(application_id)
+        locks: list[DirectoryLock] = []
+        try:
+            for sub_topology, partition in tasks:
+                locks.append(DirectoryLock(self.task(application_id, sub_topology, partition)))
+            root = self.application(application_id)
+            if root.exists():
+                shutil.rmtree(root)
+                _log.info("local state removed", application_id=application_id, tasks=len(tasks))
+        except OSError as error:
+            raise StateError(
+                f"The local state of {application_id} in {self._root} cannot be removed: {error}",
+                remedy="check the permissions of the directory",
+            ) from error
+        finally:
+            for lock in locks:
+                lock.release()
+        return tasks

@@ -1,0 +1,93 @@
+"""Which windows of a store are live: segments, retention and the newest start, as in Kafka Streams' segmented stores.
+
+Source: ``AbstractRocksDBSegmentedBytesStore`` and ``AbstractSegments``. A segment is ``max(retention / 2, 60 s)`` long;
+it is dropped as a whole once it lies before the segment of ``observed stream time - retention``. A window in a live
+segment is readable while its start is later than ``observed stream time - retention``.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from millrace.state.layout import NO_TIMESTAMP, Int64Array, big_endian
+
+MIN_SEGMENT_INTERVAL_MS = 60_000
+_METADATA = struct.Struct(">qq")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Segments:
+    """Stream time and live segments of a window store.
+
+    Args:
+        retention_ms: how long a window is kept after its start.
+        observed_stream_time: newest window start seen, -1 before the first.
+        first_kept: first segment that may still have data in the database.
+    """
+
+    retention_ms: int
+    observed_stream_time: int = NO_TIMESTAMP
+    first_kept: int = 0
+
+    @property
+    def interval_ms(self) -> int:
+        """Length of a segment."""
+        return max(self.retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
+
+    @property
+    def first_readable_start(self) -> int:
+        """Windows that start before this have expired for readers."""
+        return self.observed_stream_time - self.retention_ms + 1
+
+    @property
+    def first_live(self) -> int:
+        """First segment that has not expired."""
+        return max(self.observed_stream_time - self.retention_ms, 0) // self.interval_ms
+
+    def segment_of(self, start: int) -> int:
+        """Number of the segment of a window start."""
+        return start // self.interval_ms
+
+    def live_rows(self, starts: Int64Array) -> npt.NDArray[np.bool_] | None:
+        """Which of the starts, written one after the other, fall into live segments; ``None`` for all of them."""
+        oldest = int(starts.min())
+        newest = max(int(starts.max()), self.observed_stream_time)
+        if self.segment_of(oldest) >= max(newest - self.retention_ms, 0) // self.interval_ms:
+            return None
+        observed = np.maximum(np.maximum.accumulate(starts), self.observed_stream_time)
+        first_live = np.maximum(observed - self.retention_ms, 0) // self.interval_ms
+        live: npt.NDArray[np.bool_] = starts // self.interval_ms >= first_live
+        return None if live.all() else live
+
+    def after(self, newest_start: int) -> Segments:
+        """The same after a write of a window that starts at ``newest_start``."""
+        return self if newest_start <= self.observed_stream_time else replace(self, observed_stream_time=newest_start)
+
+    def expired_range(self) -> tuple[bytes, bytes] | None:
+        """Local keys of the segments that expired and may still have data."""
+        if self.first_live <= self.first_kept:
+            return None
+        return big_endian(self.first_kept), big_endian(self.first_live)
+
+    def kept_before(self) -> tuple[bytes, bytes]:
+        """Local keys of all segments that were deleted."""
+        return big_endian(0), big_endian(self.first_kept)
+
+    def without_expired(self) -> Segments:
+        """The same once the expired segments are deleted."""
+        return replace(self, first_kept=max(self.first_kept, self.first_live))
+
+    def to_bytes(self) -> bytes:
+        """What has to survive a restart."""
+        return _METADATA.pack(self.observed_stream_time, self.first_kept)
+
+    def restored(self, data: bytes | None) -> Segments:
+        """The inverse of :meth:`to_bytes`; ``None`` is a store without history."""
+        if data is None:
+            return self
+        observed, first_kept = _METADATA.unpack(data)
+        return replace(self, observed_stream_time=observed, first_kept=first_kept)

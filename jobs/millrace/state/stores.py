@@ -1,0 +1,100 @@
+"""What a task sees of its stores: the protocols of key-value and window stores. Keys and values are bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
+
+from millrace.state.layout import Int64Array
+
+
+@dataclass
+class StoreMetrics:
+    """Running totals of one open store, counted per call.
+
+    Args:
+        puts: keys written (deletions too).
+        gets: keys looked up.
+        database_reads: of those, keys that neither the overlay nor the read cache could answer.
+        expired: writes that were dropped because their window's segment had expired.
+    """
+
+    puts: int = 0
+    gets: int = 0
+    database_reads: int = 0
+    expired: int = 0
+
+
+@runtime_checkable
+class KeyValueStore(Protocol):
+    """Bytes by key, each value with its timestamp. Reads see what was written since the last commit.
+
+    Lists and arrays that are passed in are kept by reference until the next drain and commit: do not change them.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the store."""
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        """Running totals since the store was opened."""
+
+    def get(self, key: bytes) -> tuple[bytes, int] | None:
+        """Value and timestamp of one key."""
+
+    def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
+        """Values and timestamps (int64 milliseconds, -1 where there is no value) of ``keys``, in their order."""
+
+    def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> None:
+        """Write values with their timestamps; ``None`` deletes. A key may occur more than once: the last one stays."""
+
+    def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
+        """(key, value, timestamp) with ``from_key <= key <= to_key``, by key bytes; ``None`` leaves that end open."""
+
+    def all(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """(key, value, timestamp) of every key in the order of the key bytes."""
+
+    def approximate_num_entries(self) -> int:
+        """About how many keys there are."""
+
+
+@runtime_checkable
+class WindowStore(Protocol):
+    """Bytes by key and window start. Windows expire ``retention`` after the newest start the store has seen.
+
+    Lists and arrays that are passed in are kept by reference until the next drain and commit: do not change them.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the store."""
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        """Running totals since the store was opened."""
+
+    @property
+    def observed_stream_time(self) -> int:
+        """Newest window start that was ever written, milliseconds; -1 before the first. Survives restarts."""
+
+    def fetch_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
+        """Values and timestamps (-1 where there is no value) of (key, start) pairs; expired windows have none."""
+
+    def put_many(
+        self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
+    ) -> None:
+        """Write values of (key, start) pairs; ``None`` deletes. Writes to expired segments are dropped and counted."""
+
+    def fetch(self, key: bytes, from_start: int, to_start: int) -> Iterator[tuple[int, bytes, int]]:
+        """(start, value, timestamp) of the windows of one key with a start in ``[from_start, to_start]``, by start."""
+
+    def fetch_all(self, from_start: int, to_start: int) -> Iterator[tuple[bytes, int, bytes, int]]:
+        """(key, start, value, timestamp) of every key, in the order of segment, key, start."""
+
+    def all(self) -> Iterator[tuple[bytes, int, bytes, int]]:
+        """(key, start, value, timestamp) of everything that has not expired, in the order of segment, key, start."""
+
+    def approximate_num_entries(self) -> int:
+        """About how many (key, start) pairs there are."""

@@ -1,0 +1,331 @@
+"""The state of one task: all its stores, committed together with the position they stand for."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import structlog
+
+from millrace.errors import StateError
+from millrace.state.bytes_store import BytesStore, MemoryBytesStore
+from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
+from millrace.state.key_value import LayeredKeyValueStore
+from millrace.state.layout import Int64Array
+from millrace.state.position import TaskPosition
+from millrace.state.rocksdb import MEBIBYTE, RocksDatabase, RocksDBOptions
+from millrace.state.segments import Segments
+from millrace.state.stores import KeyValueStore, WindowStore
+from millrace.state.window import LayeredWindowStore
+from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
+
+_POSITION_KEY = b"position"
+_SEGMENTS_KEY = b"segments."
+_COMPACT_AFTER_SEGMENTS = 8
+
+_log = structlog.get_logger(__name__)
+
+_Store = LayeredKeyValueStore | LayeredWindowStore
+
+
+@dataclass(frozen=True, kw_only=True)
+class StateOptions:
+    """Memory and durability of a task's state.
+
+    Args:
+        rocksdb: memory and durability of the database.
+        read_cache_bytes: committed values that the RocksDB stores of the task keep as Python objects, together; a hit
+            takes a tenth of a read through RocksDB's own cache.
+    """
+
+    rocksdb: RocksDBOptions = field(default_factory=RocksDBOptions)
+    read_cache_bytes: int = 32 * MEBIBYTE
+
+
+class TaskState:
+    """The stores of one task. Use :meth:`open`. Not thread-safe: a task has one thread.
+
+    Writes go to an overlay that only this object sees. :meth:`commit` makes them, the position and the removal of
+    expired segments durable in one write: after a crash all of it is there or nothing. What a crash loses, the
+    changelogs have.
+    """
+
+    def __init__(self, directory: Path | None, stores: Sequence[StoreSpec], *, options: StateOptions) -> None:
+        self._directory = directory
+        self._specs = {spec.name: spec for spec in stores}
+        self._options = options
+        self._database: RocksDatabase | None = None
+        self._lock = DirectoryLock(directory) if directory is not None else None
+        self._stores: dict[str, _Store] = {}
+        self._position = TaskPosition()
+        self._closed = False
+        self._expired_segments: dict[str, int] = {}
+        try:
+            self._open_stores()
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def open(
+        cls, directory: Path | None, stores: Sequence[StoreSpec], *, options: StateOptions | None = None
+    ) -> TaskState:
+        """Open the stores of a task, made if missing.
+
+        Args:
+            directory: the task's directory, ``<state.dir>/<application-id>/<s>_<p>``; ``None`` keeps all stores in
+                memory, whatever their backend.
+            stores: the stores. Stores that the directory has beside them stay untouched.
+            options: memory and durability.
+
+        Raises:
+            StateDirectoryLockedError: another live process has the directory. A dead one's lock does not count.
+            StateError: the database is damaged or the disk fails.
+        """
+        return cls(directory, stores, options=options or StateOptions())
+
+    @property
+    def position(self) -> TaskPosition:
+        """The position of the last commit. It has no changelog offset for a store that is empty or must be restored
+        from the beginning (a memory store after a restart, a new store)."""
+        return self._position
+
+    @property
+    def directory(self) -> Path | None:
+        """The task's directory, ``None`` where all stores are in memory."""
+        return self._directory
+
+    def store(self, name: str) -> KeyValueStore | WindowStore:
+        """The store ``name``.
+
+        Raises:
+            StateError: the task has no such store, or is closed.
+        """
+        return self._layered(name)
+
+    def key_value_store(self, name: str) -> KeyValueStore:
+        """The key-value store ``name``.
+
+        Raises:
+            StateError: the task has no key-value store of that name, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, LayeredKeyValueStore):
+            raise StateError(f"Store {name} is a window store.", remedy="use window_store()")
+        return store
+
+    def window_store(self, name: str) -> WindowStore:
+        """The window store ``name``.
+
+        Raises:
+            StateError: the task has no window store of that name, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, LayeredWindowStore):
+            raise StateError(f"Store {name} is a key-value store.", remedy="use key_value_store()")
+        return store
+
+    def drain_changelog(self) -> list[ChangelogBatch]:
+        """What was written to logged stores since the last drain, in the layout of the changelog topics.
+
+        Of a cached store the last write of each key, of another one every write in order.
+        """
+        self._check_open()
+        batches = [store.drain_changelog() for store in self._stores.values()]
+        return [batch for batch in batches if batch is not None]
+
+    def commit(self, position: TaskPosition) -> None:
+        """Make everything written since the last commit durable, with the position it stands for, in one write.
+
+        Raises:
+            StateError: the disk fails (nothing was committed; discard this object), or changes were not drained, so
+                that no changelog has them.
+        """
+        self._check_open()
+        undrained = [name for name, store in self._stores.items() if store.has_undrained_writes]
+        if undrained:
+            raise StateError(
+                f"Changes of {', '.join(undrained)} were not drained before the commit.",
+                remedy="write drain_changelog() to the changelog topics first",
+            )
+        batch = self._new_batch()
+        for name, store in self._stores.items():
+            self._stage(batch, name, store)
+        if self._database is not None:
+            persistent = [name for name, spec in self._specs.items() if self._is_persistent(spec)]
+            kept = position.only_changelogs_of(persistent)
+            self._database.put_metadata(batch, _POSITION_KEY, kept.to_bytes())
+        self._write(batch, list(self._stores.values()))
+        self._position = position
+        self._compact_expired()
+
+    def rollback(self) -> None:
+        """Forget everything written since the last commit, and what was not drained of it."""
+        self._check_open()
+        for store in self._stores.values():
+            store.rollback()
+
+    def restore_batch(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:
+        """Apply changelog records, in their order, without overlay and logging. Expired windows are skipped.
+
+        The records are durable on return, the position moves by :meth:`commit` only. A crash in between is harmless:
+        the position still says where to replay from, and replaying a record twice changes nothing.
+
+        Args:
+            store: name of the store.
+            keys: keys in the changelog's layout.
+            values: values; ``None`` is a tombstone.
+            timestamps: record timestamps, int64 milliseconds.
+
+        Returns:
+            how many records were taken.
+
+        Raises:
+            StateError: there are uncommitted writes, or the disk fails.
+        """
+        layered = self._layered(store)
+        if layered.has_uncommitted_writes:
+            raise StateError(
+                f"Store {store} has uncommitted writes and cannot be restored.", remedy="commit or roll back first"
+            )
+        if not keys:
+            return 0
+        batch = self._new_batch()
+        if isinstance(layered, LayeredWindowStore):
+            taken, metadata = layered.stage_restored(batch, keys, values, timestamps)
+            self._stage_metadata(batch, store, metadata)
+        else:
+            taken = layered.stage_restored(batch, keys, values, timestamps)
+        self._write(batch, [layered])
+        return taken
+
+    def wipe(self) -> None:
+        """Remove all data and the position; the stores are open and empty afterwards. A crash midway is harmless."""
+        self._check_open()
+        _log.info("state wiped", directory=str(self._directory))
+        self._close_database()
+        if self._directory is not None:
+            self._remove_database(self._directory)
+        self._open_stores()
+
+    def close(self) -> None:
+        """Close the stores and give the directory back; uncommitted writes are forgotten. Idempotent."""
+        self._closed = True
+        self._close_database()
+        if self._lock is not None:
+            self._lock.release()
+
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Committed entries and bytes of each store, both approximate."""
+        self._check_open()
+        return {name: store.size() for name, store in self._stores.items()}
+
+    def _open_stores(self) -> None:
+        self._position = TaskPosition()
+        self._expired_segments = {}
+        persistent = [name for name, spec in self._specs.items() if self._is_persistent(spec)]
+        if self._directory is not None and persistent:
+            for leftover in self._directory.glob(f"{DATABASE_DIRECTORY}.removed*"):
+                shutil.rmtree(leftover)
+            self._database = RocksDatabase(
+                self._directory / DATABASE_DIRECTORY, persistent, options=self._options.rocksdb
+            )
+            data = self._database.metadata(_POSITION_KEY)
+            if data is not None:
+                self._position = TaskPosition.from_bytes(data).only_changelogs_of(persistent)
+        cache_bytes = self._options.read_cache_bytes // max(len(persistent), 1)
+        self._stores = {name: self._open_store(spec, cache_bytes) for name, spec in self._specs.items()}
+
+    def _open_store(self, spec: StoreSpec, cache_bytes: int) -> _Store:
+        changelog = Changelog(spec.name, cached=spec.cached) if spec.logged else None
+        committed: BytesStore
+        metadata = None
+        if self._is_persistent(spec) and self._database is not None:
+            committed = self._database.bytes_store(spec.name)
+            metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
+        else:
+            committed, cache_bytes = MemoryBytesStore(), 0
+        if spec.kind is StoreKind.KEY_VALUE:
+            return LayeredKeyValueStore(spec.name, committed, changelog=changelog, read_cache_bytes=cache_bytes)
+        if spec.retention_ms <= 0:
+            raise StateError(f"Window store {spec.name} has no retention.", remedy="set retention_ms of its spec")
+        return LayeredWindowStore(
+            spec.name,
+            committed,
+            changelog=changelog,
+            segments=Segments(retention_ms=spec.retention_ms).restored(metadata),
+            read_cache_bytes=cache_bytes,
+        )
+
+    def _is_persistent(self, spec: StoreSpec) -> bool:
+        return self._directory is not None and spec.backend is StoreBackend.ROCKSDB
+
+    def _layered(self, name: str) -> _Store:
+        self._check_open()
+        try:
+            return self._stores[name]
+        except KeyError as error:
+            raise StateError(
+                f"The task has no store {name}; it has {', '.join(sorted(self._stores)) or 'none'}.",
+                remedy="connect the store to the processor in the topology",
+            ) from error
+
+    def _new_batch(self) -> Any:
+        return self._database.new_batch() if self._database is not None else None
+
+    def _stage(self, batch: Any, name: str, store: _Store) -> None:
+        if isinstance(store, LayeredWindowStore):
+            if store.segments.expired_range() is not None:
+                expired = store.segments.first_live - store.segments.first_kept
+                self._expired_segments[name] = self._expired_segments.get(name, 0) + expired
+            self._stage_metadata(batch, name, store.stage(batch))
+        else:
+            store.stage(batch)
+
+    def _stage_metadata(self, batch: Any, name: str, metadata: bytes | None) -> None:
+        if metadata is not None and self._database is not None and self._is_persistent(self._specs[name]):
+            self._database.put_metadata(batch, _SEGMENTS_KEY + name.encode(), metadata)
+
+    def _write(self, batch: Any, stores: Collection[_Store]) -> None:
+        try:
+            if self._database is not None:
+                self._database.write(batch)
+        except BaseException:
+            for store in stores:
+                store.commit_failed()
+            raise
+        for store in stores:
+            store.committed()
+
+    def _compact_expired(self) -> None:
+        """Give the disk space of expired segments back, seldom enough that rewriting their neighbours costs little."""
+        if self._database is None:
+            return
+        for name, count in list(self._expired_segments.items()):
+            store = self._stores[name]
+            if count >= _COMPACT_AFTER_SEGMENTS and isinstance(store, LayeredWindowStore):
+                self._database.bytes_store(name).compact(*store.segments.kept_before())
+                self._expired_segments[name] = 0
+
+    @staticmethod
+    def _remove_database(directory: Path) -> None:
+        database = directory / DATABASE_DIRECTORY
+        if database.exists():
+            # Renamed first: a crash in the middle of the removal leaves no half database behind.
+            removed = directory / f"{DATABASE_DIRECTORY}.removed"
+            database.rename(removed)
+            shutil.rmtree(removed)
+
+    def _close_database(self) -> None:
+        self._stores = {}
+        if self._database is not None:
+            self._database.close()
+            self._database = None
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StateError(f"The state in {self._directory} is closed.", remedy="open it again")

@@ -1,0 +1,308 @@
+"""The window store: per window start an overlay of uncommitted writes and a cache, over committed bytes by segment."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import repeat
+from typing import Any, Final
+
+import numpy as np
+
+from millrace.state.bytes_store import BytesStore
+from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.layout import (
+    SEGMENT_BYTES,
+    WINDOW_SUFFIX_BYTES,
+    Int64Array,
+    Packed,
+    big_endian,
+    distinct_starts,
+    local_window_keys,
+    pack_values,
+    prefixed_window_keys,
+    unpack_value,
+    unpack_values,
+    window_start,
+    window_starts,
+    window_suffix,
+)
+from millrace.state.merge import merge_overlay
+from millrace.state.segments import Segments
+from millrace.state.stores import StoreMetrics
+from millrace.state.window_cache import WindowCache
+
+_MISSING: Final[Any] = object()
+_NOTHING: Final[dict[bytes, Packed]] = {}
+_MAX_START: Final = 2**63 - 1
+
+
+class LayeredWindowStore:
+    """A :class:`~millrace.state.stores.WindowStore` in layers: overlay, window cache, bytes store.
+
+    A window that starts after the newest committed start is answered from the overlay alone.
+
+    Args:
+        name: name of the store.
+        committed: the bytes store, with local window keys.
+        changelog: what the writes are remembered in, ``None`` where the store is not logged.
+        segments: retention, and the newest start as the database has it.
+        read_cache_bytes: memory of the window cache.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        committed: BytesStore,
+        *,
+        changelog: Changelog | None,
+        segments: Segments,
+        read_cache_bytes: int,
+    ) -> None:
+        self._name = name
+        self._committed = committed
+        self._changelog = changelog
+        self._segments = segments
+        self._committed_segments = segments
+        self._cache = WindowCache(budget_bytes=read_cache_bytes)
+        self._overlay: dict[int, dict[bytes, Packed]] = {}
+        self._metrics = StoreMetrics()
+        self._committed_expired = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the store."""
+        return self._name
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        """Running totals since the store was opened."""
+        return self._metrics
+
+    @property
+    def observed_stream_time(self) -> int:
+        """Newest window start that was ever written, milliseconds; -1 before the first."""
+        return self._segments.observed_stream_time
+
+    @property
+    def segments(self) -> Segments:
+        """Retention and live segments, uncommitted writes included."""
+        return self._segments
+
+    @property
+    def has_uncommitted_writes(self) -> bool:
+        """Whether there is something to commit."""
+        return bool(self._overlay) or self._segments != self._committed_segments
+
+    def fetch_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
+        """Values and timestamps of (key, start) pairs."""
+        return unpack_values(self._read(keys, starts))
+
+    def put_many(
+        self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
+    ) -> None:
+        """Write values of (key, start) pairs; ``None`` deletes."""
+        self._metrics.puts += len(keys)
+        if not keys:
+            return
+        live = self._segments.live_rows(starts)
+        self._segments = self._segments.after(int(starts.max()))
+        if live is not None:
+            self._metrics.expired += len(keys) - int(live.sum())
+            rows = np.flatnonzero(live).tolist()
+            keys, values = [keys[row] for row in rows], [values[row] for row in rows]
+            starts, timestamps = starts[live], timestamps[live]
+            if not keys:
+                return
+        packed = pack_values(values, timestamps)
+        distinct, inverse = distinct_starts(starts)
+        tables = [self._overlay.setdefault(start, {}) for start in distinct]
+        before = sum(map(len, tables))
+        if len(tables) == 1:
+            tables[0].update(zip(keys, packed, strict=True))
+        else:
+            for index, key, value in zip(inverse, keys, packed, strict=True):
+                tables[index][key] = value
+        if self._changelog is not None:
+            new_keys = sum(map(len, tables)) - before
+            self._changelog.append(keys, values, timestamps, starts=starts, new_keys=new_keys)
+
+    def fetch(self, key: bytes, from_start: int, to_start: int) -> Iterator[tuple[int, bytes, int]]:
+        """(start, value, timestamp) of the windows of one key, by start, both ends included."""
+        first = max(from_start, self._segments.first_readable_start, 0)
+        last = min(to_start, self._segments.observed_stream_time)
+        if last < first:
+            return
+        for segment in range(self._segments.segment_of(first), self._segments.segment_of(last) + 1):
+            prefix = big_endian(segment) + key
+            length = len(prefix) + WINDOW_SUFFIX_BYTES
+            begin, end = prefix + window_suffix(first), prefix + window_suffix(last) + b"\0"
+            written = {
+                local[0]: table[key]
+                for start, table in self._overlay.items()
+                if first <= start <= last and self._segments.segment_of(start) == segment and key in table
+                for local in (local_window_keys([key], start, segment),)
+            }
+            for local_key, packed in merge_overlay(self._committed.scan(begin, end), written):
+                # Longer keys that begin with this one lie between its windows.
+                if len(local_key) == length:
+                    yield window_start(local_key), *unpack_value(packed)
+
+    def fetch_all(self, from_start: int, to_start: int) -> Iterator[tuple[bytes, int, bytes, int]]:
+        """(key, start, value, timestamp) of the windows that start in the range, by segment, key and start."""
+        first = max(from_start, self._segments.first_readable_start, 0)
+        last = min(to_start, self._segments.observed_stream_time)
+        if last < first:
+            return
+        written: dict[bytes, Packed] = {}
+        for start, table in self._overlay.items():
+            if first <= start <= last:
+                written.update(
+                    zip(
+                        local_window_keys(list(table), start, self._segments.segment_of(start)),
+                        table.values(),
+                        strict=True,
+                    )
+                )
+        begin = big_endian(self._segments.segment_of(first))
+        end = big_endian(self._segments.segment_of(last) + 1)
+        for local_key, packed in merge_overlay(self._committed.scan(begin, end), written):
+            start = window_start(local_key)
+            if first <= start <= last:
+                yield local_key[SEGMENT_BYTES:-WINDOW_SUFFIX_BYTES], start, *unpack_value(packed)
+
+    def all(self) -> Iterator[tuple[bytes, int, bytes, int]]:
+        """Everything that has not expired, by segment, key and start."""
+        return self.fetch_all(0, _MAX_START)
+
+    def approximate_num_entries(self) -> int:
+        """About how many (key, start) pairs there are; uncommitted writes count as new ones."""
+        return self._committed.size()[0] + sum(map(len, self._overlay.values()))
+
+    def size(self) -> tuple[int, int]:
+        """Committed entries and bytes, both approximate."""
+        return self._committed.size()
+
+    def drain_changelog(self) -> ChangelogBatch | None:
+        """What was written since the last drain."""
+        return self._changelog.drain() if self._changelog is not None else None
+
+    @property
+    def has_undrained_writes(self) -> bool:
+        """Whether a drain would give something."""
+        return self._changelog is not None and not self._changelog.is_empty
+
+    def stage(self, batch: Any) -> bytes | None:
+        """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        expired = self._segments.expired_range()
+        if expired is not None:
+            self._committed.stage_delete_range(batch, *expired)
+        first_live = self._segments.first_live
+        for start in sorted(self._overlay):
+            segment = self._segments.segment_of(start)
+            if segment >= first_live:
+                table = self._overlay[start]
+                # In key order RocksDB's write buffer takes them in half of the time, which pays for the sort.
+                keys = sorted(table)
+                values = list(map(table.__getitem__, keys))
+                self._committed.stage(batch, local_window_keys(keys, start, segment), values)
+        after = self._segments.without_expired()
+        return after.to_bytes() if after != self._committed_segments else None
+
+    def committed(self) -> None:
+        """The commit succeeded: the overlay is committed data now."""
+        self._committed.apply_staged()
+        newest_before = self._committed_segments.observed_stream_time
+        self._segments = self._committed_segments = self._segments.without_expired()
+        self._committed_expired = self._metrics.expired
+        for start, table in self._overlay.items():
+            self._cache.merge(start, table, complete=start > newest_before)
+        self._overlay = {}
+        self._cache.expire(self._segments.first_readable_start)
+        self._cache.shrink()
+
+    def commit_failed(self) -> None:
+        """The commit failed: the overlay is as it was."""
+        self._committed.discard_staged()
+
+    def rollback(self) -> None:
+        """Forget what was not committed."""
+        self._overlay = {}
+        self._segments = self._committed_segments
+        self._metrics.expired = self._committed_expired
+        if self._changelog is not None:
+            self._changelog.clear()
+
+    def stage_restored(
+        self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array
+    ) -> tuple[int, bytes | None]:
+        """Add changelog records to a commit without overlay and logging.
+
+        Returns:
+            how many were taken (records of expired windows are skipped), and metadata to keep if it changed.
+        """
+        starts = window_starts(keys)
+        # As in Kafka Streams the whole batch moves stream time before its records are judged.
+        self._segments = self._segments.after(int(starts.max()))
+        live = starts // self._segments.interval_ms >= self._segments.first_live
+        if not live.all():
+            rows = np.flatnonzero(live).tolist()
+            keys, values = [keys[row] for row in rows], [values[row] for row in rows]
+            starts, timestamps = starts[live], timestamps[live]
+        local_keys = prefixed_window_keys(keys, starts, self._segments.segment_of)
+        latest = dict(zip(local_keys, pack_values(values, timestamps), strict=True))
+        ordered = sorted(latest)
+        self._committed.stage(batch, ordered, list(map(latest.__getitem__, ordered)))
+        self._cache.clear()
+        return len(keys), self.stage(batch)
+
+    def _read(self, keys: list[bytes], starts: Int64Array) -> list[Packed]:
+        """Local values: from the overlay, else the cache, else the bytes store."""
+        self._metrics.gets += len(keys)
+        distinct, inverse = distinct_starts(starts)
+        lookups = [self._lookup(start) for start in distinct]
+        if len(lookups) == 1:
+            first, default = lookups[0][0], lookups[0][2]
+            found: list[Packed] = list(map(first.get, keys, repeat(default)))
+        else:
+            gets = [first.get for first, _, _ in lookups]
+            defaults = [default for _, _, default in lookups]
+            found = [gets[index](key, defaults[index]) for index, key in zip(inverse, keys, strict=True)]
+        if all(default is None for _, _, default in lookups):
+            return found
+        missing = [row for row, value in enumerate(found) if value is _MISSING]
+        unread: dict[int, list[int]] = {}
+        for row in missing:
+            start, second = distinct[inverse[row]], lookups[inverse[row]][1]
+            value = second.get(keys[row], _MISSING)
+            if value is not _MISSING:
+                found[row] = value
+            elif self._cache.is_complete(start):
+                found[row] = None
+            else:
+                unread.setdefault(start, []).append(row)
+        for start, rows in unread.items():
+            absent = [keys[row] for row in rows]
+            values = self._read_committed(absent, start)
+            for row, value in zip(rows, values, strict=True):
+                found[row] = value
+        if unread:
+            self._cache.shrink()
+        return found
+
+    def _lookup(self, start: int) -> tuple[dict[bytes, Packed], dict[bytes, Packed], Any]:
+        """Where to look for keys of a window: first and second table, and what a miss in the first one means."""
+        if start < self._segments.first_readable_start:
+            return _NOTHING, _NOTHING, None
+        written = self._overlay.get(start)
+        if start > self._committed_segments.observed_stream_time:
+            return written or _NOTHING, _NOTHING, None
+        known = self._cache.window(start)
+        if not written:
+            return known or _NOTHING, _NOTHING, None if self._cache.is_complete(start) else _MISSING
+        return written, known or _NOTHING, _MISSING
+
+    def _read_committed(self, keys: list[bytes], start: int) -> list[Packed]:
+        self._metrics.database_reads += len(keys)
+        values = self._committed.get_many(local_window_keys(keys, start, self._segments.segment_of(start)))
+        self._cache.add(start, keys, values)
+        return values

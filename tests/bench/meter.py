@@ -1,0 +1,226 @@
+"""Watches a contestant from outside and turns what it saw into figures, by the same rules for all of them.
+
+A contestant's progress is what it has committed: the offsets of its consumer group, or the batches that Spark has
+written to its commit log. Its first output is the moment at which a reader of committed records could see a record.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+from confluent_kafka import (
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+
+STEADY_FROM = 0.2
+STEADY_TO = 0.9
+LEAST_COMMITS = 4
+INTERVAL_S = 0.1
+_ANSWER_LIMIT_S = 20.0
+
+
+class ContestantFailedError(RuntimeError):
+    """A contestant ended, or did not get to the end of its input in time."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What was committed at one moment.
+
+    Args:
+        at_s: seconds since the contestant's process was started.
+        processed: input records committed, over all partitions.
+        visible: offsets of the output that a read_committed consumer can get, over all partitions.
+    """
+
+    at_s: float
+    processed: int
+    visible: int
+
+
+@dataclass(frozen=True)
+class Figures:
+    """The figures of one run.
+
+    Args:
+        records: of the input.
+        first_output_s: from the start of the process to the first committed output.
+        steady_records_per_s: between the first and the last commit inside 20 % to 90 % of the input; ``None`` where
+            fewer than four were seen there, too few to speak of a steady state.
+        whole_run_s: from the start of the process to the commit of the whole input.
+    """
+
+    records: int
+    first_output_s: float
+    steady_records_per_s: float | None
+    whole_run_s: float
+
+    @property
+    def whole_run_records_per_s(self) -> float:
+        """Records per second with the start included."""
+        return self.records / self.whole_run_s
+
+
+class ProgressSource(Protocol):
+    """Where a contestant's progress is read."""
+
+    def processed(self) -> int:
+        """Input records that the contestant has committed, over all partitions."""
+
+
+class GroupProgress:
+    """Progress of a contestant that commits offsets to a consumer group; its input begins at offset 0."""
+
+    def __init__(self, admin: AdminClient, *, group: str, topic: str, partitions: int) -> None:
+        self._admin = admin
+        self._group = group
+        self._asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+
+    def processed(self) -> int:
+        """Sum of the group's committed offsets; those of open transactions do not count."""
+        request = ConsumerGroupTopicPartitions(self._group, self._asked)
+        answer = self._admin.list_consumer_group_offsets([request], request_timeout=_ANSWER_LIMIT_S)
+        try:
+            committed = answer[self._group].result(timeout=_ANSWER_LIMIT_S).topic_partitions or []
+        except KafkaException as error:
+            # The group's coordinator is being found or loads; the group of a new contestant does not exist yet.
+            if error.args[0].code() in _NOT_YET:
+                return 0
+            raise
+        return sum(max(partition.offset, 0) for partition in committed)
+
+
+_NOT_YET = {
+    KafkaError.GROUP_ID_NOT_FOUND,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+}
+
+
+class SparkProgress:
+    """Progress of a Spark query, by its checkpoint directory: a batch counts once its commit is in the log."""
+
+    def __init__(self, checkpoint: Path, *, topic: str) -> None:
+        self._checkpoint = checkpoint
+        self._topic = topic
+        self._last_batch = -1
+        self._last = 0
+
+    def processed(self) -> int:
+        """End offsets of the newest committed batch, summed."""
+        newest = max((int(file.name) for file in _numbered(self._checkpoint / "commits")), default=-1)
+        if newest > self._last_batch:
+            ends = _offsets_of(self._checkpoint / "offsets" / str(newest), self._topic)
+            self._last = sum(ends)
+            self._last_batch = newest
+        return self._last
+
+
+def _numbered(directory: Path) -> list[Path]:
+    return [file for file in directory.iterdir() if file.name.isdigit()] if directory.is_dir() else []
+
+
+def _offsets_of(file: Path, topic: str) -> list[int]:
+    # Line 1 is the version, line 2 the batch's metadata, then one line for each source.
+    sources = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[2:]]
+    return [offset for source in sources for offset in source[topic].values()]
+
+
+class VisibleOutput:
+    """How much of a topic a read_committed consumer can get."""
+
+    def __init__(self, admin: AdminClient, *, topic: str, partitions: int) -> None:
+        self._admin = admin
+        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        self._asked = {TopicPartition(topic, partition): latest for partition in range(partitions)}
+
+    def __call__(self) -> int:
+        """Last stable offsets, summed."""
+        answers = self._admin.list_offsets(
+            self._asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_LIMIT_S
+        )
+        return sum(int(answer.result(timeout=_ANSWER_LIMIT_S).offset) for answer in answers.values())
+
+
+def watch(
+    progress: ProgressSource,
+    visible: Callable[[], int],
+    *,
+    records: int,
+    started_at: float,
+    check_alive: Callable[[], None],
+    limit_s: float,
+    on_sample: Callable[[Sample], None] = lambda _sample: None,
+) -> list[Sample]:
+    """Sample a contestant until it has committed the whole input.
+
+    Args:
+        progress: where its progress is read.
+        visible: tells how much of its output can be read.
+        records: of the input.
+        started_at: ``time.monotonic()`` when the process was started.
+        check_alive: raises if the contestant has ended.
+        limit_s: the longest time from the start, seconds.
+        on_sample: gets each sample.
+
+    Raises:
+        ContestantFailedError: the contestant ended before, or needs longer than ``limit_s``.
+    """
+    samples: list[Sample] = []
+    processed = 0
+    while processed < records:
+        check_alive()
+        processed = progress.processed()
+        sample = Sample(time.monotonic() - started_at, processed, visible())
+        samples.append(sample)
+        on_sample(sample)
+        if sample.at_s > limit_s:
+            raise ContestantFailedError(f"{processed} of {records} records were committed within {limit_s:.0f} s")
+        rest_s = INTERVAL_S - (time.monotonic() - started_at - sample.at_s)
+        time.sleep(max(rest_s, 0.0))
+    return samples
+
+
+def figures_of(samples: Sequence[Sample], *, records: int) -> Figures:
+    """The figures of one run.
+
+    Args:
+        samples: in order, the last one with the whole input committed.
+        records: of the input.
+
+    Raises:
+        ContestantFailedError: the samples do not reach the end of the input, or no output was visible.
+    """
+    end = next((sample for sample in samples if sample.processed >= records), None)
+    if end is None:
+        raise ContestantFailedError(f"the samples end before the {records} records of the input")
+    first = next((sample for sample in samples if sample.visible > 0), None)
+    if first is None:
+        raise ContestantFailedError("the whole input was committed and no output is visible")
+    return Figures(records, first.at_s, _steady_records_per_s(samples, records=records), end.at_s)
+
+
+def _steady_records_per_s(samples: Sequence[Sample], *, records: int) -> float | None:
+    # Only moments at which something was committed count. Between them nothing is known, and the last commit of all
+    # may come a whole commit interval after the last record.
+    commits = [
+        sample
+        for before, sample in pairwise(samples)
+        if sample.processed > before.processed and STEADY_FROM <= sample.processed / records <= STEADY_TO
+    ]
+    if len(commits) < LEAST_COMMITS:
+        return None
+    begin, until = commits[0], commits[-1]
+    return (until.processed - begin.processed) / (until.at_s - begin.at_s)

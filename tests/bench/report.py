@@ -1,0 +1,274 @@
+"""The measurements of all runs, as a file to compute with and as the page ``docs/benchmarks.md``."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+from tests.bench.latency import LatencyFigures
+from tests.bench.meter import Figures
+from tests.bench.workloads import Workload
+
+BASELINE = "kafka-streams"
+"""The contestant that the others are compared with: Kafka Streams with its default settings."""
+_MISSING = "n/a"
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """One run of a contestant over a backlog.
+
+    Args:
+        workload: what it read.
+        contestant: its name.
+        title: its name in tables.
+        round: of the session, from 1: the contestants of one round ran one after the other.
+        figures: what was measured.
+    """
+
+    workload: Workload
+    contestant: str
+    title: str
+    round: int
+    figures: Figures
+
+
+@dataclass(frozen=True)
+class Latency:
+    """One run of a contestant under a steady stream; arguments as in :class:`Throughput`."""
+
+    contestant: str
+    title: str
+    round: int
+    figures: LatencyFigures
+
+
+@dataclass(frozen=True)
+class Results:
+    """Everything that was measured, newest sessions only.
+
+    Args:
+        machine: facts about the machine and the software, by name.
+        throughput: runs over backlogs.
+        latency: runs under a stream.
+    """
+
+    machine: Mapping[str, str] = field(default_factory=dict)
+    throughput: tuple[Throughput, ...] = ()
+    latency: tuple[Latency, ...] = ()
+
+    def with_throughput(self, runs: Sequence[Throughput]) -> Results:
+        """These results, where ``runs`` take the place of all earlier runs of their workloads.
+
+        Earlier runs go because a ratio is taken within one session only.
+        """
+        measured = {run.workload for run in runs}
+        kept = tuple(run for run in self.throughput if run.workload not in measured)
+        return Results(self.machine, (*kept, *runs), self.latency)
+
+    def with_latency(self, runs: Sequence[Latency]) -> Results:
+        """These results, where ``runs`` take the place of all earlier ones of their kind."""
+        return Results(self.machine, self.throughput, tuple(runs))
+
+    def with_machine(self, machine: Mapping[str, str]) -> Results:
+        """These results, measured on ``machine``; those of another machine are dropped."""
+        if dict(self.machine) == dict(machine):
+            return self
+        return Results(machine)
+
+
+def read_results(file: Path) -> Results:
+    """Results that :func:`write_results` wrote; none if the file does not exist."""
+    if not file.exists():
+        return Results()
+    data: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    return Results(
+        machine=data["machine"],
+        throughput=tuple(
+            Throughput(**{**run, "workload": Workload(**run["workload"]), "figures": Figures(**run["figures"])})
+            for run in data["throughput"]
+        ),
+        latency=tuple(Latency(**{**run, "figures": LatencyFigures(**run["figures"])}) for run in data["latency"]),
+    )
+
+
+def write_results(results: Results, file: Path) -> Path:
+    """Write the results to ``file`` (JSON) and the page beside it.
+
+    Returns:
+        The page: the same name with ``.md``.
+    """
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(asdict(results), indent=1) + "\n", encoding="utf-8")
+    page = file.with_suffix(".md")
+    page.write_text(render_page(results), encoding="utf-8")
+    return page
+
+
+def render_page(results: Results) -> str:
+    """The page, as Markdown."""
+    parts = [_INTRODUCTION, render_machine(results.machine)]
+    by_workload: dict[Workload, list[Throughput]] = {}
+    for run in results.throughput:
+        by_workload.setdefault(run.workload, []).append(run)
+    plain = {workload: runs for workload, runs in by_workload.items() if "-" not in workload.name}
+    scaled = {workload: runs for workload, runs in by_workload.items() if "-" in workload.name}
+    parts += [
+        f"## {workload.name}: {_sizes(workload)}\n\n{render_throughput(plain[workload])}"
+        for workload in sorted(plain, key=lambda each: each.name)
+    ]
+    if scaled:
+        parts.append(f"## Growth\n\n{_GROWTH}\n\n{render_growth(by_workload)}")
+    if results.latency:
+        parts.append(f"## Latency\n\n{_LATENCY}\n\n{render_latency(results.latency)}")
+    return "\n\n".join(parts) + "\n"
+
+
+def render_machine(machine: Mapping[str, str]) -> str:
+    """A table of the machine's facts."""
+    return _table(("", "measured with"), machine.items())
+
+
+def render_throughput(runs: Sequence[Throughput]) -> str:
+    """One workload's contestants, medians over the rounds, ratios to the baseline of the same round."""
+    rows = []
+    for contestant, title in _contestants(runs):
+        mine = [run for run in runs if run.contestant == contestant]
+        rows.append(
+            (
+                title,
+                _seconds(_median(run.figures.first_output_s for run in mine)),
+                _thousands(_median(run.figures.steady_records_per_s for run in mine)),
+                _times(ratio(runs, contestant, whole_run=False)),
+                _seconds(_median(run.figures.whole_run_s for run in mine)),
+                _times(ratio(runs, contestant, whole_run=True)),
+            )
+        )
+    head = ("", "first output, s", "steady, records/s", "steady ratio", "whole run, s", "whole-run ratio")
+    rounds = max(run.round for run in runs)
+    note = f"Medians of {rounds} rounds." if rounds > 1 else "One round."
+    return f"{_table(head, rows)}\n\n{note}"
+
+
+def render_growth(by_workload: Mapping[Workload, Sequence[Throughput]]) -> str:
+    """Steady-state throughput over sizes: one row for each workload, one column for each contestant."""
+    contestants = _contestants([run for runs in by_workload.values() for run in runs])
+    rows = []
+    for workload in sorted(by_workload, key=lambda each: (each.keys, each.records, each.partitions)):
+        runs = by_workload[workload]
+        row = [f"{workload.records:,}", f"{workload.keys:,}", str(workload.partitions)]
+        for contestant, _ in contestants:
+            mine = [run.figures.steady_records_per_s for run in runs if run.contestant == contestant]
+            row.append(_with_ratio(_thousands(_median(mine)), ratio(runs, contestant, whole_run=False)))
+        rows.append(tuple(row))
+    return _table(("records", "keys", "partitions", *(title for _, title in contestants)), rows)
+
+
+def render_latency(runs: Sequence[Latency]) -> str:
+    """Percentiles of each contestant, medians over the rounds."""
+    rows = []
+    for contestant, title in _contestants(runs):
+        mine = [run.figures for run in runs if run.contestant == contestant]
+        rows.append(
+            (
+                title,
+                *(f"{median(values):,.0f}" for values in (
+                    [each.p50_ms for each in mine], [each.p99_ms for each in mine], [each.worst_ms for each in mine]
+                )),
+            )
+        )  # fmt: skip
+    return _table(("", "p50, ms", "p99, ms", "longest, ms"), rows)
+
+
+def ratio(runs: Sequence[Throughput], contestant: str, *, whole_run: bool) -> float | None:
+    """How many times as fast as the baseline a contestant is: the median of the rounds' ratios.
+
+    Args:
+        runs: of one workload.
+        contestant: its name.
+        whole_run: compare the whole run, start included, instead of the steady state.
+
+    Returns:
+        ``None`` where no round has both.
+    """
+    ratios = []
+    for run in runs:
+        if run.contestant != contestant:
+            continue
+        for other in runs:
+            if other.contestant == BASELINE and other.round == run.round:
+                mine, base = _rate(run.figures, whole_run=whole_run), _rate(other.figures, whole_run=whole_run)
+                if mine is not None and base is not None:
+                    ratios.append(mine / base)
+    return median(ratios) if ratios else None
+
+
+def _rate(figures: Figures, *, whole_run: bool) -> float | None:
+    return figures.whole_run_records_per_s if whole_run else figures.steady_records_per_s
+
+
+def _contestants(runs: Iterable[Throughput | Latency]) -> list[tuple[str, str]]:
+    named = dict.fromkeys((run.contestant, run.title) for run in runs)
+    return sorted(named, key=lambda each: (each[0] != "millrace", each[0] != BASELINE, each[0]))
+
+
+def _median(values: Iterable[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return median(known) if known else None
+
+
+def _seconds(value: float | None) -> str:
+    return _MISSING if value is None else f"{value:.1f}"
+
+
+def _thousands(value: float | None) -> str:
+    return _MISSING if value is None else f"{round(value, -2):,.0f}"
+
+
+def _times(value: float | None) -> str:
+    return _MISSING if value is None else f"{value:.2f}"
+
+
+def _with_ratio(text: str, value: float | None) -> str:
+    return text if value is None else f"{text} ({value:.2f})"
+
+
+def _sizes(workload: Workload) -> str:
+    return f"{workload.records:,} records, {workload.keys:,} keys, {workload.partitions} partitions"
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+_INTRODUCTION = """# Benchmarks
+
+Written by `make bench`; the raw figures are in `benchmarks.json`. Every contestant counts the same JSON payments of
+about 100 bytes per user and one-minute tumbling window, with one minute of grace, and writes each updated count to an
+output topic. Input, output and changelog are on one real broker on the same machine. Contestants run one after the
+other in one session, in another order in each round, each from a new application id and an empty state; the final
+counts of each are compared with counts that numpy computed from the input, and a run with a difference is not
+reported. An always-true filter on the amount makes every contestant decode the JSON.
+
+* **Millrace**: `exactly_once_v2`, defaults, `local[2]`.
+* **Kafka Streams, defaults**: Java, `exactly_once_v2` (which commits every 100 ms), two stream threads for two cores.
+* **Kafka Streams, commit 5 s, cache 1 GB**: the same with `commit.interval.ms=5000`, `statestore.cache.max.bytes=1 GB`.
+* **Spark's own count**: `local[2]`, RocksDB state with changelog checkpointing, update mode, Spark's Kafka sink (so
+  at-least-once output), 250,000 records a trigger, as many shuffle partitions as topic partitions, large fetches.
+
+*First output* is the time from the start of the process to the first committed output record. *Steady* is the
+throughput between the first and the last commit inside 20 % to 90 % of the input. *Whole run* is the time from the start of
+the process to the commit of the whole input. Progress is read from outside, from committed offsets (for Spark, from its
+commit log). A ratio says how many times as fast as Kafka Streams with default settings the contestant was in the same
+round: above 1 is faster."""
+
+_GROWTH = """Steady-state records/s for other numbers of partitions and keys; in brackets the ratio to Kafka Streams
+with default settings, where it was measured in the same session."""
+
+_LATENCY = """5,000 payments a second, measured for a minute after a warm-up: from a payment's timestamp to the moment
+at which a read_committed consumer got the first count that includes it."""

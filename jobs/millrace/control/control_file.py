@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import tempfile
@@ -32,6 +33,12 @@ class ControlFile(BaseModel):
     def write(self, path: Path) -> None:
         """Writes atomically: a reader sees the file before or after, never half of it."""
         write_atomically(path, self.model_dump_json(indent=2).encode() + b"\n", mode=0o644)
+
+    def remove_own(self, path: Path) -> None:
+        """Removes ``path`` unless a newer driver has written its own there meanwhile."""
+        with contextlib.suppress(OperationError):
+            if ControlFile.read(path) == self:
+                path.unlink(missing_ok=True)
 
     @classmethod
     def read(cls, path: Path) -> ControlFile:

@@ -51,7 +51,7 @@ def page(status: ApplicationStatus, health: Health) -> str:
         for number, each in sorted(status.progress.items())
     ]
     tasks = [
-        _row(task, state, status.task_hosts.get(task, "–"), each.restore_remaining.get(task, 0), numbers={3})
+        _row(task, state, status.task_hosts.get(task, "-"), each.restore_remaining.get(task, 0), numbers={3})
         for _, each in sorted(status.progress.items())
         for task, state in sorted(each.task_states.items())
     ]
@@ -69,7 +69,7 @@ def page(status: ApplicationStatus, health: Health) -> str:
         epoch=status.driver_epoch,
         pid=status.driver.pid,
         host=escape(status.driver.host),
-        guarantee=escape(status.processing_guarantee or "–"),
+        guarantee=escape(status.processing_guarantee or "-"),
         updated=_time(status.updated_at),
         queries="".join(queries),
         tasks="".join(tasks),
@@ -86,8 +86,8 @@ def _row(*cells: object, numbers: set[int]) -> str:
 
 
 def _or_dash(value: int | None) -> str:
-    return "–" if value is None else str(value)
+    return "-" if value is None else str(value)
 
 
 def _time(seconds: float | None) -> str:
-    return "–" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"
+    return "-" if seconds is None else f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"

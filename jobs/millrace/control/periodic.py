@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Periodic:
-    """Calls ``action`` every ``interval_s`` seconds in a daemon thread of its own, beginning one interval after the start.
+    """Calls ``action`` every ``interval_s`` seconds in a daemon thread of its own, the first time one interval on.
 
     Args:
         name: the thread's name.

@@ -45,7 +45,8 @@ class Query(Protocol):
     """One sub-topology as one streaming query.
 
     The callback of a batch checks the stop and pause flags after it has the lock, so that a barrier which took the
-    lock first is respected.
+    lock first is respected. ``is_active``, ``exception`` and ``progress`` are read while a callback waits for the
+    driver's heartbeat: they never wait for the lock.
     """
 
     @property

@@ -1,4 +1,4 @@
-"""What a driver tells the world about its application: the record in ``_millrace-status``, the answer of ``/status``."""
+"""What a driver tells the world about its application: the record in ``_millrace-status`` and in ``/status``."""
 
 from __future__ import annotations
 

@@ -248,7 +248,7 @@ class StatusPublisher:
     def close(self) -> None:
         """Gives the producer back. Idempotent."""
         with self._lock:
-            self._producer = None
+            self._discard()
 
     def __enter__(self) -> StatusPublisher:
         return self
@@ -309,7 +309,7 @@ class StatusPublisher:
     def _raise_if_taken_over(self) -> None:
         last = self._last_status()
         if last is not None and last.driver_epoch > self._epoch:
-            self._producer = None
+            self._discard()
             self._fenced = DriverFencedError(
                 f"Driver {self._epoch} of {self._application_id} was fenced by a newer driver: number "
                 f"{last.driver_epoch}, process {last.driver.pid} on {last.driver.host}.",
@@ -351,7 +351,7 @@ class StatusPublisher:
                     f"The status of {self._application_id} was not written: {cause.str()}.",
                     remedy="none: it is written again with the next heartbeat",
                 ) from error
-        self._producer = None
+        self._discard()
         if cause.code() in _FENCED:
             self._resolve_fence()
             raise TransactionAbortedError(
@@ -362,6 +362,11 @@ class StatusPublisher:
         raise _as_error(
             error, f"The status of {self._application_id} was not written", self._bootstrap_servers
         ) from error
+
+    def _discard(self) -> None:
+        if self._producer is not None:
+            self._producer.purge()  # destroying a producer waits for what it still holds
+            self._producer = None
 
     def _resolve_fence(self) -> None:
         """A fence has two causes: a newer driver, or the broker ended a transaction that was open too long.

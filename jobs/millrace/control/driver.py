@@ -1,0 +1,357 @@
+"""The driver of one application: starts it, keeps it running, tells its status, ends it."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+import signal
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+
+import structlog
+
+from millrace.control.barrier import between_batches
+from millrace.control.control_file import ControlFile, new_token, read_token
+from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
+from millrace.control.health import Health, assess
+from millrace.control.lifecycle import ApplicationState, Lifecycle
+from millrace.control.periodic import Periodic
+from millrace.control.query import Query
+from millrace.control.reporter import Application, Publisher, StatusReporter
+from millrace.control.server import ControlServer, ControlSurface
+from millrace.control.status import ApplicationStatus, DriverIdentity
+from millrace.control.supervisor import QuerySupervisor
+from millrace.errors import DriverFencedError, MillraceError, PreflightError
+
+log = structlog.get_logger(__name__)
+
+_State = ApplicationState
+
+
+class Driver:
+    """Runs one application until it is stopped, fails for good, or a newer driver takes over.
+
+    A crash at any moment loses nothing: the next driver fences this one and goes on at the committed offsets.
+
+    Args:
+        application: which application it is.
+        hooks: what it asks of the world.
+        publisher: where its status goes; its ``open`` fences older drivers.
+        settings: how it behaves.
+    """
+
+    def __init__(
+        self, application: Application, hooks: DriverHooks, publisher: Publisher, settings: DriverSettings
+    ) -> None:
+        self._application = application
+        self._hooks = hooks
+        self._publisher = publisher
+        self._settings = settings
+        self.lifecycle = Lifecycle()
+        self._reporter = StatusReporter(
+            application,
+            self.lifecycle,
+            publisher,
+            heartbeat_interval_ms=round(settings.heartbeat_interval_s * 1000),
+            end_offsets=hooks.end_offsets,
+        )
+        self._supervisor: QuerySupervisor | None = None
+        self._failure: BaseException | None = None
+        self._stop_reason = ""
+        # SimpleQueue.put may interrupt a get of the same thread, so a signal handler can use it.
+        self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
+        self._failed_ticks: queue.SimpleQueue[tuple[Query, Exception]] = queue.SimpleQueue()
+        self._pausing = threading.Lock()
+        self._paused = False
+        self._ticked: dict[str, float] = {}
+
+    def run(self, *, handle_signals: bool = True) -> ExitCode:
+        """Runs the application; returns when it has ended. Call it once.
+
+        Args:
+            handle_signals: whether SIGTERM and SIGINT stop it gracefully; only possible in the main thread.
+        """
+        threads: list[Periodic] = []
+        with self._signals() if handle_signals else contextlib.nullcontext():
+            try:
+                with self._control_plane():
+                    try:
+                        self._start(threads)
+                        self._supervise()
+                        return self._end_stopped()
+                    except DriverFencedError as error:
+                        return self._end_failed(error, ExitCode.FENCED)
+                    except Exception as error:
+                        return self._end_failed(error, ExitCode.FAILED)
+            except MillraceError as error:  # the control plane itself did not come up
+                return self._end_failed(error, ExitCode.FAILED)
+            finally:
+                for thread in threads:
+                    if not thread.stop(self._settings.stop_timeout_s):
+                        log.warning("thread did not end in time")
+                self._publisher.close()
+
+    def stop(self, reason: str = "stopped on request") -> None:
+        """Asks for a graceful stop and returns at once. From any thread, or a signal handler."""
+        self._stop_reason = self._stop_reason or reason
+        self._woken.put(None)
+
+    def pause(self) -> None:
+        """Lets running batches finish and processes nothing more until :meth:`resume`. From any thread.
+
+        Raises:
+            OperationError: a batch did not end in time; the pause is in force from its end on.
+        """
+        with self._pausing:
+            self._paused = True
+            self._reporter.set_paused(paused=True)
+            self._pause_queries()
+            self.heartbeat_now()
+            with between_batches(self._queries, timeout_s=self._settings.barrier_timeout_s):
+                log.info("paused", application=self._application.application_id)
+
+    def resume(self) -> None:
+        """Ends a pause. From any thread."""
+        with self._pausing:
+            self._paused = False
+            self._reporter.set_paused(paused=False)
+            for each in self._queries:
+                each.resume()
+            self.heartbeat_now()
+            log.info("resumed", application=self._application.application_id)
+
+    def status(self) -> ApplicationStatus:
+        """The status now."""
+        return self._reporter.status()
+
+    def health(self) -> Health:
+        """The health now, from the same judgement that a supervisor uses."""
+        return assess(self.status(), now=time.time(), limits=self._settings.health)
+
+    def heartbeat_now(self) -> None:
+        """Publishes the status before a batch begins. Called by queries, in the callback of a batch.
+
+        Raises:
+            DriverFencedError: a newer driver has taken over: launch nothing more.
+        """
+        try:
+            self._reporter.publish()
+        except DriverFencedError as error:
+            self.fail(error)
+            raise
+        except MillraceError as error:
+            # Not written is no danger: tasks are fenced by their own transactional ids.
+            log.warning("heartbeat not published", problem=error.message)
+
+    def query_terminated(self) -> None:
+        """Tells the driver that a query ended, so that it looks at once. For Spark's query listener."""
+        self._woken.put(None)
+
+    def fail(self, error: BaseException) -> None:
+        """Ends the application with ``error``, from any thread; the first error counts."""
+        self._failure = self._failure or error
+        self._woken.put(None)
+
+    @property
+    def _queries(self) -> Sequence[Query]:
+        return self._reporter.prepared.queries if self._reporter.prepared else ()
+
+    def _start(self, threads: list[Periodic]) -> None:
+        self._move(_State.REBALANCING, "checking what the application needs")
+        self._hooks.preflight()
+        self._refuse_live_members()
+        if self._stop_reason:
+            return
+        previous = self._publisher.open()
+        self._reporter.set_previous(previous)
+        self._move(_State.REBALANCING, "fencing older attempts and reading committed offsets")
+        threads.append(Periodic("heartbeat", self._settings.heartbeat_interval_s, self._beat, self._heartbeat_failed))
+        threads[-1].start()
+        self._hooks.fence(previous.transactional_ids if previous else [])
+        prepared = self._hooks.prepare(previous)
+        # Before any task starts: what the next driver has to fence must be known.
+        with self._pausing:
+            self._reporter.set_prepared(prepared)
+            if self._paused:
+                self._pause_queries()
+        self._move(_State.REBALANCING, "starting queries")
+        self._hooks.warm_up()
+        if self._stop_reason or self._failure:
+            return
+        self._supervisor = QuerySupervisor(
+            prepared.queries,
+            self._settings.restart,
+            stop_timeout_s=self._settings.stop_timeout_s,
+            on_restart=self._reporter.set_restarts,
+        )
+        self._supervisor.start()
+        threads.append(Periodic("ticker", min(1.0, self._settings.tick_interval_s), self._tick_idle_queries, self.fail))
+        threads[-1].start()
+
+    def _supervise(self) -> None:
+        while True:
+            if self._failure is not None:
+                raise self._failure
+            if self._stop_reason or self._supervisor is None:
+                return
+            while not self._failed_ticks.empty():
+                self._supervisor.replace(*self._failed_ticks.get())
+            self._supervisor.look()
+            if self._supervisor.all_active:
+                self._move(_State.RUNNING, "")
+            else:
+                self._move(_State.REBALANCING, "a query is being started again, or tasks are being restored")
+            due = self._supervisor.next_due_s
+            # The listener wakes this thread; the wait is limited in case that its notice is lost.
+            with contextlib.suppress(queue.Empty):
+                self._woken.get(timeout=0.5 if due is None else min(0.5, due))
+
+    def _end_stopped(self) -> ExitCode:
+        self._move(_State.PENDING_SHUTDOWN, self._stop_reason)
+        problems = self._stop_queries()
+        self._move(_State.NOT_RUNNING, "; ".join([self._stop_reason, *problems]))
+        return ExitCode.STOPPED
+
+    def _end_failed(self, error: BaseException, code: ExitCode) -> ExitCode:
+        reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
+        remedy = error.remedy if isinstance(error, MillraceError) else "see the traceback in the driver's log"
+        expected = isinstance(error, MillraceError)
+        log.error("application failed", reason=reason, remedy=remedy, exc_info=None if expected else error)
+        self._open_publisher_if_nobody_runs()
+        for state in (_State.REBALANCING, _State.PENDING_ERROR):
+            if self.lifecycle.state in {_State.CREATED, _State.REBALANCING, _State.RUNNING}:
+                self._move(state, reason, remedy)
+        problems = self._stop_queries()
+        self._move(_State.ERROR if self.lifecycle.state is _State.PENDING_ERROR else _State.NOT_RUNNING, reason, remedy)
+        for problem in problems:
+            log.error("could not end cleanly", problem=problem)
+        return code
+
+    def _open_publisher_if_nobody_runs(self) -> None:
+        """For a failure before older drivers were fenced: says so in the topic, unless one of them is well."""
+        if self._publisher.epoch:
+            return
+        try:
+            last = self._publisher.peek()
+            if last is not None and assess(last, now=time.time(), limits=self._settings.health).alive:
+                log.warning("an older driver goes on; its status is left alone", driver_epoch=last.driver_epoch)
+                return
+            self._reporter.set_previous(self._publisher.open())
+        except MillraceError as error:
+            log.warning("the failure cannot be published", problem=error.message)
+
+    def _stop_queries(self) -> list[str]:
+        if self._supervisor is None:
+            return []
+        for each in self._queries:
+            each.request_stop()
+        problems = []
+        try:
+            # Given back before the queries are stopped: Spark waits for a callback, which may wait for its lock.
+            with between_batches(self._queries, timeout_s=self._settings.barrier_timeout_s):
+                log.info("between batches", application=self._application.application_id)
+        except MillraceError as error:
+            problems.append(f"{error.message} What it had begun is processed again at the next start.")
+        return problems + self._supervisor.stop()
+
+    def _move(self, state: ApplicationState, reason: str, remedy: str = "") -> None:
+        """Moves to ``state`` and publishes; a broker that is away now gets the status with the next heartbeat."""
+        moved = self.lifecycle.move_to(state)
+        if not self._reporter.set_reason(reason, remedy) and not moved:
+            return
+        try:
+            self._reporter.publish()
+        except DriverFencedError as error:
+            if state.is_ending or state.has_ended:
+                log.warning("status not published", problem=error.message)
+            else:
+                raise
+        except MillraceError as error:
+            log.warning("status not published", state=str(state), problem=error.message)
+
+    def _beat(self) -> None:
+        self._reporter.pulse()
+        self._refuse_live_members()
+        self._reporter.beat()
+
+    def _heartbeat_failed(self, error: Exception) -> None:
+        if isinstance(error, DriverFencedError | _LiveMembersError) or not isinstance(error, MillraceError):
+            self.fail(error)
+        else:
+            log.warning("heartbeat not published", problem=error.message)
+
+    def _refuse_live_members(self) -> None:
+        members = self._hooks.live_members()
+        if members:
+            group = self._application.application_id
+            raise _LiveMembersError(
+                f"Consumer group {group} has live members beside Millrace: {', '.join(members)}.",
+                remedy="stop them: the broker takes their commits beside ours, which would lose or double records",
+            )
+
+    def _tick_idle_queries(self) -> None:
+        now = time.time()
+        for each in self._queries:
+            last = max(each.progress.last_batch_finished_at or 0.0, self._ticked.get(each.name, 0.0))
+            if now - last < self._settings.tick_interval_s or not each.is_active:
+                continue
+            if each.lock.acquire(blocking=False):  # a query inside a batch is not idle
+                try:
+                    each.tick()
+                except Exception as error:
+                    self._failed_ticks.put((each, error))
+                    self._woken.put(None)
+                finally:
+                    each.lock.release()
+                self._ticked[each.name] = now
+
+    def _pause_queries(self) -> None:
+        for each in self._queries:
+            each.pause()
+
+    @contextlib.contextmanager
+    def _control_plane(self) -> Iterator[None]:
+        settings, hooks = self._settings, self._hooks
+        token_file = settings.token_file or settings.control_file.with_name("control.token")
+        token = read_token(token_file) if settings.token_file else new_token(token_file)
+        surface = ControlSurface(
+            status=self.status,
+            health=self.health,
+            metrics=hooks.metrics,
+            describe=hooks.describe,
+            stop=lambda: self.stop("stopped through the control plane"),
+            pause=self.pause,
+            resume=self.resume,
+            picture=hooks.picture,
+        )
+        server = ControlServer(settings.server_address, token, surface)
+        server.start()
+        identity = DriverIdentity.of_this_process()
+        control_file = ControlFile(
+            pid=identity.pid, start_time=identity.start_time, address=server.address, token_file=str(token_file)
+        )
+        try:
+            self._reporter.set_control_address(server.address)
+            control_file.write(settings.control_file)
+            yield
+        finally:
+            control_file.remove_own(settings.control_file)
+            server.stop()
+
+    @contextlib.contextmanager
+    def _signals(self) -> Iterator[None]:
+        def handle(number: int, _: FrameType | None) -> None:
+            self.stop(f"stopped by {signal.Signals(number).name}")
+
+        before = {number: signal.signal(number, handle) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+class _LiveMembersError(PreflightError):
+    """Somebody else consumes as the application's group."""

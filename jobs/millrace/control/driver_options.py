@@ -1,0 +1,76 @@
+"""What a driver is given: the world around it, its settings, and how its process ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from pathlib import Path
+
+from millrace.control.health import HealthLimits
+from millrace.control.query import TopicPartition
+from millrace.control.reporter import Prepared
+from millrace.control.restarts import RestartPolicy
+from millrace.control.status import ApplicationStatus
+
+
+class ExitCode(IntEnum):
+    """How the driver's process ends."""
+
+    STOPPED = 0
+    FAILED = 1
+    FENCED = 3  # 2 is the command line's own, for wrong usage
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverHooks:
+    """What the driver asks of the world around it.
+
+    Args:
+        preflight: checks what must hold before anything is touched; raises what does not.
+        fence: initialises, so fences, each of these transactional ids; returns when all are.
+        prepare: reads the committed offsets and makes the queries, given the last status of an older driver.
+        warm_up: makes the first batch fast; called before the queries start.
+        live_members: live members of the application's consumer group, each described in words.
+        end_offsets: the last stable offset of each input partition now.
+        metrics: the metrics in Prometheus' text format.
+        describe: the topology as text.
+        picture: the topology as SVG.
+    """
+
+    prepare: Callable[[ApplicationStatus | None], Prepared]
+    preflight: Callable[[], None] = lambda: None
+    fence: Callable[[Sequence[str]], None] = lambda _: None
+    warm_up: Callable[[], None] = lambda: None
+    live_members: Callable[[], Sequence[str]] = lambda: ()
+    end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
+    metrics: Callable[[], bytes] = lambda: b""
+    describe: Callable[[], str] = lambda: ""
+    picture: Callable[[], bytes] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverSettings:
+    """How the driver behaves.
+
+    Args:
+        control_file: where ``control.json`` goes while the driver lives.
+        server_address: ``host:port`` of the control plane; port 0 takes a free one.
+        token_file: file with the control plane's bearer token; ``None`` writes a random one beside ``control_file``.
+        heartbeat_interval_s: longest time between two heartbeats, seconds.
+        tick_interval_s: how long a query is idle before the task code runs without rows, seconds.
+        barrier_timeout_s: longest wait for running batches at a stop or pause, seconds.
+        stop_timeout_s: longest wait for one query to stop, seconds.
+        restart: when to start a died query again.
+        health: how long things may take.
+    """
+
+    control_file: Path
+    server_address: str = "127.0.0.1:0"
+    token_file: Path | None = None
+    heartbeat_interval_s: float = 3.0
+    tick_interval_s: float = 20.0
+    barrier_timeout_s: float = 60.0
+    stop_timeout_s: float = 30.0
+    restart: RestartPolicy = field(default_factory=RestartPolicy)
+    health: HealthLimits = field(default_factory=HealthLimits)

@@ -1,0 +1,137 @@
+"""Keeps queries running: starts them, sees them die, starts them again with backoff. Used by one thread."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from millrace.control.query import Query
+from millrace.control.restarts import RestartHistory, RestartPolicy, next_restart, permanent_cause
+from millrace.errors import MillraceError, OperationError
+
+log = structlog.get_logger(__name__)
+
+
+_UNTOUCHED = RestartHistory()
+
+
+class QuerySupervisor:
+    """Starts ``queries`` and keeps them running, each with its own backoff.
+
+    A restart begins at the group's committed offsets (:meth:`Query.start`), so nothing is lost or processed twice.
+
+    Args:
+        queries: not started.
+        policy: when to start a died query again.
+        stop_timeout_s: longest wait for one query to stop, seconds.
+        on_restart: told of ``(sub-topology, restarts without progress)``.
+        clock: a monotonic clock, seconds.
+    """
+
+    def __init__(
+        self,
+        queries: Sequence[Query],
+        policy: RestartPolicy,
+        *,
+        stop_timeout_s: float,
+        on_restart: Callable[[int, int], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._queries = sorted(queries, key=lambda query: query.sub_topology)
+        self._policy = policy
+        self._stop_timeout_s = stop_timeout_s
+        self._on_restart = on_restart
+        self._clock = clock
+        self._histories: dict[str, RestartHistory] = {}
+        self._due: dict[str, float] = {}
+
+    def start(self) -> None:
+        """Starts all queries; one that cannot start is treated as one that died.
+
+        Raises:
+            MillraceError: a restart would only repeat the failure.
+        """
+        for query in self._queries:
+            self._try_start(query)
+
+    def look(self) -> None:
+        """Notices queries that died, and starts those whose wait is over.
+
+        Raises:
+            MillraceError: a query died of something that a restart would repeat, or its attempts are used up.
+        """
+        for query in self._queries:
+            due = self._due.get(query.name)
+            if due is None:
+                if not query.is_active:
+                    self._plan_restart(query, query.exception)
+                elif query.progress.batches > self._histories.get(query.name, _UNTOUCHED).batches:
+                    self._on_restart(query.sub_topology, 0)
+            elif self._clock() >= due:
+                self._try_start(query)
+
+    def replace(self, query: Query, error: Exception) -> None:
+        """Takes a query down that failed outside a batch, and treats it as one that died.
+
+        Raises:
+            MillraceError: as :meth:`look`.
+        """
+        if query.name not in self._due:
+            query.stop(self._stop_timeout_s)
+            self._plan_restart(query, error)
+
+    @property
+    def all_active(self) -> bool:
+        """Whether no query waits for a restart and no task is being restored."""
+        return not self._due and not any(any(query.progress.restore_remaining.values()) for query in self._queries)
+
+    @property
+    def next_due_s(self) -> float | None:
+        """Seconds until the next restart, ``None`` if none is planned."""
+        return max(0.0, min(self._due.values()) - self._clock()) if self._due else None
+
+    def stop(self) -> list[str]:
+        """Stops every query, and goes on when one fails to.
+
+        Returns:
+            What went wrong, one line a query.
+        """
+        problems = []
+        for query in self._queries:
+            try:
+                query.stop(self._stop_timeout_s)
+            except Exception as error:
+                log.exception("query did not stop", query=query.name)
+                problems.append(f"query {query.name} did not stop: {error}")
+        self._due.clear()
+        return problems
+
+    def _try_start(self, query: Query) -> None:
+        try:
+            query.start()
+        except Exception as error:
+            self._plan_restart(query, error)
+        else:
+            self._due.pop(query.name, None)
+            log.info("query started", query=query.name)
+
+    def _plan_restart(self, query: Query, error: BaseException | None) -> None:
+        cause = permanent_cause(error)
+        if isinstance(cause, MillraceError):
+            raise cause
+        history = self._histories.get(query.name, _UNTOUCHED)
+        restart = next_restart(history, query.progress.batches, self._policy)
+        what = f"{type(error).__name__}: {error}" if error is not None else "it ended without an error"
+        if restart is None:
+            raise OperationError(
+                f"Query {query.name} died and made no progress in {history.attempts} restarts; last: {what}",
+                remedy="remove the cause, then start the application again: it goes on at its committed offsets",
+            ) from error
+        self._histories[query.name] = restart.history
+        self._due[query.name] = self._clock() + restart.wait_s
+        self._on_restart(query.sub_topology, restart.history.attempts)
+        log.warning(
+            "query died", query=query.name, error=what, attempt=restart.history.attempts, restart_in_s=restart.wait_s
+        )

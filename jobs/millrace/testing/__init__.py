@@ -1,0 +1,16 @@
+"""Testing topologies without broker and JVM: the same task code as in production, one record or one batch at a time."""
+
+from __future__ import annotations
+
+from millrace.testing.driver import TopologyTestDriver
+from millrace.testing.stores import TestKeyValueStore, TestWindowStore
+from millrace.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
+
+__all__ = [
+    "TestInputTopic",
+    "TestKeyValueStore",
+    "TestOutputTopic",
+    "TestRecord",
+    "TestWindowStore",
+    "TopologyTestDriver",
+]

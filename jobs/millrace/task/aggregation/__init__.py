@@ -1,0 +1,1 @@
+"""Aggregators: groups of rows, columnar kernels, and callables."""

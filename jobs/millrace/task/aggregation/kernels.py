@@ -1,0 +1,227 @@
+"""The built-in aggregations, over whole columns: the old aggregate of each group and the group's rows give the new one.
+
+Every kernel adds in the order of the rows and starts from the old aggregate, so that where a batch is cut never shows
+in a result, floating-point sums included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.errors import ProcessingError
+from millrace.task.aggregation.groups import Groups
+from millrace.task.columns import BoolArray, IntArray
+from millrace.topology.aggregators import (
+    AvgAggregator,
+    BuiltInAggregator,
+    CollectAggregator,
+    CountAggregator,
+    FirstAggregator,
+    LastAggregator,
+    MaxAggregator,
+    MinAggregator,
+    StructAggregator,
+    SumAggregator,
+)
+
+ColumnAggregator = BuiltInAggregator | StructAggregator
+
+
+def input_of(aggregator: BuiltInAggregator, values: pa.Array) -> pa.Array:
+    """The column that the aggregation reads.
+
+    Raises:
+        ProcessingError: the values have no such field.
+    """
+    if aggregator.field is None:
+        return values
+    if pa.types.is_null(values.type):
+        return values
+    if not pa.types.is_struct(values.type) or values.type.get_field_index(aggregator.field) < 0:
+        raise ProcessingError(
+            f"There is no field {aggregator.field!r} to compute {aggregator.kind} of in values of type {values.type}.",
+            remedy="correct the field's name, or the schema of the value serde",
+        )
+    # Unlike the field() of a struct array, flatten() applies the struct's own nulls.
+    return values.flatten()[values.type.get_field_index(aggregator.field)]
+
+
+def check_input(aggregator: BuiltInAggregator, column: pa.Array) -> None:
+    """Refuses columns that the aggregation cannot be computed of.
+
+    Raises:
+        ProcessingError: a sum or a mean of something that is not a number.
+    """
+    kind = column.type
+    if isinstance(aggregator, (SumAggregator, AvgAggregator)) and not (
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)
+    ):
+        raise ProcessingError(
+            f"The {aggregator.kind} of values of type {kind} cannot be computed.",
+            remedy="aggregate a field of numbers, or use callables",
+        )
+
+
+def aggregate_columns(aggregator: ColumnAggregator, values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
+    """The new state of each group.
+
+    Args:
+        aggregator: what to compute.
+        values: the rows' values.
+        groups: which rows belong together.
+        prior: old state of each group, null where there is none.
+
+    Returns:
+        One state per group, in the order of the groups.
+    """
+    if isinstance(aggregator, StructAggregator):
+        states = [
+            aggregate_columns(part, values, groups, _field(prior, name)) for name, part in aggregator.fields
+        ]
+        return pa.StructArray.from_arrays(states, names=[name for name, _ in aggregator.fields])
+    column = input_of(aggregator, values)
+    check_input(aggregator, column)
+    return _KERNELS[type(aggregator)](column, groups, prior, aggregator.field is not None)
+
+
+def results_of(aggregator: ColumnAggregator, states: pa.Array) -> pa.Array:
+    """What goes downstream for stored states: the same, but for means."""
+    if isinstance(aggregator, AvgAggregator):
+        return pc.divide(_field(states, "sum").cast(pa.float64()), _field(states, "count").cast(pa.float64()))
+    if isinstance(aggregator, StructAggregator) and any(isinstance(part, AvgAggregator) for _, part in aggregator.fields):
+        return pa.StructArray.from_arrays(
+            [results_of(part, _field(states, name)) for name, part in aggregator.fields],
+            names=[name for name, _ in aggregator.fields],
+        )
+    return states
+
+
+def _field(column: pa.Array, name: str) -> pa.Array:
+    if pa.types.is_struct(column.type):
+        index = column.type.get_field_index(name)
+        if index >= 0:
+            return column.flatten()[index]
+    return pa.nulls(len(column))
+
+
+def _count(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+    ids = groups.ids[_valid(values)] if of_field else groups.ids
+    return pa.array(_integers(prior) + np.bincount(ids, minlength=groups.count).astype(np.int64))
+
+
+def _sum(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+    mask = _valid(values)
+    if _is_floating(values.type) or _is_floating(prior.type):
+        totals = _doubles(prior)
+        np.add.at(totals, groups.ids[mask], _numbers(values, pa.float64())[mask])
+        return pa.array(totals)
+    sums = _integers(prior)
+    np.add.at(sums, groups.ids[mask], _numbers(values, pa.int64())[mask])
+    return pa.array(sums)
+
+
+def _avg(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+    mask = _valid(values)
+    totals = _doubles(_field(prior, "sum"))
+    np.add.at(totals, groups.ids[mask], _numbers(values, pa.float64())[mask])
+    counts = _integers(_field(prior, "count")) + np.bincount(groups.ids[mask], minlength=groups.count)
+    return pa.StructArray.from_arrays([pa.array(totals), pa.array(counts)], names=["sum", "count"], mask=None)
+
+
+def _extreme(
+    at: Callable[[Any, IntArray, Any], None], better: Callable[[Any, Any], bool]
+) -> Callable[[pa.Array, Groups, pa.Array, bool], pa.Array]:
+    def kernel(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+        number_types = [kind for kind in (values.type, prior.type) if not pa.types.is_null(kind)]
+        if number_types and all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in number_types):
+            return numbers(values, groups, prior)
+        return _fold(values, groups, prior, lambda old, new: new if old is None or better(new, old) else old)
+
+    def numbers(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
+        kind = pa.float64() if _is_floating(values.type) or _is_floating(prior.type) else pa.int64()
+        mask = _valid(values)
+        rows = _numbers(values, kind)[mask]
+        ids = groups.ids[mask]
+        known = _valid(prior)
+        best = _doubles(prior) if pa.types.is_floating(kind) else _integers(prior)
+        # A group without an old aggregate starts from its own first value.
+        fresh = np.full(groups.count, -1, dtype=np.int64)
+        fresh[ids[::-1]] = np.arange(len(ids) - 1, -1, -1, dtype=np.int64)
+        starting = ~known & (fresh >= 0)
+        best[starting] = rows[fresh[starting]]
+        at(best, ids, rows)
+        return pa.array(best, mask=~(known | (fresh >= 0)))
+
+    return kernel
+
+
+def _first(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+    return _fold(values, groups, prior, lambda old, new: new if old is None else old)
+
+
+def _last(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+    return _fold(values, groups, prior, lambda old, new: new)
+
+
+def _collect(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+    states = [[] if old is None else list(old) for old in prior.to_pylist()]
+    for group, value in zip(groups.ids.tolist(), values.to_pylist(), strict=True):
+        if value is not None:
+            states[group].append(value)
+    value_type = prior.type if pa.types.is_null(values.type) else pa.list_(values.type)
+    return pa.array(states, type=None if pa.types.is_null(value_type) else value_type)
+
+
+def _fold(values: pa.Array, groups: Groups, prior: pa.Array, step: Callable[[Any, Any], Any]) -> pa.Array:
+    states = prior.to_pylist()
+    for group, value in zip(groups.ids.tolist(), values.to_pylist(), strict=True):
+        if value is not None:
+            states[group] = step(states[group], value)
+    return pa.array(states, type=None if pa.types.is_null(values.type) else values.type)
+
+
+def _valid(column: pa.Array) -> BoolArray:
+    mask: BoolArray = column.is_valid().to_numpy(zero_copy_only=False)
+    return mask
+
+
+def _is_floating(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_floating(kind))
+
+
+def _numbers(values: pa.Array, kind: pa.DataType) -> Any:
+    return pc.fill_null(values.cast(kind), pa.scalar(0, kind)).to_numpy(zero_copy_only=False)
+
+
+def _integers(prior: pa.Array) -> IntArray:
+    filled: IntArray = pc.fill_null(prior.cast(pa.int64()), 0).to_numpy(zero_copy_only=False).copy()
+    return filled
+
+
+def _doubles(prior: pa.Array) -> Any:
+    return pc.fill_null(prior.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False).copy()
+
+
+def _less(new: Any, old: Any) -> bool:
+    return bool(new < old)
+
+
+def _greater(new: Any, old: Any) -> bool:
+    return bool(new > old)
+
+
+_KERNELS: dict[type[BuiltInAggregator], Callable[[pa.Array, Groups, pa.Array, bool], pa.Array]] = {
+    CountAggregator: _count,
+    SumAggregator: _sum,
+    AvgAggregator: _avg,
+    MinAggregator: _extreme(np.minimum.at, _less),
+    MaxAggregator: _extreme(np.maximum.at, _greater),
+    FirstAggregator: _first,
+    LastAggregator: _last,
+    CollectAggregator: _collect,
+}

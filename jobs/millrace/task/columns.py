@@ -1,0 +1,149 @@
+"""One column of a batch: Arrow, Python objects, or both, each made from the other only when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from millrace.errors import SerializationError
+from millrace.serdes import Windowed
+
+IntArray = npt.NDArray[np.int64]
+BoolArray = npt.NDArray[np.bool_]
+
+
+class Column:
+    """Keys or values of a batch of records.
+
+    Args:
+        arrow: the column as an Arrow array.
+        objects: the column as Python objects, ``None`` for null. At least one of the two is given.
+    """
+
+    __slots__ = ("_arrow", "_objects")
+
+    def __init__(self, *, arrow: pa.Array | None = None, objects: list[Any] | None = None) -> None:
+        self._arrow = arrow
+        self._objects = objects
+
+    @classmethod
+    def of_nulls(cls, length: int) -> Column:
+        """A column of ``length`` nulls."""
+        return cls(objects=[None] * length)
+
+    def __len__(self) -> int:
+        return len(self._objects) if self._objects is not None else len(self._arrow)
+
+    @property
+    def is_arrow(self) -> bool:
+        """Whether the column is at hand in Arrow without a conversion."""
+        return self._arrow is not None
+
+    @property
+    def arrow(self) -> pa.Array:
+        """The column in Arrow.
+
+        Raises:
+            SerializationError: the objects have no common Arrow type.
+        """
+        if self._arrow is None:
+            try:
+                self._arrow = pa.array(self._objects)
+            except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OverflowError) as error:
+                raise SerializationError(
+                    f"Values of different types cannot be put into one Arrow column: {error}.",
+                    remedy="give the source a serde with a schema, or use a callable instead of an expression",
+                ) from error
+        return self._arrow
+
+    @property
+    def objects(self) -> list[Any]:
+        """The column as Python objects. Callers must not change the list."""
+        if self._objects is None:
+            self._objects = self._arrow.to_pylist()
+        return self._objects
+
+    def null_mask(self) -> BoolArray:
+        """True where the column is null."""
+        if self._arrow is not None:
+            if self._arrow.null_count == 0:
+                return np.zeros(len(self._arrow), dtype=bool)
+            mask: BoolArray = self._arrow.is_null().to_numpy(zero_copy_only=False)
+            return mask
+        return np.fromiter((value is None for value in self.objects), dtype=bool, count=len(self.objects))
+
+    def take(self, indices: IntArray) -> Column:
+        """The rows at ``indices``, in that order."""
+        # Objects cost ten times an Arrow take, so they are carried along only where Arrow is not at hand.
+        if self._arrow is not None:
+            return Column(arrow=self._arrow.take(pa.array(indices)))
+        objects = self.objects
+        return Column(objects=[objects[index] for index in indices.tolist()])
+
+    @staticmethod
+    def concat(columns: Sequence[Column]) -> Column:
+        """The columns one after the other, in Arrow where all are in Arrow with one type."""
+        if len(columns) == 1:
+            return columns[0]
+        if any(isinstance(column, WindowedColumn) for column in columns):
+            return _concat_windowed(columns)
+        if all(column.is_arrow for column in columns) and len({column.arrow.type for column in columns}) == 1:
+            return Column(arrow=pa.concat_arrays([column.arrow for column in columns]))
+        return Column(objects=[value for column in columns for value in column.objects])
+
+
+class WindowedColumn(Column):
+    """Keys of a windowed table: the inner keys, and the bounds of their windows in milliseconds."""
+
+    __slots__ = ("ends", "inner", "starts")
+
+    def __init__(self, inner: Column, starts: IntArray, ends: IntArray) -> None:
+        super().__init__()
+        self.inner = inner
+        self.starts = starts
+        self.ends = ends
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    @property
+    def arrow(self) -> pa.Array:
+        """A struct column with the fields ``key``, ``start`` and ``end``."""
+        if self._arrow is None:
+            self._arrow = pa.StructArray.from_arrays(
+                [self.inner.arrow, pa.array(self.starts), pa.array(self.ends)], names=["key", "start", "end"]
+            )
+        return self._arrow
+
+    @property
+    def objects(self) -> list[Any]:
+        """The column as :class:`millrace.serdes.Windowed`."""
+        if self._objects is None:
+            self._objects = [
+                Windowed(key, start, end)
+                for key, start, end in zip(self.inner.objects, self.starts.tolist(), self.ends.tolist(), strict=True)
+            ]
+        return self._objects
+
+    def null_mask(self) -> BoolArray:
+        """Windowed keys are never null."""
+        return np.zeros(len(self), dtype=bool)
+
+    def take(self, indices: IntArray) -> WindowedColumn:
+        """The rows at ``indices``, in that order."""
+        return WindowedColumn(self.inner.take(indices), self.starts[indices], self.ends[indices])
+
+
+def _concat_windowed(columns: Sequence[Column]) -> Column:
+    windowed = [column for column in columns if isinstance(column, WindowedColumn)]
+    if len(windowed) != len(columns):
+        return Column(objects=[value for column in columns for value in column.objects])
+    return WindowedColumn(
+        Column.concat([column.inner for column in windowed]),
+        np.concatenate([column.starts for column in windowed]),
+        np.concatenate([column.ends for column in windowed]),
+    )

@@ -1,0 +1,40 @@
+"""Named places at which a test can make the process die, as a power cut would: no exception, no clean-up.
+
+A point is armed by a file of its name in the directory that ``MILLRACE_CRASH_POINTS`` names. The process that reaches
+it removes the file and kills itself, so that each arming kills once. Without the variable a point costs one look-up.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from enum import StrEnum
+from pathlib import Path
+
+DIRECTORY_VARIABLE = "MILLRACE_CRASH_POINTS"
+
+
+class CrashPoint(StrEnum):
+    """The places, in the order of the protocol."""
+
+    TASK_OPENED = "task-opened"
+    BEFORE_PROCESSING = "before-processing"
+    BEFORE_TRANSACTION = "before-transaction"
+    INSIDE_TRANSACTION = "inside-transaction"
+    OFFSETS_SENT = "offsets-sent"
+    AFTER_COMMIT = "after-commit"
+    AFTER_STORE_WRITE = "after-store-write"
+    DRIVER_BEFORE_BATCH = "driver-before-batch"
+    DRIVER_AFTER_BATCH = "driver-after-batch"
+
+
+def crash_here(point: CrashPoint) -> None:
+    """Dies if the point is armed."""
+    directory = os.environ.get(DIRECTORY_VARIABLE)
+    if directory is None:
+        return
+    try:
+        (Path(directory) / point).unlink()
+    except FileNotFoundError:
+        return
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,226 @@
+"""Runs the nodes of a sub-topology over a batch: each node once, parents before children, all its records in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from millrace.config import StreamsConfig
+from millrace.state import KeyValueStore, TaskState
+from millrace.task.collector import Collector, OutputBatch
+from millrace.task.failures import FailureHandler
+from millrace.task.input import InputBatch, TopicPartition
+from millrace.task.operators import create_processor
+from millrace.task.processor import Processor, TaskContext
+from millrace.task.records import Records, merge_in_order
+from millrace.task.sink import Sink
+from millrace.task.source import Source
+from millrace.task.table_view import TableView
+from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from millrace.topology.operators import StreamTableJoin
+from millrace.topology.topology import SubTopology, full_topic_name
+
+
+class Engine:
+    """The processors of one task over its open stores.
+
+    Kafka Streams walks the whole topology for one record before it takes the next. Here a node processes a whole batch
+    before its children see any of it; the records' order columns let merges and table lookups behave as in the walk.
+
+    Args:
+        sub_topology: what to run.
+        config: the application's configuration.
+        state: the task's stores.
+        task: the task's name, for errors.
+        partition: the task's partition, for its changelogs.
+        stream_times: stream time of each windowed operator when the task starts, by node name.
+        partition_times: largest timestamp of each input partition so far.
+    """
+
+    def __init__(
+        self,
+        sub_topology: SubTopology,
+        config: StreamsConfig,
+        state: TaskState,
+        *,
+        task: str,
+        partition: int,
+        stream_times: Mapping[str, int],
+        partition_times: Mapping[TopicPartition, int],
+    ) -> None:
+        self._state = state
+        self._partition = partition
+        self._specs = {spec.name: spec for spec in sub_topology.stores}
+        self._application_id = config.application_id
+        self.failures = FailureHandler(config, task)
+        self.partition_times = dict(partition_times)
+        self.context = TaskContext(
+            config=config,
+            stores=self._specs,
+            open_store=state.store,
+            failures=self.failures,
+            stream_times=dict(stream_times),
+            shared_stores=_shared_stores(sub_topology),
+        )
+        for name in self.context.shared_stores:
+            store = state.store(name)
+            assert isinstance(store, KeyValueStore)
+            self.context.tables[name] = TableView(store)
+        self._nodes = _schedule(sub_topology)
+        self._children = _children(sub_topology.nodes)
+        self._fans_out = _reconverging(sub_topology, self._children)
+        self._sources: dict[str, Source] = {}
+        self._source_of_topic: dict[str, str] = {}
+        self._sinks: dict[str, Sink] = {}
+        self._processors: dict[str, Processor] = {}
+        for node in self._nodes:
+            if isinstance(node, SourceNode):
+                self._sources[node.name] = Source(node, self.failures, self.partition_times)
+                for topic in node.topics:
+                    name = full_topic_name(topic, config.application_id, internal=node.internal)
+                    self._source_of_topic[name] = node.name
+            elif isinstance(node, SinkNode):
+                self._sinks[node.name] = Sink(node, config.application_id)
+            else:
+                self._processors[node.name] = create_processor(node, self.context)
+
+    def process(self, batch: InputBatch, collector: Collector) -> None:
+        """Processes the rows of a batch in their order, into the overlays of the stores and the collector.
+
+        Raises:
+            MillraceError: a record could not be read, processed or written, and its handler does not continue. The
+                caller then rolls the state back.
+        """
+        self.failures.begin_batch(batch, collector)
+        pending: dict[str, list[Records]] = {}
+        if len(batch):
+            self._read(batch, pending)
+        for node in self._nodes:
+            inputs = pending.pop(node.name, None)
+            if not inputs:
+                continue
+            records = merge_in_order(inputs)
+            if isinstance(node, SourceNode):
+                self._forward(node, records, pending)
+            elif isinstance(node, SinkNode):
+                self._sinks[node.name].write(records, collector)
+            else:
+                forwarded = self._processors[node.name].process(records)
+                if isinstance(forwarded, Mapping):
+                    for child, part in forwarded.items():
+                        if len(part):
+                            pending.setdefault(child, []).append(part)
+                elif forwarded is not None and len(forwarded):
+                    self._forward(node, forwarded, pending)
+        for action in self.context.after_batch:
+            action()
+        self.context.after_batch.clear()
+        self._log_changes(collector)
+
+    def _read(self, batch: InputBatch, pending: dict[str, list[Records]]) -> None:
+        for name, source in self._sources.items():
+            own_topics = [
+                number for number, topic in enumerate(batch.topics) if self._source_of_topic.get(topic) == name
+            ]
+            if len(own_topics) == len(batch.topics):
+                rows = np.arange(len(batch), dtype=np.int64)
+            else:
+                rows = np.flatnonzero(np.isin(batch.topic, own_topics)).astype(np.int64)
+            if len(rows):
+                records = source.read(batch, rows)
+                if records is not None:
+                    pending[name] = [records]
+
+    def _forward(self, node: Node, records: Records, pending: dict[str, list[Records]]) -> None:
+        fans_out = node.name in self._fans_out
+        for position, child in enumerate(self._children.get(node.name, ())):
+            pending.setdefault(child, []).append(records.for_child(position) if fans_out else records)
+
+    def _log_changes(self, collector: Collector) -> None:
+        for change in self._state.drain_changelog():
+            topic = self._specs[change.store].changelog_topic(self._application_id)
+            # A store that reads its changelog from the input topic has nothing to write.
+            if topic is not None and self._specs[change.store].source_topic is None and len(change.keys):
+                collector.send(
+                    OutputBatch(
+                        topic,
+                        list(change.keys),
+                        list(change.values),
+                        change.timestamps,
+                        self._partition,
+                        store=change.store,
+                    )
+                )
+
+
+def _children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
+    children: dict[str, list[str]] = {}
+    for node in nodes:
+        if not isinstance(node, SourceNode):
+            for parent in node.parents:
+                children.setdefault(parent, []).append(node.name)
+    return {name: tuple(names) for name, names in children.items()}
+
+
+def _shared_stores(sub_topology: SubTopology) -> frozenset[str]:
+    """Stores that a join looks up."""
+    return frozenset(
+        node.operator.store for node in sub_topology.processors if isinstance(node.operator, StreamTableJoin)
+    )
+
+
+def _feeds(sub_topology: SubTopology) -> dict[str, list[str]]:
+    """For each node the nodes that must have run before it: its parents, and the writers of the tables it looks up."""
+    feeds: dict[str, list[str]] = {}
+    for node in sub_topology.nodes:
+        before: list[str] = [] if isinstance(node, SourceNode) else list(node.parents)
+        if isinstance(node, ProcessorNode) and isinstance(node.operator, StreamTableJoin):
+            store = node.operator.store
+            before += [
+                other.name
+                for other in sub_topology.processors
+                if not isinstance(other.operator, StreamTableJoin) and getattr(other.operator, "store", None) == store
+            ]
+        feeds[node.name] = before
+    return feeds
+
+
+def _schedule(sub_topology: SubTopology) -> tuple[Node, ...]:
+    """The nodes in an order in which everything that feeds a node comes before it; otherwise as in the topology."""
+    feeds = _feeds(sub_topology)
+    remaining = list(sub_topology.nodes)
+    done: set[str] = set()
+    scheduled: list[Node] = []
+    while remaining:
+        ready = next(node for node in remaining if all(name in done for name in feeds[node.name]))
+        remaining.remove(ready)
+        done.add(ready.name)
+        scheduled.append(ready)
+    return tuple(scheduled)
+
+
+def _reconverging(sub_topology: SubTopology, children: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
+    """Nodes with several children whose ways meet again, in a node or through a table: there the child's place counts."""
+    feeds = _feeds(sub_topology)
+    followers: dict[str, set[str]] = {}
+    for name, before in feeds.items():
+        for feed in before:
+            followers.setdefault(feed, set()).add(name)
+
+    def reached_from(start: str) -> set[str]:
+        seen: set[str] = set()
+        waiting = [start]
+        while waiting:
+            name = waiting.pop()
+            if name not in seen:
+                seen.add(name)
+                waiting.extend(followers.get(name, ()))
+        return seen
+
+    found = set()
+    for name, own_children in children.items():
+        ways = [reached_from(child) for child in own_children]
+        if any(first & second for place, first in enumerate(ways) for second in ways[place + 1 :]):
+            found.add(name)
+    return frozenset(found)

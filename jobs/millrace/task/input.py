@@ -1,0 +1,184 @@
+"""What a task reads in one batch: the rows of its input partitions, merged in the order of Kafka Streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.task.columns import IntArray
+from millrace.task.records import ObjectArray
+
+TopicPartition = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class OffsetRange:
+    """The part of an input partition that a batch is about.
+
+    Args:
+        start: first offset that Spark brings; everything before it down to the committed offset holds no rows, or
+            is read by the task itself.
+        end: first offset that it does not bring.
+        log_end: last stable offset of the partition when the batch was planned; above ``end`` there is more to come.
+    """
+
+    start: int
+    end: int
+    log_end: int
+
+    @property
+    def has_more(self) -> bool:
+        """Whether the broker has records of this partition beyond the range."""
+        return self.log_end > self.end
+
+
+@dataclass(frozen=True)
+class InputBatch:
+    """Rows of a task's input, in columns of one length.
+
+    Args:
+        topics: names that ``topic`` counts.
+        topic: for each row the place of its topic in ``topics``.
+        partition: Kafka partitions.
+        offset: Kafka offsets.
+        timestamp: record timestamps, milliseconds.
+        keys: key bytes.
+        values: value bytes; an array of another type where a frame function decoded the value.
+        headers: per row a list of (name, value) pairs or ``None``; ``None`` where no row has headers.
+    """
+
+    topics: tuple[str, ...]
+    topic: IntArray
+    partition: IntArray
+    offset: IntArray
+    timestamp: IntArray
+    keys: pa.Array
+    values: pa.Array
+    headers: ObjectArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.offset)
+
+    def take(self, indices: IntArray) -> InputBatch:
+        """The rows at ``indices``, in that order."""
+        arrow_indices = pa.array(indices)
+        return InputBatch(
+            self.topics,
+            self.topic[indices],
+            self.partition[indices],
+            self.offset[indices],
+            self.timestamp[indices],
+            self.keys.take(arrow_indices),
+            self.values.take(arrow_indices),
+            None if self.headers is None else self.headers[indices],
+        )
+
+    def slice(self, length: int) -> InputBatch:
+        """The first ``length`` rows."""
+        return self if length == len(self) else self.take(np.arange(length, dtype=np.int64))
+
+    def place(self, row: int) -> tuple[str, int, int]:
+        """Topic, partition and offset of a row."""
+        return self.topics[int(self.topic[row])], int(self.partition[row]), int(self.offset[row])
+
+
+def empty_input(topics: Sequence[str]) -> InputBatch:
+    """An input without rows."""
+    none = np.empty(0, dtype=np.int64)
+    no_bytes = pa.array([], type=pa.binary())
+    return InputBatch(tuple(topics), none, none, none, none, no_bytes, no_bytes)
+
+
+def concat_inputs(batches: Sequence[InputBatch]) -> InputBatch:
+    """The rows of batches over the same topics, one after the other."""
+    if len(batches) == 1:
+        return batches[0]
+    headers: ObjectArray | None = None
+    if any(batch.headers is not None for batch in batches):
+        headers = np.concatenate(
+            [
+                batch.headers if batch.headers is not None else np.full(len(batch), None, dtype=object)
+                for batch in batches
+            ]
+        )
+    return InputBatch(
+        batches[0].topics,
+        np.concatenate([batch.topic for batch in batches]),
+        np.concatenate([batch.partition for batch in batches]),
+        np.concatenate([batch.offset for batch in batches]),
+        np.concatenate([batch.timestamp for batch in batches]),
+        pa.concat_arrays([batch.keys for batch in batches]),
+        pa.concat_arrays([batch.values for batch in batches]),
+        headers,
+    )
+
+
+def in_stream_order(batch: InputBatch) -> InputBatch:
+    """The rows as Kafka Streams would take them: by offset within a partition, across partitions always from the one
+    whose next record has the smallest timestamp.
+
+    A record can only be taken after all records before it in its partition, so its place is decided by the largest
+    timestamp up to it: sorting by each partition's running maximum, ties by topic and partition, is the same order.
+    """
+    size = len(batch)
+    if size == 0:
+        return batch
+    if batch.topic.min() == batch.topic.max() and batch.partition.min() == batch.partition.max():
+        if bool((batch.offset[1:] > batch.offset[:-1]).all()):
+            return batch
+        return batch.take(np.argsort(batch.offset, kind="stable").astype(np.int64))
+    by_partition = np.lexsort((batch.offset, batch.partition, batch.topic)).astype(np.int64)
+    running = batch.timestamp[by_partition].copy()
+    for start, end in _runs(batch.topic[by_partition], batch.partition[by_partition]):
+        np.maximum.accumulate(running[start:end], out=running[start:end])
+    return batch.take(by_partition[np.argsort(running, kind="stable")])
+
+
+def _runs(*columns: IntArray) -> list[tuple[int, int]]:
+    size = len(columns[0])
+    changed = np.zeros(size, dtype=bool)
+    changed[0] = True
+    for column in columns:
+        changed[1:] |= column[1:] != column[:-1]
+    starts = np.flatnonzero(changed)
+    return list(zip(starts.tolist(), [*starts[1:].tolist(), size], strict=True))
+
+
+def decided_length(batch: InputBatch, ranges: Mapping[TopicPartition, OffsetRange]) -> int:
+    """How many rows of ``batch`` (in stream order) are certain to come before everything that is still on the broker.
+
+    The next record of an input that has more may be as old as any, so nothing after that input's last row is certain;
+    an input that has more and brought no row decides nothing. With a single input everything is certain.
+
+    Args:
+        batch: rows in stream order.
+        ranges: the task's input partitions.
+
+    Returns:
+        The number of leading rows that may be processed.
+    """
+    if len(ranges) == 1:
+        return len(batch)
+    length = len(batch)
+    for (topic, partition), offsets in ranges.items():
+        if not offsets.has_more:
+            continue
+        own = np.flatnonzero((batch.topic == batch.topics.index(topic)) & (batch.partition == partition))
+        length = min(length, int(own[-1]) + 1 if len(own) else 0)
+    return length
+
+
+def positions_after(
+    batch: InputBatch, length: int, ranges: Mapping[TopicPartition, OffsetRange]
+) -> dict[TopicPartition, int]:
+    """The offset of each input partition after the first ``length`` rows: its range's end when all its rows are among
+    them, otherwise the offset of its first row that is not.
+    """
+    positions = {place: offsets.end for place, offsets in ranges.items()}
+    for row in range(length, len(batch)):
+        topic, partition, offset = batch.place(row)
+        positions[(topic, partition)] = min(positions[(topic, partition)], offset)
+    return positions

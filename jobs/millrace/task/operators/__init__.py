@@ -1,0 +1,7 @@
+"""The behaviour of each operator of a topology, one module an idea."""
+
+from __future__ import annotations
+
+from millrace.task.operators.factory import create_processor
+
+__all__ = ["create_processor"]

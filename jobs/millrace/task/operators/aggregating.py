@@ -1,0 +1,63 @@
+"""``count``, ``reduce`` and ``aggregate`` of a grouped stream, un-windowed."""
+
+from __future__ import annotations
+
+from millrace.state import KeyValueStore
+from millrace.task.aggregation.groups import group, group_codes
+from millrace.task.aggregation.update import update_aggregates
+from millrace.task.failures import DropReason
+from millrace.task.operators.table_writing import write_table
+from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.records import Records
+from millrace.task.serialization import or_default, to_bytes_array
+from millrace.topology.operators import StreamAggregate
+
+
+class StreamAggregateProcessor(Processor):
+    """Reads each distinct key of a batch once and writes it once."""
+
+    def __init__(self, node: str, operator: StreamAggregate, context: TaskContext) -> None:
+        store = context.open_store(operator.store)
+        assert isinstance(store, KeyValueStore)
+        spec = context.stores[operator.store]
+        self._node = node
+        self._operator = operator
+        self._context = context
+        self._store = store
+        self._key_serde = or_default(spec.key_serde)
+        self._value_serde = or_default(spec.value_serde)
+
+    def process(self, records: Records) -> Forwarded:
+        failures = self._context.failures
+        no_key, no_value = records.keys.null_mask(), records.values.null_mask()
+        failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+        failures.drop(DropReason.NULL_VALUE, int((no_value & ~no_key).sum()))
+        records = records.filter(~(no_key | no_value))
+        if len(records) == 0:
+            return None
+        key_bytes = to_bytes_array(records.keys, self._key_serde)
+        groups = group(group_codes(key_bytes))
+        distinct = key_bytes.take(groups.first_rows).to_pylist()
+        prior = self._store.get_many(distinct)
+        shared = self._operator.store in self._context.shared_stores
+        cached = self._context.is_cached(self._operator.store)
+        update = update_aggregates(
+            self._operator.aggregator,
+            records,
+            groups,
+            prior,
+            serde=self._value_serde,
+            every_update=shared or not cached,
+            context=self._context,
+            node=self._node,
+        )
+        keys = [distinct[group_id] for group_id in groups.ids[update.rows].tolist()]
+        results = records.take(update.rows).with_values(update.results)
+        results = Records(
+            results.keys, results.values, update.timestamps, results.origin, results.order, results.headers
+        )
+        return write_table(
+            self._context, self._operator.store, self._store, results, keys, update.stored, merge=shared and cached
+        )
+
+

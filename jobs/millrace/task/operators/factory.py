@@ -1,0 +1,53 @@
+"""Which processor gives an operator its behaviour."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millrace.errors import TopologyError
+from millrace.task.operators.aggregating import StreamAggregateProcessor
+from millrace.task.operators.filtering import (
+    BranchProcessor,
+    DropNullKeysProcessor,
+    FilterProcessor,
+    PassThroughProcessor,
+)
+from millrace.task.operators.flat_mapping import FlatMapProcessor, FlatMapValuesProcessor
+from millrace.task.operators.mapping import MapProcessor, MapValuesProcessor, PeekProcessor, SelectKeyProcessor
+from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
+from millrace.task.operators.tables import TableSourceProcessor, TableToStreamProcessor
+from millrace.task.operators.windowed_aggregating import WindowedAggregateProcessor
+from millrace.task.processor import Processor, TaskContext
+from millrace.topology import operators
+from millrace.topology.nodes import ProcessorNode
+
+_PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
+    operators.Filter: FilterProcessor,
+    operators.Branch: BranchProcessor,
+    operators.PassThrough: PassThroughProcessor,
+    operators.DropNullKeys: DropNullKeysProcessor,
+    operators.Map: MapProcessor,
+    operators.MapValues: MapValuesProcessor,
+    operators.SelectKey: SelectKeyProcessor,
+    operators.Peek: PeekProcessor,
+    operators.FlatMap: FlatMapProcessor,
+    operators.FlatMapValues: FlatMapValuesProcessor,
+    operators.StreamAggregate: StreamAggregateProcessor,
+    operators.WindowedAggregate: WindowedAggregateProcessor,
+    operators.TableSource: TableSourceProcessor,
+    operators.TableToStream: TableToStreamProcessor,
+    operators.StreamTableJoin: StreamTableJoinProcessor,
+}
+
+
+def create_processor(node: ProcessorNode, context: TaskContext) -> Processor:
+    """The processor of a node.
+
+    Raises:
+        TopologyError: no processor is known for the node's operator.
+    """
+    create = _PROCESSORS.get(type(node.operator))
+    if create is None:
+        raise TopologyError(f"Node {node.name} has the operator {type(node.operator).__name__}, which has no processor.")
+    return create(node.name, node.operator, context)

@@ -1,0 +1,100 @@
+"""``map``, ``map_values``, ``select_key``, ``peek`` and ``foreach``: one record for one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.compute as pc
+
+from millrace.errors import ProcessingError
+from millrace.task.columns import Column, IntArray
+from millrace.task.expressions import evaluate
+from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
+from millrace.task.records import Records
+from millrace.topology.operators import Map, MapValues, Peek, SelectKey
+
+
+def _kept(records: Records, rows: IntArray | None) -> Records:
+    return records if rows is None else records.take(rows)
+
+
+def _mapped(
+    mapper: Callable[[Any, Any], Any] | pc.Expression, records: Records, context: TaskContext, node: str
+) -> tuple[Records, Column]:
+    if isinstance(mapper, pc.Expression):
+        return records, evaluate(mapper, records)
+    results, rows = call_per_record(mapper, records, context.failures, node)
+    return _kept(records, rows), Column(objects=results)
+
+
+class MapProcessor(Processor):
+    """``(key, value) -> (key, value)``."""
+
+    def __init__(self, node: str, operator: Map, context: TaskContext) -> None:
+        self._node = node
+        self._operator = operator
+        self._context = context
+
+    def process(self, records: Records) -> Forwarded:
+        pairs, rows = call_per_record(self._pair, records, self._context.failures, self._node)
+        records = _kept(records, rows)
+        return records.with_keys(Column(objects=[key for key, _ in pairs])).with_values(
+            Column(objects=[value for _, value in pairs])
+        )
+
+    def _pair(self, key: Any, value: Any) -> tuple[Any, Any]:
+        return checked_pair(self._operator.mapper(key, value), self._node)
+
+
+def checked_pair(result: Any, node: str) -> tuple[Any, Any]:
+    """``result`` as a (key, value) pair.
+
+    Raises:
+        ProcessingError: it is not one.
+    """
+    if not isinstance(result, tuple) or len(result) != 2:
+        raise ProcessingError(
+            f"The mapper of node {node} returned {type(result).__name__} instead of a (key, value) tuple.",
+            remedy="return a tuple of key and value",
+        )
+    return result
+
+
+class MapValuesProcessor(Processor):
+    """A new value for each record."""
+
+    def __init__(self, node: str, operator: MapValues, context: TaskContext) -> None:
+        self._node = node
+        self._operator = operator
+        self._context = context
+
+    def process(self, records: Records) -> Forwarded:
+        records, values = _mapped(self._operator.mapper, records, self._context, self._node)
+        return records.with_values(values)
+
+
+class SelectKeyProcessor(Processor):
+    """A new key for each record."""
+
+    def __init__(self, node: str, operator: SelectKey, context: TaskContext) -> None:
+        self._node = node
+        self._operator = operator
+        self._context = context
+
+    def process(self, records: Records) -> Forwarded:
+        records, keys = _mapped(self._operator.mapper, records, self._context, self._node)
+        return records.with_keys(keys)
+
+
+class PeekProcessor(Processor):
+    """Calls an action for each record; passes the record on, or ends there (``foreach``)."""
+
+    def __init__(self, node: str, operator: Peek, context: TaskContext) -> None:
+        self._node = node
+        self._operator = operator
+        self._context = context
+
+    def process(self, records: Records) -> Forwarded:
+        _, rows = call_per_record(self._operator.action, records, self._context.failures, self._node)
+        return _kept(records, rows) if self._operator.forwards else None

@@ -1,0 +1,48 @@
+"""Tables: a topic or stream read as changes of a table, and a table's changes as a stream."""
+
+from __future__ import annotations
+
+from millrace.state import KeyValueStore
+from millrace.task.failures import DropReason
+from millrace.task.operators.table_writing import write_table
+from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.records import Records
+from millrace.task.serialization import or_default, to_bytes_list
+from millrace.topology.operators import TableSource, TableToStream
+
+
+class TableSourceProcessor(Processor):
+    """Takes each record as an update of its key's row; a null value deletes the row. Out-of-order updates apply."""
+
+    def __init__(self, node: str, operator: TableSource, context: TaskContext) -> None:
+        self._context = context
+        self._name = operator.store
+        self._store: KeyValueStore | None = None
+        if operator.store is not None:
+            store = context.open_store(operator.store)
+            assert isinstance(store, KeyValueStore)
+            self._store = store
+            spec = context.stores[operator.store]
+            self._key_serde = or_default(spec.key_serde)
+            self._value_serde = or_default(spec.value_serde)
+
+    def process(self, records: Records) -> Forwarded:
+        no_key = records.keys.null_mask()
+        self._context.failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+        records = records.filter(~no_key)
+        if self._store is None or self._name is None or len(records) == 0:
+            return records
+        keys = [key for key in to_bytes_list(records.keys, self._key_serde) if key is not None]
+        values = to_bytes_list(records.values, self._value_serde)
+        merge = self._context.is_cached(self._name)
+        return write_table(self._context, self._name, self._store, records, keys, values, merge=merge)
+
+
+class TableToStreamProcessor(Processor):
+    """A table's new values as a stream; a deletion is a null value."""
+
+    def __init__(self, node: str, operator: TableToStream, context: TaskContext) -> None:
+        pass
+
+    def process(self, records: Records) -> Forwarded:
+        return records

@@ -1,0 +1,117 @@
+"""``count``, ``reduce`` and ``aggregate`` per key and tumbling or hopping window."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from millrace.state import WindowStore
+from millrace.task.aggregation.groups import Groups, group, group_codes
+from millrace.task.aggregation.update import update_aggregates
+from millrace.task.columns import IntArray, WindowedColumn
+from millrace.task.failures import DropReason
+from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.records import Records
+from millrace.task.serialization import or_default, to_bytes_array
+from millrace.topology.operators import WindowedAggregate
+from millrace.topology.windows import TimeWindows
+
+UNKNOWN_TIME = -1
+"""Stream time before the first record, as in Kafka Streams."""
+
+
+class WindowedAggregateProcessor(Processor):
+    """Assigns records to windows, drops those whose window has closed, and updates each window once per batch.
+
+    A window has closed when its end plus grace is at or before the stream time, which is the largest timestamp of the
+    records with a key that reached this node, the record itself included.
+    """
+
+    def __init__(self, node: str, operator: WindowedAggregate, context: TaskContext) -> None:
+        store = context.open_store(operator.store)
+        assert isinstance(store, WindowStore)
+        spec = context.stores[operator.store]
+        self._node = node
+        self._operator = operator
+        self._windows: TimeWindows = operator.windows
+        self._context = context
+        self._store = store
+        self._key_serde = or_default(spec.key_serde)
+        self._value_serde = or_default(spec.value_serde)
+
+    def process(self, records: Records) -> Forwarded:
+        no_key = records.keys.null_mask()
+        self._context.failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+        records = records.filter(~no_key)
+        if len(records) == 0:
+            return None
+        stream_times = self._advance_stream_time(records.timestamps)
+        parents, ordinals, starts = windows_of(self._windows, records.timestamps)
+        open_windows = starts + self._windows.size_ms + self._windows.grace_ms > stream_times[parents]
+        late = len(parents) - int(open_windows.sum())
+        if late:
+            self._context.failures.drop(DropReason.LATE, late)
+            parents, ordinals, starts = parents[open_windows], ordinals[open_windows], starts[open_windows]
+        if len(parents) == 0:
+            return None
+        key_bytes = to_bytes_array(records.keys, self._key_serde)
+        groups = self._groups(group_codes(key_bytes)[parents], starts)
+        one_to_one = len(parents) == len(records)
+        rows = records if one_to_one else records.expand(parents, ordinals, None, records.values.take(parents))
+        keys: list[bytes] = key_bytes.take(parents[groups.first_rows]).to_pylist()
+        group_starts = starts[groups.first_rows]
+        update = update_aggregates(
+            self._operator.aggregator,
+            rows,
+            groups,
+            self._store.fetch_many(keys, group_starts),
+            serde=self._value_serde,
+            every_update=not self._context.is_cached(self._operator.store),
+            context=self._context,
+            node=self._node,
+        )
+        updated = groups.ids[update.rows]
+        self._store.put_many(
+            [keys[group_id] for group_id in updated.tolist()], group_starts[updated], update.stored, update.timestamps
+        )
+        results = rows.take(update.rows)
+        windows = starts[update.rows]
+        return replace(
+            results,
+            keys=WindowedColumn(results.keys, windows, windows + self._windows.size_ms),
+            values=update.results,
+            timestamps=update.timestamps,
+        )
+
+    def _advance_stream_time(self, timestamps: IntArray) -> IntArray:
+        """Stream time as each record sees it; remembers the last."""
+        before = self._context.stream_times.get(self._node, UNKNOWN_TIME)
+        seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
+        self._context.stream_times[self._node] = int(seen[-1])
+        self._context.failures.observe_lateness(seen - timestamps)
+        return seen
+
+    def _groups(self, key_codes: IntArray, starts: IntArray) -> Groups:
+        windows = (starts - starts.min()) // self._windows.advance_ms
+        return group(key_codes * (int(windows.max()) + 1) + windows)
+
+
+def windows_of(windows: TimeWindows, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+    """The windows of each record, the oldest first; none starts before 0.
+
+    Returns:
+        For each pair of record and window: the record's row, the window's place among the record's windows, and the
+        window's start in milliseconds.
+    """
+    newest = timestamps - timestamps % windows.advance_ms
+    if windows.advance_ms == windows.size_ms:
+        rows = np.arange(len(timestamps), dtype=np.int64)
+        return rows, np.zeros(len(timestamps), dtype=np.int64), newest
+    most = -(-windows.size_ms // windows.advance_ms)
+    steps = np.arange(most - 1, -1, -1, dtype=np.int64) * windows.advance_ms
+    starts = newest[:, None] - steps[None, :]
+    holds = (starts + windows.size_ms > timestamps[:, None]) & (starts >= 0)
+    rows, places = np.nonzero(holds)
+    first = places - np.argmax(holds, axis=1)[rows]
+    return rows.astype(np.int64), first.astype(np.int64), starts[rows, places]

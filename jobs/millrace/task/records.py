@@ -1,0 +1,128 @@
+"""A batch of records on its way through a topology, in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from millrace.task.columns import BoolArray, Column, IntArray
+
+Headers = list[tuple[str, bytes | None]]
+ObjectArray = npt.NDArray[np.object_]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Records in columns, all of one length.
+
+    Args:
+        keys: the keys.
+        values: the values.
+        timestamps: event times, milliseconds.
+        origin: for each record the row of the task's input that it came from.
+        order: columns that, compared in turn, give the order in which Kafka Streams' depth-first walk would meet the
+            records: the input row first, then one column for each place at which a record became several.
+        headers: per record a list of (name, value) pairs or ``None``; ``None`` where no record has headers.
+    """
+
+    keys: Column
+    values: Column
+    timestamps: IntArray
+    origin: IntArray
+    order: tuple[IntArray, ...]
+    headers: ObjectArray | None = None
+
+    def __len__(self) -> int:
+        return len(self.timestamps)
+
+    def take(self, indices: IntArray) -> Records:
+        """The records at ``indices``, in that order."""
+        return Records(
+            self.keys.take(indices),
+            self.values.take(indices),
+            self.timestamps[indices],
+            self.origin[indices],
+            tuple(column[indices] for column in self.order),
+            None if self.headers is None else self.headers[indices],
+        )
+
+    def filter(self, mask: BoolArray) -> Records:
+        """The records where ``mask`` is true."""
+        if mask.all():
+            return self
+        return self.take(np.flatnonzero(mask))
+
+    def with_values(self, values: Column) -> Records:
+        """The same records with other values."""
+        return replace(self, values=values)
+
+    def with_keys(self, keys: Column) -> Records:
+        """The same records with other keys."""
+        return replace(self, keys=keys)
+
+    def expand(self, parents: IntArray, ordinals: IntArray, keys: Column | None, values: Column) -> Records:
+        """Records of which several may come from one.
+
+        Args:
+            parents: for each new record the row here that it comes from, ascending.
+            ordinals: its place among the records of that row.
+            keys: the new keys; ``None`` keeps those of the parents.
+            values: the new values.
+        """
+        return Records(
+            self.keys.take(parents) if keys is None else keys,
+            values,
+            self.timestamps[parents],
+            self.origin[parents],
+            (*(column[parents] for column in self.order), ordinals),
+            None if self.headers is None else self.headers[parents],
+        )
+
+    def for_child(self, position: int) -> Records:
+        """The same records as the child at ``position`` of a fan-out meets them."""
+        return replace(self, order=(*self.order, np.full(len(self), position, dtype=np.int64)))
+
+
+def merge_in_order(batches: Sequence[Records]) -> Records:
+    """Several batches as one, in the order in which a record-by-record walk would have brought them."""
+    if len(batches) == 1:
+        return batches[0]
+    depth = max(len(batch.order) for batch in batches)
+    columns = []
+    for level in range(depth):
+        columns.append(
+            np.concatenate(
+                [
+                    batch.order[level] if level < len(batch.order) else np.zeros(len(batch), dtype=np.int64)
+                    for batch in batches
+                ]
+            )
+        )
+    merged = Records(
+        Column.concat([batch.keys for batch in batches]),
+        Column.concat([batch.values for batch in batches]),
+        np.concatenate([batch.timestamps for batch in batches]),
+        np.concatenate([batch.origin for batch in batches]),
+        tuple(columns),
+        _concat_headers(batches),
+    )
+    # lexsort sorts by its last key first, and is stable.
+    return merged.take(np.lexsort(tuple(reversed(columns))).astype(np.int64))
+
+
+def _concat_headers(batches: Sequence[Records]) -> ObjectArray | None:
+    if all(batch.headers is None for batch in batches):
+        return None
+    return np.concatenate(
+        [batch.headers if batch.headers is not None else np.full(len(batch), None, dtype=object) for batch in batches]
+    )
+
+
+def object_array(values: Sequence[Any]) -> ObjectArray:
+    """A one-dimensional array of ``values``, whatever they are."""
+    # Assigning a list of equally long lists would make numpy see two dimensions.
+    return np.fromiter(values, dtype=object, count=len(values))

@@ -1,0 +1,70 @@
+"""Columns to bytes and back, with a serde's columnar form where it has one and the column is in Arrow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from millrace.errors import SerializationError
+from millrace.serdes import BytesSerde, JsonSerde, Serde, TimeWindowedSerde
+from millrace.task.columns import Column, WindowedColumn
+
+
+def or_default(serde: Serde | None) -> Serde:
+    """The serde, or the one of applications that name none: bytes as they are."""
+    return BytesSerde() if serde is None else serde
+
+
+def to_bytes_array(column: Column, serde: Serde) -> pa.Array:
+    """The column as a binary array.
+
+    Raises:
+        SerializationError: a value is not of the serde's type.
+    """
+    if isinstance(column, WindowedColumn):
+        return pa.array(_windowed_to_bytes(column, serde), type=pa.binary())
+    if column.is_arrow:
+        if serde.arrow_type is not None:
+            return serde.serialize_column(column.arrow)
+        if type(serde) is JsonSerde and pa.types.is_struct(column.arrow.type):
+            return JsonSerde(schema=pa.schema(list(column.arrow.type))).serialize_column(column.arrow)
+    return pa.array(
+        [None if value is None else serde.serialize(value) for value in column.objects], type=pa.binary()
+    )
+
+
+def to_bytes_list(column: Column, serde: Serde) -> list[bytes | None]:
+    """The column as a list of bytes."""
+    if isinstance(column, WindowedColumn):
+        return _windowed_to_bytes(column, serde)
+    if column.is_arrow:
+        encoded: list[bytes | None] = to_bytes_array(column, serde).to_pylist()
+        return encoded
+    serialize = serde.serialize
+    return [None if value is None else serialize(value) for value in column.objects]
+
+
+def _windowed_to_bytes(column: WindowedColumn, serde: Serde) -> list[bytes | None]:
+    if not isinstance(serde, TimeWindowedSerde):
+        raise SerializationError(
+            f"A windowed key cannot be written with {type(serde).__name__}.",
+            remedy="give the topic a TimeWindowedSerde for its keys, or map the key to a plain one first",
+        )
+    inner = [key for key in to_bytes_list(column.inner, serde.inner) if key is not None]
+    encoded: list[bytes | None] = list(serde.serialize_windowed(inner, column.starts))
+    return encoded
+
+
+def from_bytes(values: list[bytes | None] | pa.Array, serde: Serde) -> Column:
+    """Stored bytes as a column.
+
+    Raises:
+        SerializationError: the bytes are not what the serde writes.
+    """
+    if serde.arrow_type is not None:
+        data = values if isinstance(values, pa.Array) else pa.array(values, type=pa.binary())
+        return Column(arrow=serde.deserialize_column(data))
+    listed: list[Any] = values.to_pylist() if isinstance(values, pa.Array) else values
+    deserialize = serde.deserialize
+    return Column(objects=[None if value is None else deserialize(value) for value in listed])

@@ -1,0 +1,78 @@
+"""What a task writes beside its committed offsets: the proof that they are its own, and where its state stands."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millrace.kafka.commit_metadata import CommitMetadata
+from millrace.task.input import TopicPartition
+
+RUN = "millrace.run"
+CHANGELOG_PREFIX = "changelog."
+STREAM_TIME_PREFIX = "streamtime."
+COUNT_PREFIX = "count."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Signature:
+    """The signature of one commit of a task.
+
+    Every partition's metadata carries the run and the partition's time; the rest stands with the task's first
+    partition, since it belongs to the task.
+
+    Args:
+        run: number of the application's run that committed.
+        partition_times: largest timestamp of each input partition so far, milliseconds.
+        changelogs: end offset of each store's changelog once the commit is visible.
+        stream_times: stream time of each windowed operator, milliseconds, by node name.
+        counts: what this one commit counted (records read, dropped, ...), so that a later attempt that finds the
+            batch done can still report it.
+    """
+
+    run: int
+    partition_times: Mapping[TopicPartition, int] = field(default_factory=dict)
+    changelogs: Mapping[str, int] = field(default_factory=dict)
+    stream_times: Mapping[str, int] = field(default_factory=dict)
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+    def to_metadata(self, places: list[TopicPartition]) -> dict[TopicPartition, str]:
+        """The metadata text of each input partition.
+
+        Args:
+            places: the task's input partitions.
+        """
+        of_task = {
+            **{CHANGELOG_PREFIX + name: offset for name, offset in self.changelogs.items()},
+            **{STREAM_TIME_PREFIX + name: time for name, time in self.stream_times.items()},
+            **{COUNT_PREFIX + name: count for name, count in self.counts.items()},
+        }
+        texts = {}
+        for number, place in enumerate(sorted(places)):
+            values = {RUN: self.run, **of_task} if number == 0 else {RUN: self.run}
+            texts[place] = CommitMetadata(self.partition_times.get(place, -1), values).encode()
+        return texts
+
+    @classmethod
+    def from_metadata(cls, texts: Mapping[TopicPartition, str | None]) -> Signature | None:
+        """The signature in the metadata of a task's partitions; ``None`` where one of them is not signed by us."""
+        partition_times: dict[TopicPartition, int] = {}
+        values: dict[str, int] = {}
+        for number, place in enumerate(sorted(texts)):
+            metadata = CommitMetadata.decode(texts[place])
+            if metadata is None or RUN not in metadata.values:
+                return None
+            partition_times[place] = metadata.partition_time
+            if number == 0:
+                values = dict(metadata.values)
+        return cls(
+            run=values.get(RUN, 0),
+            partition_times=partition_times,
+            changelogs=_with_prefix(values, CHANGELOG_PREFIX),
+            stream_times=_with_prefix(values, STREAM_TIME_PREFIX),
+            counts=_with_prefix(values, COUNT_PREFIX),
+        )
+
+
+def _with_prefix(values: Mapping[str, int], prefix: str) -> dict[str, int]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}

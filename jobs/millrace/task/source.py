@@ -1,0 +1,147 @@
+"""A source node in a task: bytes to records, event time, and records that cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from millrace.errors import SerializationError
+from millrace.serdes import Serde
+from millrace.task.columns import BoolArray, Column, IntArray
+from millrace.task.failures import DropReason, FailureHandler
+from millrace.task.input import InputBatch, TopicPartition
+from millrace.task.records import Records
+from millrace.task.serialization import or_default
+from millrace.topology.nodes import SourceNode
+
+UNKNOWN_TIME = -1
+"""Partition time before the first record, as in Kafka Streams."""
+
+
+class Source:
+    """Reads the rows of its topics.
+
+    Args:
+        node: the source node.
+        failures: what happens to rows that cannot be read.
+        partition_times: largest timestamp of each input partition so far, milliseconds; kept up to date here.
+    """
+
+    def __init__(
+        self, node: SourceNode, failures: FailureHandler, partition_times: MutableMapping[TopicPartition, int]
+    ) -> None:
+        self._node = node
+        self._failures = failures
+        self._partition_times = partition_times
+        self._key_serde = or_default(node.key_serde)
+        self._value_serde = or_default(node.value_serde)
+
+    def read(self, batch: InputBatch, rows: IntArray) -> Records | None:
+        """The records in ``rows`` of the batch; ``None`` where none is left.
+
+        Raises:
+            SerializationError: a row cannot be read, and the handler does not continue.
+        """
+        whole = len(rows) == len(batch)
+        keys = batch.keys if whole else batch.keys.take(pa.array(rows))
+        values = batch.values if whole else batch.values.take(pa.array(rows))
+        readable_keys, key_column = self._decode(keys, self._key_serde, rows, None)
+        if pa.types.is_binary(values.type):
+            readable, value_column = self._decode(values, self._value_serde, rows, readable_keys)
+        else:
+            readable, value_column = readable_keys, Column(arrow=values)
+        records = Records(
+            key_column,
+            value_column,
+            batch.timestamp[rows],
+            rows,
+            (rows,),
+            None if batch.headers is None else batch.headers[rows],
+        )
+        if readable is not None:
+            records = records.filter(readable)
+        return self._with_event_time(batch, records)
+
+    def _decode(
+        self, data: pa.Array, serde: Serde, rows: IntArray, readable_before: BoolArray | None
+    ) -> tuple[BoolArray | None, Column]:
+        """The decoded column, and which rows could be read (``None``: all). Unreadable rows are null."""
+        if readable_before is not None:
+            data = pc.if_else(pa.array(readable_before), data, pa.scalar(None, data.type))
+        if serde.arrow_type is not None:
+            try:
+                return readable_before, Column(arrow=serde.deserialize_column(data))
+            except SerializationError:
+                # At least one row is malformed: the loop below finds which.
+                pass
+        readable = np.ones(len(rows), dtype=bool) if readable_before is None else readable_before.copy()
+        good: list[Any] = []
+        for place, value in enumerate(data.to_pylist()):
+            try:
+                good.append(None if value is None else serde.deserialize(value))
+            except SerializationError as error:
+                self._failures.deserialization(error, int(rows[place]))
+                readable[place] = False
+                good.append(None)
+        none_failed = bool(readable.all())
+        column = Column(objects=good)
+        if serde.arrow_type is not None:
+            column = Column(arrow=pa.array(good, type=serde.arrow_type))
+        return (None if none_failed else readable), column
+
+    def _with_event_time(self, batch: InputBatch, records: Records) -> Records | None:
+        if self._node.timestamp_extractor is not None:
+            records = self._extracted(batch, records, self._node.timestamp_extractor)
+        negative = records.timestamps < 0
+        if negative.any():
+            self._failures.drop(DropReason.NEGATIVE_TIMESTAMP, int(negative.sum()))
+            records = records.filter(~negative)
+        if len(records) == 0:
+            return None
+        self._advance_partition_times(batch, records)
+        return records
+
+    def _extracted(
+        self, batch: InputBatch, records: Records, extractor: Callable[[Any, Any, int, int], int]
+    ) -> Records:
+        times = dict(self._partition_times)
+        extracted: list[int] = []
+        failed: list[int] = []
+        rows = zip(records.keys.objects, records.values.objects, records.timestamps.tolist(), strict=True)
+        for place, (key, value, timestamp) in enumerate(rows):
+            topic, partition, _ = batch.place(int(records.origin[place]))
+            partition_time = times.get((topic, partition), UNKNOWN_TIME)
+            try:
+                event_time = int(extractor(key, value, timestamp, partition_time))
+            except Exception as error:  # noqa: BLE001 - user code may raise anything; the handler decides
+                self._failures.processing(error, int(records.origin[place]), self._node.name)
+                failed.append(place)
+                event_time = UNKNOWN_TIME
+            extracted.append(event_time)
+            times[(topic, partition)] = max(partition_time, event_time)
+        kept = np.ones(len(records), dtype=bool)
+        kept[failed] = False
+        return Records(
+            records.keys,
+            records.values,
+            np.array(extracted, dtype=np.int64),
+            records.origin,
+            records.order,
+            records.headers,
+        ).filter(kept)
+
+    def _advance_partition_times(self, batch: InputBatch, records: Records) -> None:
+        topics, partitions = batch.topic[records.origin], batch.partition[records.origin]
+        places = topics * (int(partitions.max()) + 1) + partitions
+        for place in np.unique(places).tolist():
+            own = places == place
+            row = int(records.origin[int(np.argmax(own))])
+            topic, partition, _ = batch.place(row)
+            latest = int(records.timestamps[own].max())
+            self._partition_times[(topic, partition)] = max(
+                self._partition_times.get((topic, partition), UNKNOWN_TIME), latest
+            )

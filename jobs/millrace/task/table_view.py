@@ -1,0 +1,93 @@
+"""What a lookup sees of a table within a batch: each record the table as it was at the record's place in the order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.state import KeyValueStore
+from millrace.task.columns import IntArray
+
+
+class TableView:
+    """The state of a table's store before the batch, and the changes of the batch with their places in the order.
+
+    A batch is processed node by node, so by the time a join runs, the table's writer has seen all its updates. The
+    view keeps the updates apart from the store until the batch is through, so that a record finds the last update
+    before itself, as it would record by record.
+    """
+
+    def __init__(self, store: KeyValueStore) -> None:
+        self._store = store
+        self._keys: list[bytes] = []
+        self._values: list[bytes | None] = []
+        self._order: tuple[IntArray, ...] = ()
+
+    def set_changes(self, keys: list[bytes], values: list[bytes | None], order: tuple[IntArray, ...]) -> None:
+        """The batch's updates of the table, in their order."""
+        self._keys, self._values, self._order = keys, values, order
+
+    def clear(self) -> None:
+        """Forgets the changes, once they are in the store."""
+        self._keys, self._values, self._order = [], [], ()
+
+    def lookup(self, keys: list[bytes], order: tuple[IntArray, ...]) -> list[bytes | None]:
+        """The table's value for each key, as of the key's place in the order.
+
+        Args:
+            keys: key bytes, one per record.
+            order: the order columns of the records.
+
+        Returns:
+            Value bytes, ``None`` where the table has no such key then.
+        """
+        if not keys:
+            return []
+        found: list[bytes | None] = [None] * len(keys)
+        change_of = self._change_seen_by(keys, order)
+        unchanged: dict[bytes, list[int]] = {}
+        for row, (key, change) in enumerate(zip(keys, change_of.tolist(), strict=True)):
+            if change >= 0:
+                found[row] = self._values[change]
+            else:
+                unchanged.setdefault(key, []).append(row)
+        distinct = list(unchanged)
+        values, _ = self._store.get_many(distinct)
+        for key, value in zip(distinct, values, strict=True):
+            for row in unchanged[key]:
+                found[row] = value
+        return found
+
+    def _change_seen_by(self, keys: list[bytes], order: tuple[IntArray, ...]) -> IntArray:
+        """For each key the number of the last change of it before its place, -1 where there is none."""
+        changes = len(self._keys)
+        if changes == 0:
+            return np.full(len(keys), -1, dtype=np.int64)
+        codes = pa.array(self._keys + keys, type=pa.binary()).dictionary_encode().indices.to_numpy().astype(np.int64)
+        ranks = _joint_ranks(self._order, order)
+        # One number that sorts by key first and by place second.
+        places = codes * (len(ranks) + 1) + ranks
+        sorted_changes = np.argsort(places[:changes], kind="stable")
+        slots = np.searchsorted(places[:changes][sorted_changes], places[changes:]) - 1
+        candidates = sorted_changes[np.maximum(slots, 0)]
+        same_key = (slots >= 0) & (codes[:changes][candidates] == codes[changes:])
+        return np.where(same_key, candidates, -1).astype(np.int64)
+
+
+def _joint_ranks(first: tuple[IntArray, ...], second: tuple[IntArray, ...]) -> IntArray:
+    """Ranks of two sets of places in one order."""
+    depth = max(len(first), len(second))
+    size = len(first[0]), len(second[0])
+    columns = [
+        np.concatenate(
+            [
+                columns[level] if level < len(columns) else np.zeros(length, dtype=np.int64)
+                for columns, length in zip((first, second), size, strict=True)
+            ]
+        )
+        for level in range(depth)
+    ]
+    by_place = np.lexsort(tuple(reversed(columns)))
+    ranks = np.empty(len(by_place), dtype=np.int64)
+    ranks[by_place] = np.arange(len(by_place), dtype=np.int64)
+    return ranks

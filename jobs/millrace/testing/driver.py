@@ -1,0 +1,225 @@
+"""Runs a topology in this process: no Spark, no broker, no JVM; one partition of each topic."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+
+from millrace.config import StreamsConfig
+from millrace.errors import TopologyError
+from millrace.serdes import Serde
+from millrace.state import TaskPosition, TaskState
+from millrace.task.collector import OutputBatch
+from millrace.task.engine import Engine
+from millrace.task.failures import DropReason
+from millrace.task.input import InputBatch
+from millrace.task.records import object_array
+from millrace.task.serialization import or_default
+from millrace.testing.stores import TestKeyValueStore, TestWindowStore
+from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
+from millrace.topology.stores import StoreKind
+from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.windows import Duration
+
+
+class TopologyTestDriver:
+    """Feeds records to a topology and collects what it writes, as Kafka Streams' class of the same name does.
+
+    Every piped record is a micro-batch of its own unless it is piped with ``pipe_batch``; so with caching on (the
+    default) single records still show every update.
+
+    Args:
+        topology: what ``StreamsBuilder.build`` returned.
+        settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
+    """
+
+    def __init__(self, topology: Topology, settings: Mapping[str, Any] | None = None) -> None:
+        self._config = StreamsConfig.from_mapping(
+            {"application.id": "topology-test-driver", "bootstrap.servers": "not-used:0", **(settings or {})}
+        )
+        self._topology = topology
+        self._tasks = [_DrivenTask(sub_topology, self._config) for sub_topology in topology.sub_topologies]
+        self._outputs: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
+        self._end_offsets: Counter[str] = Counter()
+        self.dropped: Counter[DropReason] = Counter()
+        self.changelogs: defaultdict[str, list[RawRecord]] = defaultdict(list)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the stores. May be called more than once."""
+        for task in self._tasks:
+            task.state.close()
+
+    def create_input_topic(
+        self,
+        topic: str,
+        key_serde: Serde,
+        value_serde: Serde,
+        *,
+        start_timestamp: int = 0,
+        auto_advance: Duration = 0,
+    ) -> TestInputTopic:
+        """A topic to pipe records into.
+
+        Args:
+            topic: name of a source topic.
+            key_serde: how keys are written.
+            value_serde: how values are written.
+            start_timestamp: timestamp of the first record that names none, milliseconds.
+            auto_advance: how much later each further record that names none is.
+
+        Raises:
+            TopologyError: no source reads the topic.
+        """
+        known = sorted({name for task in self._tasks for name in task.inputs})
+        if topic not in known:
+            raise TopologyError(f"No source reads the topic {topic!r}; the sources read {known}.")
+        return TestInputTopic(
+            lambda records: self._pipe(topic, records),
+            key_serde=key_serde,
+            value_serde=value_serde,
+            start_timestamp=start_timestamp,
+            auto_advance=auto_advance,
+        )
+
+    def create_output_topic(self, topic: str, key_serde: Serde, value_serde: Serde) -> TestOutputTopic:
+        """A topic to read results from, with the serdes of its keys and values."""
+        return TestOutputTopic(self._outputs[topic], key_serde=key_serde, value_serde=value_serde)
+
+    def key_value_store(self, name: str) -> TestKeyValueStore:
+        """The key-value store ``name``.
+
+        Raises:
+            TopologyError: there is no such store.
+        """
+        task = self._task_of(name)
+        spec = task.specs[name]
+        return TestKeyValueStore(
+            task.state.key_value_store(name), or_default(spec.key_serde), or_default(spec.value_serde)
+        )
+
+    def window_store(self, name: str) -> TestWindowStore:
+        """The window store ``name``.
+
+        Raises:
+            TopologyError: there is no such store.
+        """
+        task = self._task_of(name)
+        spec = task.specs[name]
+        if spec.kind is not StoreKind.WINDOW:
+            raise TopologyError(f"The store {name!r} is a {spec.kind} store.")
+        return TestWindowStore(
+            task.state.window_store(name),
+            or_default(spec.key_serde),
+            or_default(spec.value_serde),
+            spec.window_size_ms,
+        )
+
+    def committed_offset(self, topic: str) -> int:
+        """The offset after the last record of ``topic`` that was processed, dropped ones included."""
+        positions = [task.positions[topic] for task in self._tasks if topic in task.positions]
+        return positions[0] if positions else 0
+
+    def _task_of(self, store: str) -> _DrivenTask:
+        for task in self._tasks:
+            if store in task.specs:
+                return task
+        known = sorted(name for task in self._tasks for name in task.specs)
+        raise TopologyError(f"There is no store {store!r}; the stores are {known}.")
+
+    def _pipe(self, topic: str, records: list[RawRecord]) -> None:
+        waiting = deque([(topic, records)])
+        while waiting:
+            name, batch = waiting.popleft()
+            for task in self._tasks:
+                if name not in task.inputs:
+                    continue
+                written = task.run(name, batch, self._end_offsets[name])
+                self.dropped.update(task.engine.failures.dropped)
+                waiting.extend(self._collect(written))
+            self._end_offsets[name] += len(batch)
+
+    def _collect(self, written: list[OutputBatch]) -> list[tuple[str, list[RawRecord]]]:
+        """Files what a task wrote, and returns what other tasks read of it."""
+        onward = []
+        for batch in written:
+            records = [
+                RawRecord(
+                    key,
+                    value,
+                    int(batch.timestamps[row]),
+                    [] if batch.headers is None or batch.headers[row] is None else list(batch.headers[row]),
+                )
+                for row, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True))
+            ]
+            if batch.store is not None:
+                self.changelogs[batch.topic].extend(records)
+                continue
+            self._outputs[batch.topic].extend(records)
+            if any(batch.topic in task.inputs for task in self._tasks):
+                onward.append((batch.topic, records))
+        return onward
+
+
+class _DrivenTask:
+    """A sub-topology over memory stores, with a collector that keeps what it is sent."""
+
+    def __init__(self, sub_topology: SubTopology, config: StreamsConfig) -> None:
+        self.state = TaskState.open(None, sub_topology.stores)
+        self.specs = {spec.name: spec for spec in sub_topology.stores}
+        self.inputs = sub_topology.input_topics(config.application_id)
+        self.positions: dict[str, int] = {}
+        self.engine = Engine(
+            sub_topology,
+            config,
+            self.state,
+            task=f"{sub_topology.number}_0",
+            partition=0,
+            stream_times={},
+            partition_times={},
+        )
+        self._sent: list[OutputBatch] = []
+
+    def send(self, batch: OutputBatch) -> None:
+        """Keeps a batch of output."""
+        self._sent.append(batch)
+
+    def partition_count(self, topic: str) -> int:
+        """Every topic of the driver has one partition."""
+        return 1
+
+    def run(self, topic: str, records: list[RawRecord], first_offset: int) -> list[OutputBatch]:
+        """Processes records as one batch and commits."""
+        size = len(records)
+        headers = [record.headers or None for record in records]
+        batch = InputBatch(
+            topics=self.inputs,
+            topic=np.full(size, self.inputs.index(topic), dtype=np.int64),
+            partition=np.zeros(size, dtype=np.int64),
+            offset=np.arange(first_offset, first_offset + size, dtype=np.int64),
+            timestamp=np.array([record.timestamp for record in records], dtype=np.int64),
+            keys=pa.array([record.key for record in records], type=pa.binary()),
+            values=pa.array([record.value for record in records], type=pa.binary()),
+            headers=object_array(headers) if any(headers) else None,
+        )
+        self._sent = []
+        try:
+            self.engine.process(batch, self)
+        except BaseException:
+            self.state.rollback()
+            raise
+        self.positions[topic] = first_offset + size
+        self.state.commit(TaskPosition(inputs={(name, 0): offset for name, offset in self.positions.items()}))
+        return self._sent

@@ -1,0 +1,63 @@
+"""Stores of the test driver, read with their serdes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, ClassVar
+
+from millrace.serdes import Serde, Windowed
+from millrace.state import KeyValueStore, WindowStore
+
+
+class TestKeyValueStore:
+    """A key-value store as keys and values."""
+
+    __test__: ClassVar[bool] = False
+
+    def __init__(self, store: KeyValueStore, key_serde: Serde, value_serde: Serde) -> None:
+        self._store = store
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+
+    def get(self, key: Any) -> Any:
+        """The key's value, ``None`` where there is none."""
+        found = self._store.get(self._key_serde.serialize(key))
+        return None if found is None else self._value_serde.deserialize(found[0])
+
+    def get_timestamp(self, key: Any) -> int | None:
+        """The timestamp of the key's value, milliseconds."""
+        found = self._store.get(self._key_serde.serialize(key))
+        return None if found is None else found[1]
+
+    def all(self) -> dict[Any, Any]:
+        """All keys and values, in the order of the key bytes."""
+        return {
+            self._key_serde.deserialize(key): self._value_serde.deserialize(value)
+            for key, value, _ in self._store.all()
+        }
+
+
+class TestWindowStore:
+    """A window store as windowed keys and values."""
+
+    __test__: ClassVar[bool] = False
+
+    def __init__(self, store: WindowStore, key_serde: Serde, value_serde: Serde, window_size_ms: int) -> None:
+        self._store = store
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._window_size_ms = window_size_ms
+
+    def fetch(self, key: Any, from_start: int, to_start: int) -> dict[int, Any]:
+        """The values of a key by window start (milliseconds), for starts within the bounds, both inclusive."""
+        found = self._store.fetch(self._key_serde.serialize(key), from_start, to_start)
+        return {start: self._value_serde.deserialize(value) for start, value, _ in found}
+
+    def all(self) -> dict[Windowed, Any]:
+        """All windows that have not expired."""
+        return dict(self._entries())
+
+    def _entries(self) -> Iterator[tuple[Windowed, Any]]:
+        for key, start, value, _ in self._store.all():
+            windowed = Windowed(self._key_serde.deserialize(key), start, start + self._window_size_ms)
+            yield windowed, self._value_serde.deserialize(value)

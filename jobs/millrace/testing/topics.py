@@ -1,0 +1,143 @@
+"""Input and output topics of the test driver."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from millrace.serdes import Serde
+from millrace.task.records import Headers
+from millrace.topology.windows import Duration, to_milliseconds
+
+
+@dataclass(frozen=True)
+class TestRecord:
+    """A record as tests write and read it.
+
+    Args:
+        key: the key, ``None`` for a null key.
+        value: the value, ``None`` for a null value.
+        timestamp: milliseconds; ``None`` on input takes the topic's own clock.
+        headers: (name, value) pairs, in order.
+    """
+
+    __test__: ClassVar[bool] = False  # pytest must not take it for a test class
+
+    key: Any
+    value: Any
+    timestamp: int | None = None
+    headers: Headers = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class RawRecord:
+    """A record as bytes."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers
+
+
+class TestInputTopic:
+    """Pipes records into a topology. Made by ``TopologyTestDriver.create_input_topic``.
+
+    Args:
+        pipe: takes a list of raw records as one batch.
+        key_serde: how keys are written; the same for ``value_serde``.
+        start_timestamp: timestamp of the first record that names none, milliseconds.
+        auto_advance: how much later each further record that names none is.
+    """
+
+    __test__: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        pipe: Callable[[list[RawRecord]], None],
+        *,
+        key_serde: Serde,
+        value_serde: Serde,
+        start_timestamp: int = 0,
+        auto_advance: Duration = 0,
+    ) -> None:
+        self._pipe = pipe
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._clock = start_timestamp
+        self._auto_advance = to_milliseconds(auto_advance)
+
+    def pipe_input(self, key: Any, value: Any, timestamp: int | None = None, headers: Headers | None = None) -> None:
+        """Pipes one record and processes it wholly, as a batch of its own.
+
+        Args:
+            key: the key.
+            value: the value.
+            timestamp: milliseconds; ``None`` takes the topic's clock and advances it.
+            headers: (name, value) pairs.
+        """
+        self._pipe([self._raw(TestRecord(key, value, timestamp, headers or []))])
+
+    def pipe_records(self, records: Sequence[TestRecord]) -> None:
+        """Pipes records one after the other, each as a batch of its own."""
+        for record in records:
+            self._pipe([self._raw(record)])
+
+    def pipe_batch(self, records: Sequence[TestRecord]) -> None:
+        """Pipes records as one micro-batch, as Spark would bring them."""
+        self._pipe([self._raw(record) for record in records])
+
+    def _raw(self, record: TestRecord) -> RawRecord:
+        timestamp = record.timestamp
+        if timestamp is None:
+            timestamp = self._clock
+            self._clock += self._auto_advance
+        return RawRecord(
+            None if record.key is None else self._key_serde.serialize(record.key),
+            None if record.value is None else self._value_serde.serialize(record.value),
+            timestamp,
+            list(record.headers),
+        )
+
+
+class TestOutputTopic:
+    """Reads what a topology wrote to a topic. Made by ``TopologyTestDriver.create_output_topic``."""
+
+    __test__: ClassVar[bool] = False
+
+    def __init__(self, queue: deque[RawRecord], *, key_serde: Serde, value_serde: Serde) -> None:
+        self._queue = queue
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything was read."""
+        return not self._queue
+
+    def read_record(self) -> TestRecord:
+        """Takes the next record.
+
+        Raises:
+            IndexError: there is none.
+        """
+        raw = self._queue.popleft()
+        return TestRecord(
+            None if raw.key is None else self._key_serde.deserialize(raw.key),
+            None if raw.value is None else self._value_serde.deserialize(raw.value),
+            raw.timestamp,
+            raw.headers,
+        )
+
+    def read_records(self) -> list[TestRecord]:
+        """Takes all records."""
+        return [self.read_record() for _ in range(len(self._queue))]
+
+    def read_key_values(self) -> list[tuple[Any, Any]]:
+        """Takes all records as (key, value) pairs."""
+        return [(record.key, record.value) for record in self.read_records()]
+
+    def read_key_values_to_map(self) -> dict[Any, Any]:
+        """Takes all records and returns the last value of each key; a null value stays as ``None``."""
+        return dict(self.read_key_values())

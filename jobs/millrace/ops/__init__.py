@@ -1,0 +1,38 @@
+"""Operations on applications as plain functions: each has a dry run, a journal line and a check afterwards."""
+
+from millrace.ops.checks import Check, Report
+from millrace.ops.decide import Action
+from millrace.ops.deploy import deploy, wait_until_ready
+from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.observe import Observation, Reason, Verdict, observe
+from millrace.ops.outcome import Outcome
+from millrace.ops.preflight import preflight
+from millrace.ops.reconcile import reconcile, reconcile_all
+from millrace.ops.record import JobRecord, StopCause, read_record
+from millrace.ops.spec import ApplicationSpec, load_spec, load_specs
+from millrace.ops.stop import stop
+
+__all__ = [
+    "Action",
+    "ApplicationDirectory",
+    "ApplicationSpec",
+    "Check",
+    "Home",
+    "JobRecord",
+    "Observation",
+    "Outcome",
+    "Reason",
+    "Report",
+    "StopCause",
+    "Verdict",
+    "deploy",
+    "load_spec",
+    "load_specs",
+    "observe",
+    "preflight",
+    "read_record",
+    "reconcile",
+    "reconcile_all",
+    "stop",
+    "wait_until_ready",
+]

@@ -41,6 +41,7 @@ class JobRecord:
         restarts: restarts since it last ran long enough without one.
         stop_cause: who asked for the stop, where ``desired`` is stopped.
         last_reason: why the last operation did what it did.
+        not_before: the next launch is not tried before that, seconds since the epoch; 0 if it may come at once.
     """
 
     application: str
@@ -53,6 +54,7 @@ class JobRecord:
     restarts: int = 0
     stop_cause: StopCause | None = None
     last_reason: str = ""
+    not_before: float = 0.0
 
     def is_process_alive(self) -> bool:
         """Whether the very process that was launched still runs."""
@@ -85,6 +87,7 @@ def read_record(directory: ApplicationDirectory) -> JobRecord | None:
             restarts=int(values.get("restarts", 0)),
             stop_cause=StopCause(cause) if cause else None,
             last_reason=str(values.get("last_reason", "")),
+            not_before=float(values.get("not_before", 0.0)),
         )
     except (KeyError, ValueError, TypeError) as error:
         raise OperationError(
@@ -109,5 +112,6 @@ def write_record(directory: ApplicationDirectory, record: JobRecord) -> None:
             "restarts": record.restarts,
             "stop_cause": record.stop_cause.value if record.stop_cause else None,
             "last_reason": record.last_reason,
+            "not_before": record.not_before,
         },
     )

@@ -1,0 +1,129 @@
+"""Asking a driver's control plane, and asking it to stop; nothing here waits longer than it is told."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from enum import StrEnum
+
+import httpx
+
+from millrace.control.control_file import ControlFile, read_token
+from millrace.control.status import ApplicationStatus
+from millrace.errors import MillraceError, OperationError, SerializationError
+from millrace.ops.home import ApplicationDirectory
+from millrace.processes import ProcessIdentity
+
+ANSWER_LIMIT_S = 3.0
+
+
+class AnswerKind(StrEnum):
+    """What came of asking a driver how it is."""
+
+    STATUS = "status"
+    UNREADABLE = "unreadable"
+    NONE = "none"
+    NOT_UP = "not_up"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a driver's control plane said.
+
+    Args:
+        kind: ``STATUS`` with the status; ``UNREADABLE`` where the control plane lives and its status is no status;
+            ``NONE`` where nobody answered in time; ``NOT_UP`` where the driver has not published an address yet.
+        status: the application's status.
+        detail: what was wrong, for people.
+    """
+
+    kind: AnswerKind
+    status: ApplicationStatus | None = None
+    detail: str = ""
+
+
+def control_address(directory: ApplicationDirectory, process: ProcessIdentity) -> ControlFile | None:
+    """The control file that ``process`` or a child of its session wrote, or none if it has not written one yet.
+
+    A file that an earlier driver left behind does not count.
+    """
+    if not directory.control.exists():
+        return None
+    try:
+        control = ControlFile.read(directory.control)
+        return control if os.getsid(control.pid) == process.pid and process.is_alive() else None
+    except (OperationError, ProcessLookupError):
+        return None
+
+
+def ask(directory: ApplicationDirectory, process: ProcessIdentity, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer:
+    """Ask ``/health/live`` and ``/status``; never raises, as a driver that cannot be asked is an answer too."""
+    control = control_address(directory, process)
+    if control is None:
+        return Answer(kind=AnswerKind.NOT_UP, detail="the driver has not published its address yet")
+    try:
+        with httpx.Client(base_url=control.address, timeout=timeout_s, trust_env=False) as client:
+            return _answer(client.get("/health/live"), client.get("/status"))
+    except httpx.HTTPError as error:
+        return _no_answer(control, error)
+
+
+async def ask_async(
+    client: httpx.AsyncClient, control: ControlFile | None, *, timeout_s: float = ANSWER_LIMIT_S
+) -> Answer:
+    """As :func:`ask`, without blocking the event loop.
+
+    Args:
+        client: a client that lives as long as the caller: making one is slow enough to block others.
+        control: what :func:`control_address` gave.
+        timeout_s: limit of each request, seconds.
+    """
+    if control is None:
+        return Answer(kind=AnswerKind.NOT_UP, detail="the driver has not published its address yet")
+    try:
+        live = await client.get(f"{control.address}/health/live", timeout=timeout_s)
+        return _answer(live, await client.get(f"{control.address}/status", timeout=timeout_s))
+    except httpx.HTTPError as error:
+        return _no_answer(control, error)
+
+
+def _no_answer(control: ControlFile, error: httpx.HTTPError) -> Answer:
+    return Answer(kind=AnswerKind.NONE, detail=f"{control.address} did not answer: {type(error).__name__} {error}")
+
+
+def _answer(live: httpx.Response, status: httpx.Response) -> Answer:
+    try:
+        return Answer(kind=AnswerKind.STATUS, status=ApplicationStatus.from_json(status.content))
+    except SerializationError as error:
+        if live.status_code == httpx.codes.OK:
+            return Answer(
+                kind=AnswerKind.UNREADABLE, detail=f"/status answered {status.status_code}: {error.message[:200]}"
+            )
+        return Answer(
+            kind=AnswerKind.NONE,
+            detail=f"/health/live answered {live.status_code} and /status cannot be read: {live.text[:200]}",
+        )
+
+
+def request_stop(
+    directory: ApplicationDirectory, process: ProcessIdentity, *, timeout_s: float = ANSWER_LIMIT_S
+) -> str:
+    """Ask the driver to stop gracefully.
+
+    Returns:
+        Empty if it agreed; otherwise why it could not be asked, for the journal: the caller then uses signals.
+    """
+    control = control_address(directory, process)
+    if control is None:
+        return "the driver has not published its address"
+    try:
+        token = read_token(directory.path / control.token_file)
+        answer = httpx.post(
+            f"{control.address}/stop",
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=timeout_s,
+            trust_env=False,
+        )
+    except (httpx.HTTPError, MillraceError) as error:
+        return f"{type(error).__name__}: {error}"
+    return "" if answer.is_success else f"/stop answered {answer.status_code}: {answer.text[:200]}"

@@ -1,0 +1,342 @@
+"""Observe: what can be seen of an application's job from its record, its process and its control plane.
+
+Looking, asking and judging are apart, so that the trigger can ask without blocking and a test can judge without a job.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from millrace.control.health import HealthLimits, HealthReason, assess
+from millrace.errors import MillraceError
+from millrace.ops.control_client import Answer, AnswerKind, ask
+from millrace.ops.files import now_text, read_json, strict_json, write_json
+from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.record import DesiredState, JobRecord, read_record
+from millrace.ops.spec import ApplicationSpec, RunState, SpecFile, load_spec_file
+from millrace.processes import ProcessIdentity
+
+WORST_PARTITIONS = 5
+
+
+class Verdict(StrEnum):
+    """What a supervisor should think of the job."""
+
+    NOT_DEPLOYED = "not_deployed"
+    STOPPED = "stopped"
+    HEALTHY = "healthy"
+    WAITING = "waiting"
+    UNHEALTHY = "unhealthy"
+    DEAD = "dead"
+
+    @property
+    def needs_restart(self) -> bool:
+        """Whether the job shall run and does not work."""
+        return self in {Verdict.UNHEALTHY, Verdict.DEAD}
+
+
+class Reason(StrEnum):
+    """Why: a code that does not change, for alerts and tests."""
+
+    NO_RECORD = "no_record"
+    NEVER_LAUNCHED = "never_launched"
+    WORKING = "working"
+    PAUSED = "paused"
+    STARTING = "starting"
+    STOPPING = "stopping"
+    STOPPED_AS_ASKED = "stopped_as_asked"
+    SUSPENDED = "suspended"
+    STATUS_UNREADABLE = "status_unreadable"
+    NO_ANSWER = "no_answer"
+    HUNG = "hung"
+    NO_PROGRESS = "no_progress"
+    HEARTBEAT_OVERDUE = "heartbeat_overdue"
+    START_TIMEOUT = "start_timeout"
+    ENDED_IN_ERROR = "ended_in_error"
+    ENDED_BY_ITSELF = "ended_by_itself"
+    PROCESS_DIED = "process_died"
+    PID_TAKEN = "pid_taken"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Observation:
+    """One look at a job.
+
+    Args:
+        application: its name.
+        verdict: what to think of it.
+        reason: why, as a code.
+        text: why, in words.
+        process: the driver's process, where one was launched.
+        owner: ``run_id/try_number`` of the task that supervises it.
+        desired: what the last operation asked for, where there was one.
+        state: the application's own state, where it answered.
+        lag: records behind, where known.
+        records: input records processed since the driver started, where known.
+        worst_partitions: the partitions that are furthest behind, at most five.
+        restarts: restarts in a row.
+        unanswered_since: since when the control plane has not answered, seconds since the epoch.
+        at: when it was looked, seconds since the epoch.
+    """
+
+    application: str
+    verdict: Verdict
+    reason: Reason
+    text: str
+    process: ProcessIdentity | None = None
+    owner: str = ""
+    desired: DesiredState | None = None
+    state: str = ""
+    lag: int | None = None
+    records: int | None = None
+    worst_partitions: tuple[tuple[str, int], ...] = ()
+    restarts: int = 0
+    unanswered_since: float | None = None
+    at: float = 0.0
+
+    def summary(self) -> dict[str, Any]:
+        """A small document of strict JSON, whatever the number of partitions; for XCom, a log line or a file."""
+        return strict_json(  # type: ignore[no-any-return]
+            {
+                "application": self.application,
+                "verdict": self.verdict.value,
+                "reason": self.reason.value,
+                "text": self.text[:500],
+                "pid": self.process.pid if self.process else None,
+                "owner": self.owner,
+                "desired": self.desired.value if self.desired else None,
+                "state": self.state,
+                "lag": self.lag,
+                "records": self.records,
+                "worst_partitions": dict(self.worst_partitions),
+                "restarts": self.restarts,
+                "unanswered_since": self.unanswered_since,
+                "at": self.at,
+            }
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What the files and the kernel say, before the driver is asked.
+
+    Args:
+        application: its name.
+        directory: its files.
+        record: its record, if it was deployed.
+        alive: whether the process of the record lives.
+        taken: whether another process has that number now.
+        spec: the desired specification if it is valid, else the last good one, else none.
+        spec_error: what is wrong with the desired specification.
+        unanswered_since: as the last observation had it.
+    """
+
+    application: str
+    directory: ApplicationDirectory
+    record: JobRecord | None
+    alive: bool
+    taken: bool
+    spec: SpecFile | None
+    spec_error: str
+    unanswered_since: float | None
+
+
+def look(home: Home, application: str) -> Evidence:
+    """Read the application's files and ask the kernel for its process; takes some milliseconds.
+
+    Raises:
+        OperationError: the record cannot be understood.
+    """
+    directory = home.application(application)
+    record = read_record(directory)
+    process = record.process if record else None
+    alive = process is not None and process.is_alive()
+    taken = process is not None and not alive and ProcessIdentity.of(process.pid) is not None
+    spec, spec_error = effective_spec(home, application)
+    return Evidence(
+        application=application,
+        directory=directory,
+        record=record,
+        alive=alive,
+        taken=taken,
+        spec=spec,
+        spec_error=spec_error,
+        unanswered_since=_unanswered_since(directory, process),
+    )
+
+
+def effective_spec(home: Home, application: str) -> tuple[SpecFile | None, str]:
+    """The desired specification, or the last good one where the desired one is invalid, and what is wrong with it.
+
+    An invalid new specification must never bring down what runs.
+    """
+    try:
+        return load_spec_file(home.spec_path(application)), ""
+    except MillraceError as error:
+        problem = str(error)
+    try:
+        return load_spec_file(home.application(application).spec), problem
+    except MillraceError:
+        return None, problem
+
+
+def _unanswered_since(directory: ApplicationDirectory, process: ProcessIdentity | None) -> float | None:
+    last = (read_json(directory.supervision) or {}).get("observation", {})
+    since = last.get("unanswered_since")
+    same_process = process is not None and last.get("pid") == process.pid
+    return float(since) if same_process and isinstance(since, int | float) else None
+
+
+def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observation:
+    """What to think of a job. Pure.
+
+    Args:
+        evidence: what :func:`look` saw.
+        answer: what the driver said; none where its process is not there to be asked.
+        now: seconds since the epoch.
+    """
+    record = evidence.record
+    if record is None:
+        return Observation(
+            application=evidence.application,
+            verdict=Verdict.NOT_DEPLOYED,
+            reason=Reason.NO_RECORD,
+            text="it was never deployed here",
+            at=now,
+        )
+    if not evidence.alive:
+        return _observation(record, *_without_process(evidence, record), now=now)
+    if record.desired is DesiredState.STOPPED:
+        return _observation(record, Verdict.WAITING, Reason.STOPPING, "it was asked to stop", now=now)
+    if answer is None or evidence.spec is None:
+        return _observation(record, Verdict.WAITING, Reason.STARTING, evidence.spec_error or "not asked yet", now=now)
+    if answer.status is None:
+        return _without_status(evidence, record, answer, now)
+    return _with_status(evidence.spec.spec, record, answer, now)
+
+
+def _observation(
+    record: JobRecord, verdict: Verdict, reason: Reason, text: str, *, now: float, **more: Any
+) -> Observation:
+    return Observation(
+        application=record.application,
+        verdict=verdict,
+        reason=reason,
+        text=text,
+        process=record.process,
+        owner=record.owner,
+        desired=record.desired,
+        restarts=record.restarts,
+        at=now,
+        **more,
+    )
+
+
+def _without_process(evidence: Evidence, record: JobRecord) -> tuple[Verdict, Reason, str]:
+    if record.desired is DesiredState.STOPPED:
+        return Verdict.STOPPED, Reason.STOPPED_AS_ASKED, record.last_reason or "it was asked to stop"
+    if evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED:
+        return Verdict.STOPPED, Reason.SUSPENDED, "its specification says suspended"
+    if record.process is None:
+        return Verdict.DEAD, Reason.NEVER_LAUNCHED, "it shall run and was never launched"
+    if evidence.taken:
+        return Verdict.DEAD, Reason.PID_TAKEN, f"process {record.process.pid} is another program by now"
+    return Verdict.DEAD, Reason.PROCESS_DIED, f"process {record.process.pid} ended without being asked to"
+
+
+def _without_status(evidence: Evidence, record: JobRecord, answer: Answer, now: float) -> Observation:
+    limits = evidence.spec.spec.health if evidence.spec else None
+    assert limits is not None
+    if answer.kind is AnswerKind.UNREADABLE:
+        return _observation(record, Verdict.WAITING, Reason.STATUS_UNREADABLE, answer.detail, now=now)
+    if answer.kind is AnswerKind.NOT_UP:
+        waited = now - record.launched_at
+        if waited > limits.readiness_timeout_s:
+            text = f"{answer.detail}, {waited:.0f} s after its launch (limit {limits.readiness_timeout_s:g} s)"
+            return _observation(record, Verdict.UNHEALTHY, Reason.START_TIMEOUT, text, now=now)
+        return _observation(record, Verdict.WAITING, Reason.STARTING, answer.detail, now=now)
+    since = evidence.unanswered_since if evidence.unanswered_since is not None else now
+    silent = now - since
+    if silent > limits.no_answer_timeout_s:
+        text = f"no answer for {silent:.0f} s (limit {limits.no_answer_timeout_s:g} s): {answer.detail}"
+        return _observation(record, Verdict.UNHEALTHY, Reason.HUNG, text, now=now, unanswered_since=since)
+    return _observation(record, Verdict.WAITING, Reason.NO_ANSWER, answer.detail, now=now, unanswered_since=since)
+
+
+_REASONS = {
+    HealthReason.WORKING: (Verdict.HEALTHY, Reason.WORKING),
+    HealthReason.PAUSED: (Verdict.HEALTHY, Reason.PAUSED),
+    HealthReason.STARTING: (Verdict.WAITING, Reason.STARTING),
+    HealthReason.STOPPING: (Verdict.WAITING, Reason.STOPPING),
+    HealthReason.STOPPED: (Verdict.UNHEALTHY, Reason.ENDED_BY_ITSELF),
+    HealthReason.FAILED: (Verdict.UNHEALTHY, Reason.ENDED_IN_ERROR),
+    HealthReason.START_TIMEOUT: (Verdict.UNHEALTHY, Reason.START_TIMEOUT),
+    HealthReason.HEARTBEAT_OVERDUE: (Verdict.UNHEALTHY, Reason.HEARTBEAT_OVERDUE),
+    HealthReason.NO_PROGRESS: (Verdict.UNHEALTHY, Reason.NO_PROGRESS),
+}
+
+
+def _with_status(spec: ApplicationSpec, record: JobRecord, answer: Answer, now: float) -> Observation:
+    status = answer.status
+    assert status is not None
+    health = assess(
+        status,
+        now=now,
+        limits=HealthLimits(
+            heartbeat_s=spec.health.no_answer_timeout_s,
+            progress_s=spec.health.no_progress_timeout_s,
+            start_s=spec.health.readiness_timeout_s,
+        ),
+    )
+    verdict, reason = _REASONS[health.reason]
+    lags = [
+        (f"{topic}-{partition}", lag)
+        for topic, partitions in status.lag.items()
+        for partition, lag in partitions.items()
+    ]
+    worst = sorted(lags, key=lambda item: (-item[1], item[0]))[:WORST_PARTITIONS]
+    return _observation(
+        record,
+        verdict,
+        reason,
+        health.text,
+        now=now,
+        state=status.state.value,
+        lag=status.total_lag,
+        records=sum(each.records for each in status.progress.values()),
+        worst_partitions=tuple((name, lag) for name, lag in worst if lag > 0 and math.isfinite(lag)),
+    )
+
+
+def observe(home: Home, application: str) -> Observation:
+    """Look, ask and judge; remembers since when the driver has not answered. Takes at most some seconds.
+
+    Raises:
+        OperationError: the record cannot be understood.
+    """
+    evidence = look(home, application)
+    process = evidence.record.process if evidence.record else None
+    answer = ask(evidence.directory, process) if evidence.alive and process is not None else None
+    observation = judge(evidence, answer, now=time.time())
+    if evidence.record is not None:
+        remember(evidence.directory, observation, spec_error=evidence.spec_error)
+    return observation
+
+
+def remember(
+    directory: ApplicationDirectory, observation: Observation, *, spec_error: str = "", decision: str = ""
+) -> None:
+    """Write ``supervision.json``: what was seen and what was decided on it."""
+    write_json(
+        directory.supervision,
+        {
+            "written_at": now_text(),
+            "observation": observation.summary(),
+            "decision": decision,
+            "spec_error": spec_error,
+        },
+    )

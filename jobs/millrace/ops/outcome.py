@@ -1,0 +1,46 @@
+"""What an operation did, or would do."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.ops.files import strict_json
+from millrace.ops.observe import Observation
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """The result of one operation on one application.
+
+    Args:
+        application: its name.
+        operation: ``deploy``, ``stop`` or ``reconcile``.
+        action: what was decided, as a word: ``nothing``, ``start``, ``restart``, ``upgrade``, ``stop``, ``wait``, ...
+        text: why.
+        dry_run: whether only the plan was made.
+        steps: what was done, or would be done, in order.
+        observation: what was seen afterwards, or before in a dry run.
+    """
+
+    application: str
+    operation: str
+    action: str
+    text: str
+    dry_run: bool = False
+    steps: tuple[str, ...] = ()
+    observation: Observation | None = None
+
+    def summary(self) -> dict[str, Any]:
+        """A small document of strict JSON."""
+        return strict_json(  # type: ignore[no-any-return]
+            {
+                "application": self.application,
+                "operation": self.operation,
+                "action": self.action,
+                "text": self.text[:1000],
+                "dry_run": self.dry_run,
+                "steps": [step[:500] for step in self.steps[:30]],
+                "observation": self.observation.summary() if self.observation else None,
+            }
+        )

@@ -1,0 +1,169 @@
+"""Reconcile: observe, validate, decide, write down, act, check. Safe to run at any time and as often as one likes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import structlog
+
+from millrace.errors import MillraceError
+from millrace.ops.checks import Report
+from millrace.ops.control_client import ask
+from millrace.ops.decide import Action, Decision, decide
+from millrace.ops.driver import (
+    UNRESPONSIVE,
+    StopLimits,
+    adopt_unrecorded_driver,
+    end_driver,
+    launch_driver,
+    stop_limits,
+)
+from millrace.ops.files import append_journal, application_lock
+from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.observe import Evidence, Observation, Reason, judge, look, observe, remember
+from millrace.ops.outcome import Outcome
+from millrace.ops.preflight import preflight
+from millrace.ops.record import JobRecord, read_record, write_record
+from millrace.ops.spec import SpecFile
+
+log = structlog.get_logger(__name__)
+
+BLOCKED_WAIT_S = 15.0
+"""Time until a start that the preflight refused is tried again: what is missing often comes back by itself."""
+
+_DOES_NOT_ANSWER = {Reason.HUNG, Reason.NO_ANSWER}
+
+
+def reconcile(home: Home, application: str, *, dry_run: bool = False) -> Outcome:
+    """Bring the application one step nearer to its desired state.
+
+    Holds the application's lock, so a supervising task and a scheduled reconcile that come at the same time do the
+    work once: the second finds a healthy job and does nothing.
+
+    Args:
+        home: the installation.
+        application: its name.
+        dry_run: only say what would be done.
+
+    Returns:
+        What was decided and done. ``give_up`` means that the restart limit is reached; ``blocked`` that the preflight
+        refused the start, which is tried again later. An invalid specification leaves the last good one running and
+        is named in the text.
+
+    Raises:
+        OperationError: another operation holds the lock for too long, the record cannot be understood, or a process
+            could not be started or ended.
+    """
+    directory = home.application(application)
+    if read_record(directory) is None:
+        return Outcome(
+            application=application,
+            operation="reconcile",
+            action=Action.NOTHING.value,
+            text="it was never deployed here",
+            dry_run=dry_run,
+            observation=observe(home, application),
+        )
+    with application_lock(directory):
+        return _Reconciliation(home, application, dry_run=dry_run).run()
+
+
+def reconcile_all(home: Home, *, dry_run: bool = False) -> list[Outcome]:
+    """:func:`reconcile` for every application that was deployed here; what fails for one does not keep the others.
+
+    Returns:
+        One outcome per application, ``failed`` for those whose reconcile raised.
+    """
+    outcomes = []
+    for application in home.deployed():
+        try:
+            outcomes.append(reconcile(home, application, dry_run=dry_run))
+        except MillraceError as error:
+            log.warning("reconcile failed", application=application, error=str(error))
+            outcomes.append(
+                Outcome(
+                    application=application, operation="reconcile", action="failed", text=str(error), dry_run=dry_run
+                )
+            )
+    return outcomes
+
+
+class _Reconciliation:
+    def __init__(self, home: Home, application: str, *, dry_run: bool) -> None:
+        self.home = home
+        self.application = application
+        self.directory: ApplicationDirectory = home.application(application)
+        self.dry_run = dry_run
+
+    def run(self) -> Outcome:
+        """The whole loop, once."""
+        record = read_record(self.directory)
+        assert record is not None
+        if not self.dry_run:
+            adopt_unrecorded_driver(self.directory, record, operation="reconcile")
+        evidence = look(self.home, self.application)
+        assert evidence.record is not None
+        observation = self._judge(evidence, evidence.record)
+        decision = decide(observation, evidence.record, evidence.spec, now=time.time())
+        if evidence.spec_error:
+            decision = replace(
+                decision, text=f"{decision.text}; the last good specification stays, as {evidence.spec_error}"
+            )
+        # Written before acting: if this process dies now, it can be seen what it was about to do.
+        if not self.dry_run:
+            remember(
+                self.directory,
+                observation,
+                spec_error=evidence.spec_error,
+                decision=f"{decision.action}: {decision.text}",
+            )
+        if self.dry_run or not decision.action.changes_something:
+            return self._outcome(decision.action.value, decision.text, (), observation)
+        append_journal(self.directory, "reconcile", decision.action.value, why=decision.text)
+        return self._act(decision, observation, evidence.record, evidence.spec)
+
+    def _judge(self, evidence: Evidence, record: JobRecord) -> Observation:
+        answer = ask(self.directory, record.process) if evidence.alive and record.process is not None else None
+        return judge(evidence, answer, now=time.time())
+
+    def _act(self, decision: Decision, observation: Observation, record: JobRecord, spec: SpecFile | None) -> Outcome:
+        if decision.action is Action.STOP:
+            steps = self._end(record, stop_limits(self.directory))
+            return self._outcome(decision.action.value, decision.text, steps, observe(self.home, self.application))
+        assert spec is not None
+        report = preflight(self.home, spec.spec)
+        if not report.ok:
+            return self._blocked(decision, report, record, observation)
+        unresponsive = observation.reason in _DOES_NOT_ANSWER
+        steps = self._end(record, UNRESPONSIVE if unresponsive else stop_limits(self.directory))
+        launched = launch_driver(
+            self.directory, spec, record, operation="reconcile", restarts=decision.restarts, reason=decision.text
+        )
+        assert launched.process is not None
+        steps = (*steps, f"launched process {launched.process.pid}")
+        log.info("job started", application=self.application, pid=launched.process.pid, why=decision.text)
+        return self._outcome(decision.action.value, decision.text, steps, observe(self.home, self.application))
+
+    def _blocked(self, decision: Decision, report: Report, record: JobRecord, observation: Observation) -> Outcome:
+        why = "; ".join(f"{check.name}: {check.text}" for check in report.failed)
+        text = f"{decision.action.value} is blocked by the preflight: {why}"
+        write_record(self.directory, record.with_changes(last_reason=text, not_before=time.time() + BLOCKED_WAIT_S))
+        append_journal(self.directory, "reconcile", "blocked", checks=report.summary())
+        return self._outcome("blocked", text, report.lines(), observation)
+
+    def _end(self, record: JobRecord, limits: StopLimits) -> tuple[str, ...]:
+        if record.process is None:
+            return ()
+        return end_driver(self.directory, record.process, limits=limits, operation="reconcile")
+
+    def _outcome(self, action: str, text: str, steps: tuple[str, ...], observation: Observation) -> Outcome:
+        return Outcome(
+            application=self.application,
+            operation="reconcile",
+            action=action,
+            text=text,
+            dry_run=self.dry_run,
+            steps=steps,
+            observation=observation,
+        )

@@ -1,0 +1,82 @@
+"""Stop an application: gracefully within a limit, then by force; it stays stopped until it is deployed again."""
+
+from __future__ import annotations
+
+from millrace.ops.driver import StopLimits, adopt_unrecorded_driver, end_driver, stop_limits, stopped
+from millrace.ops.files import append_journal, application_lock
+from millrace.ops.home import Home
+from millrace.ops.observe import observe
+from millrace.ops.outcome import Outcome
+from millrace.ops.record import JobRecord, StopCause, read_record, write_record
+
+
+def stop(
+    home: Home,
+    application: str,
+    *,
+    cause: StopCause = StopCause.PLANNED,
+    reason: str = "a stop was asked for",
+    only_owner: str | None = None,
+    limits: StopLimits | None = None,
+    dry_run: bool = False,
+) -> Outcome:
+    """Stop the application's driver.
+
+    The wish is written first: if the caller dies while it waits, supervision does not start the job again, and the next
+    reconcile ends it.
+
+    Args:
+        home: the installation.
+        application: its name.
+        cause: a planned stop, or a killed supervising task.
+        reason: for the record and the journal.
+        only_owner: do nothing unless this ``run_id/try_number`` still owns the job.
+        limits: how long each step may take; by default what the specification says.
+        dry_run: only say what would be done.
+
+    Returns:
+        What was done; stopping what is stopped or was never deployed does nothing.
+
+    Raises:
+        OperationError: another operation holds the lock for too long, or something survived SIGKILL.
+    """
+    directory = home.application(application)
+
+    def outcome(action: str, text: str, steps: tuple[str, ...] = ()) -> Outcome:
+        return Outcome(
+            application=application,
+            operation="stop",
+            action=action,
+            text=text,
+            dry_run=dry_run,
+            steps=steps,
+            observation=observe(home, application),
+        )
+
+    if read_record(directory) is None:
+        return outcome("nothing", "it was never deployed here")
+    with application_lock(directory):
+        record = read_record(directory)
+        assert record is not None
+        if only_owner is not None and record.owner != only_owner:
+            return outcome("nothing", f"{record.owner or 'nobody'} owns the job, not {only_owner}")
+        limits = limits or stop_limits(directory)
+        if dry_run:
+            return outcome("stop" if record.is_process_alive() else "nothing", reason, _plan(record, limits))
+        record = stopped(adopt_unrecorded_driver(directory, record, operation="stop"), cause=cause, reason=reason)
+        write_record(directory, record)
+        append_journal(directory, "stop", "stop wanted", reason=reason, cause=cause.value)
+        if record.process is None:
+            return outcome("nothing", "it has no process")
+        steps = end_driver(directory, record.process, limits=limits, operation="stop")
+        return outcome("stop" if steps else "nothing", reason, steps)
+
+
+def _plan(record: JobRecord, limits: StopLimits) -> tuple[str, ...]:
+    if not record.is_process_alive() or record.process is None:
+        return ("write that it shall be stopped",)
+    return (
+        "write that it shall be stopped",
+        f"ask process {record.process.pid} to stop and wait up to {limits.graceful_s:g} s",
+        f"then SIGTERM and {limits.terminate_s:g} s, then SIGKILL to its session",
+    )

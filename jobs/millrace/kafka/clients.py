@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
@@ -54,9 +55,7 @@ def quiet_admin_client(bootstrap_servers: str) -> AnsweringClient:
     return AnsweringClient(bootstrap_servers)
 
 
-def base_settings(
-    bootstrap_servers: str, overrides: Mapping[str, str] | None = None
-) -> dict[str, str | int | float | bool | object]:
+def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = None) -> dict[str, Any]:
     """Settings that every librdkafka client of ours has.
 
     Args:

@@ -1,0 +1,96 @@
+"""The text that is committed beside an offset, in the form that Kafka Streams gives it."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import struct
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millrace.errors import StateError
+
+MAX_METADATA_BYTES = 4096
+"""Longest text that a broker takes unless its ``offset.metadata.max.bytes`` says otherwise."""
+
+UNKNOWN_TIME = -1
+_WITHOUT_VALUES = 1
+_WITH_VALUES = 2
+_INT = struct.Struct(">i")
+_LONG = struct.Struct(">q")
+_HEAD = struct.Struct(">bq")
+
+
+@dataclass(frozen=True)
+class CommitMetadata:
+    """What a task writes beside a committed offset: how far time has come, and named numbers.
+
+    Encoded it is base64 of: one byte 2, the partition time (8 bytes), then, only where there are values, their count
+    (4 bytes) and for each the length of its name (4 bytes), the name in UTF-8 and the number (8 bytes), all big-endian.
+    That is version 2 of ``TopicPartitionMetadata`` (with ``ProcessorMetadata``) in Kafka Streams, so a Java application
+    reads it, and the other way round. Names are written in sorted order.
+
+    Args:
+        partition_time: highest timestamp seen in the partition, milliseconds; -1 where none is known.
+        values: numbers by name, each within 64 bits.
+    """
+
+    partition_time: int = UNKNOWN_TIME
+    values: Mapping[str, int] = field(default_factory=dict)
+
+    def encode(self) -> str:
+        """The text to commit.
+
+        Raises:
+            StateError: it is longer than the 4,096 bytes that a broker takes.
+        """
+        parts = [_HEAD.pack(_WITH_VALUES, self.partition_time)]
+        if self.values:
+            parts.append(_INT.pack(len(self.values)))
+            for name in sorted(self.values):
+                encoded = name.encode()
+                parts += (_INT.pack(len(encoded)), encoded, _LONG.pack(self.values[name]))
+        text = base64.b64encode(b"".join(parts)).decode("ascii")
+        if len(text) > MAX_METADATA_BYTES:
+            raise StateError(
+                f"The commit metadata has {len(text)} bytes for {len(self.values)} values; a broker takes "
+                f"{MAX_METADATA_BYTES}.",
+                remedy="give stores and operators of this sub-topology shorter names, or split it with a repartition",
+            )
+        return text
+
+    @classmethod
+    def decode(cls, text: str | None) -> CommitMetadata | None:
+        """What :meth:`encode` or Kafka Streams wrote; ``None`` for anything else (empty, foreign, cut short)."""
+        if not text:
+            return None
+        try:
+            data = base64.b64decode(text, validate=True)
+            version, partition_time = _HEAD.unpack_from(data)
+            if version == _WITHOUT_VALUES and len(data) == _HEAD.size:
+                return cls(partition_time)
+            if version == _WITH_VALUES:
+                return cls(partition_time, _values(data[_HEAD.size :]))
+        except (binascii.Error, struct.error, ValueError):
+            return None
+        return None
+
+
+def _values(data: bytes) -> dict[str, int]:
+    if not data:
+        return {}
+    (count,) = _INT.unpack_from(data)
+    at = _INT.size
+    values: dict[str, int] = {}
+    for _ in range(count):
+        (length,) = _INT.unpack_from(data, at)
+        at += _INT.size
+        if not 0 <= length <= len(data) - at:
+            raise ValueError("a name is longer than the text")
+        name = data[at : at + length].decode()
+        at += length
+        (values[name],) = _LONG.unpack_from(data, at)
+        at += _LONG.size
+    if at != len(data):
+        raise ValueError("bytes are left over")
+    return values

@@ -1,0 +1,407 @@
+"""The producer of one task: outputs, changelog records and committed offsets in one transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import structlog
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
+from tenacity import RetryError, Retrying, retry_if_exception, stop_after_delay, wait_exponential_jitter
+
+from millrace.errors import (
+    BrokerUnavailableError,
+    MillraceError,
+    OperationError,
+    TaskMigratedError,
+    TransactionAbortedError,
+)
+from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.group_commits import GroupCommitter, group_metadata
+from millrace.kafka.produce_loop import (
+    DeliveryReport,
+    OutgoingRecords,
+    ProducerClient,
+    QueueStayedFullError,
+    produce,
+)
+from millrace.kafka.producer_errors import ProducerErrorKind, kind_of
+from millrace.kafka.record_sizes import Headers, SizeLimits
+
+Offsets = Mapping[tuple[str, int], tuple[int, str]]
+"""``(topic, partition) -> (next offset to read, metadata text)``."""
+
+_CALL_LIMIT_S = 5.0
+
+_log = structlog.get_logger(__name__)
+
+
+class TaskProducer:
+    """Writes what one task makes of a batch, whole or not at all.
+
+    With a transactional id, everything between :meth:`begin` and :meth:`commit` becomes visible to read_committed
+    readers together with the committed offsets. Without one, records are idempotent and acknowledged by all in-sync
+    replicas, and the offsets are committed after all of them: at least once.
+
+    A producer that raised :class:`TaskMigratedError` or whose :attr:`is_usable` is false is of no more use: nothing
+    more is called on it, a new one takes its place. Not safe for concurrent use.
+
+    Args:
+        bootstrap_servers: comma-separated ``host:port``.
+        transactional_id: ``<application-id>-<sub-topology>_<partition>``; ``None`` for at least once.
+        transaction_timeout_ms: how long the broker lets the transaction stay open, milliseconds.
+        settings: producer settings of the user (``compression.type``, security, ...), which win over ours.
+        max_message_bytes: the ``max.message.bytes`` of topics, for the check before a record is handed on; topics that
+            are missing have the broker's default.
+        timeout_s: longest time that one call of this class may take, seconds.
+        client: makes the client of librdkafka; for tests.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        *,
+        transactional_id: str | None,
+        transaction_timeout_ms: int = 60_000,
+        settings: Mapping[str, str] | None = None,
+        max_message_bytes: Mapping[str, int] | None = None,
+        timeout_s: float = 60.0,
+        client: Callable[[dict[str, Any]], ProducerClient] = Producer,
+    ) -> None:
+        self.transactional_id = transactional_id
+        self._bootstrap_servers = bootstrap_servers
+        self._transaction_timeout_ms = transaction_timeout_ms
+        self._timeout_s = timeout_s
+        self._limits = SizeLimits(max_message_bytes)
+        self._settings = producer_settings(
+            bootstrap_servers,
+            transactional_id=transactional_id,
+            transaction_timeout_ms=transaction_timeout_ms,
+            limits=self._limits,
+            overrides=settings,
+        )
+        self._client: ProducerClient | None = client(self._settings)
+        self._committer = GroupCommitter(bootstrap_servers, settings)
+        self._sent_ends: dict[tuple[str, int], int] = {}
+        self._delivery_failure: KafkaError | None = None
+        self._begun_at: float | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a further transaction may be begun on this producer."""
+        return self._client is not None
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether :meth:`begin` was called and neither :meth:`commit` nor :meth:`abort` has ended it."""
+        return self._begun_at is not None
+
+    def init(self) -> None:
+        """Take the transactional id over: fence older producers of it and end the transaction they left open.
+
+        Nothing without a transactional id. After a crash inside a transaction, returns when its abort is complete.
+
+        Raises:
+            TaskMigratedError: another producer took the id over meanwhile.
+            BrokerUnavailableError: no broker answered in time.
+        """
+        if self.transactional_id is not None:
+            client = self._open_client()
+            self._call("taking over the transactional id", client.init_transactions)
+
+    def begin(self) -> None:
+        """Open a transaction; the broker learns of it with the first record or the offsets.
+
+        Raises:
+            OperationError: one is open already.
+        """
+        client = self._open_client()
+        if self.in_transaction:
+            raise OperationError(f"{self} has an open transaction.", remedy="commit or abort it first")
+        self._sent_ends.clear()
+        self._delivery_failure = None
+        if self.transactional_id is not None:
+            self._call("beginning a transaction", lambda _: client.begin_transaction())
+        self._begun_at = time.monotonic()
+
+    def send(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        timestamps: npt.NDArray[np.int64],
+        *,
+        partition: int | None = None,
+        partitions: npt.NDArray[np.int32] | None = None,
+        headers: Sequence[Headers | None] | None = None,
+        track: bool = False,
+    ) -> None:
+        """Hand records to the producer; they travel in the background.
+
+        Args:
+            topic: where to.
+            keys: key bytes or ``None``; as many as there are values.
+            values: value bytes or ``None`` (a tombstone).
+            timestamps: milliseconds, int64, as many as there are values.
+            partition: the partition of all of them.
+            partitions: the partition of each, int32; -1 lets the producer choose. With neither, murmur2 of the key.
+            headers: for each record a list of ``(name, bytes)`` or ``None``.
+            track: whether :meth:`sent_end_offset` is to know where they ended up.
+
+        Raises:
+            RecordTooLargeError: a record is larger than the topic takes; none of this call was handed on.
+            TaskMigratedError, TransactionAbortedError, BrokerUnavailableError: see :meth:`commit`.
+        """
+        client = self._open_client()
+        if not self.in_transaction:
+            raise OperationError(f"{self} has no open transaction.", remedy="call begin() before send()")
+        count = len(values)
+        if not count:
+            return
+        self._limits.check(topic, keys, values, headers)
+        targets = partitions.tolist() if partitions is not None else -1 if partition is None else partition
+        records = OutgoingRecords(
+            topic=topic,
+            keys=keys,
+            values=values,
+            timestamps=timestamps.tolist(),
+            targets=targets,
+            headers=headers,
+            reports=self._reports(targets, count, track=track),
+        )
+        try:
+            produce(client, records, queue_limit_s=self._timeout_s)
+        except QueueStayedFullError:
+            self._abort_or_discard(f"the send queue stayed full for {self._timeout_s:g} s")
+        except KafkaException as error:
+            self._raise(kafka_error(error), f"sending to {topic}")
+        client.poll(0)
+
+    def flush(self) -> None:
+        """Wait until every record handed on is acknowledged.
+
+        Raises:
+            TaskMigratedError, TransactionAbortedError, BrokerUnavailableError: see :meth:`commit`.
+        """
+        client = self._open_client()
+        left = client.flush(self._timeout_s)
+        if self._delivery_failure is not None:
+            self._raise(self._delivery_failure, "delivering records")
+        if left:
+            self._abort_or_discard(f"{left} records were not acknowledged within {self._timeout_s:g} s")
+
+    def sent_end_offset(self, topic: str, partition: int) -> int | None:
+        """Offset after the last tracked record sent to a partition in this transaction, after :meth:`flush`.
+
+        Returns:
+            ``None`` where nothing tracked was sent there.
+        """
+        return self._sent_ends.get((topic, partition))
+
+    def commit(self, offsets: Offsets, group: str) -> None:
+        """Commit the records sent since :meth:`begin` together with offsets of a consumer group.
+
+        A crash before it returns leaves either all or nothing committed; which of them, the group's committed offsets
+        tell after :meth:`init` of the next producer.
+
+        Args:
+            offsets: for each input partition the next offset to read and the metadata text beside it.
+            group: consumer group, which needs no members.
+
+        Raises:
+            TaskMigratedError: another producer took the transactional id over; nothing was committed, and this
+                producer is discarded.
+            TransactionAbortedError: the transaction was aborted, nothing was committed; the same input is to be
+                processed again, by this producer if :attr:`is_usable`, else by a new one.
+            BrokerUnavailableError: no broker answered in time. Whether the commit took place shows in the committed
+                offsets after the next :meth:`init`; this producer is discarded.
+        """
+        client = self._open_client()
+        if not self.in_transaction:
+            raise OperationError(f"{self} has no open transaction.", remedy="call begin() before commit()")
+        self.flush()
+        positions = [
+            TopicPartition(topic, partition, offset, metadata)
+            for (topic, partition), (offset, metadata) in sorted(offsets.items())
+        ]
+        if self.transactional_id is None:
+            self._committer.commit(positions, group, timeout_s=self._timeout_s)
+        else:
+            if positions:
+                metadata = group_metadata(group)
+                self._call(
+                    f"adding offsets of group {group}",
+                    lambda limit: client.send_offsets_to_transaction(positions, metadata, limit),
+                )
+            self._call("committing", client.commit_transaction)
+        self._begun_at = None
+
+    def abort(self) -> None:
+        """Give up what was sent since :meth:`begin`; nothing when no transaction is open.
+
+        Without a transactional id records that have left already stay; those still waiting are dropped.
+
+        Raises:
+            TaskMigratedError: another producer took the transactional id over; what it does is no concern of ours.
+            BrokerUnavailableError: no broker answered in time; the broker aborts by its transaction timeout.
+        """
+        if not self.in_transaction:
+            return
+        client = self._open_client()
+        if self.transactional_id is None:
+            client.purge()
+            client.flush(_CALL_LIMIT_S)
+        else:
+            self._call("aborting", client.abort_transaction)
+        self._begun_at = None
+
+    def close(self) -> None:
+        """Give up an open transaction and let go of the connections. Closing twice is fine.
+
+        A broker that cannot be reached is logged, not raised: it ends the transaction by itself.
+        """
+        try:
+            if self._client is not None:
+                self.abort()
+        except MillraceError as error:
+            _log.warning("producer closed without abort", producer=str(self), error=str(error))
+        finally:
+            self._discard()
+
+    def __enter__(self) -> TaskProducer:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def __str__(self) -> str:
+        return f"producer {self.transactional_id or '(not transactional)'}"
+
+    def _open_client(self) -> ProducerClient:
+        if self._client is None:
+            raise OperationError(f"The {self} was discarded.", remedy="open a new one and call init()")
+        return self._client
+
+    def _discard(self) -> None:
+        self._client = None
+        self._begun_at = None
+        self._committer.close()
+
+    def _reports(
+        self, targets: list[int] | int, count: int, *, track: bool
+    ) -> list[DeliveryReport | None] | DeliveryReport | None:
+        if self.transactional_id is None:
+            # Without a transaction nothing else would tell that a record was lost.
+            return self._delivered
+        if not track:
+            return None
+        reports: list[DeliveryReport | None] = [None] * count
+        last_rows = (
+            [count - 1] if isinstance(targets, int) else {each: row for row, each in enumerate(targets)}.values()
+        )
+        for row in last_rows:
+            reports[row] = self._delivered
+        return reports
+
+    def _delivered(self, error: KafkaError | None, message: Any) -> None:
+        if error is not None:
+            self._delivery_failure = self._delivery_failure or error
+            return
+        place = (message.topic(), message.partition())
+        self._sent_ends[place] = max(self._sent_ends.get(place, 0), message.offset() + 1)
+
+    def _call(self, doing: str, call: Callable[[float], None]) -> None:
+        def is_retriable(error: BaseException) -> bool:
+            return isinstance(error, KafkaException) and kind_of(kafka_error(error)) is ProducerErrorKind.RETRY
+
+        attempts = Retrying(
+            retry=retry_if_exception(is_retriable),
+            stop=stop_after_delay(self._timeout_s),
+            wait=wait_exponential_jitter(initial=0.02, max=1.0, jitter=0.02),
+        )
+        try:
+            attempts(call, min(_CALL_LIMIT_S, self._timeout_s))
+        except RetryError as error:
+            last = error.last_attempt.exception()
+            assert isinstance(last, KafkaException)
+            self._discard()
+            raise BrokerUnavailableError(
+                f"{self} was {doing} for {self._timeout_s:g} s without success: {kafka_error(last).str()}.",
+                remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
+            ) from last
+        except KafkaException as error:
+            self._raise(kafka_error(error), doing)
+
+    def _raise(self, error: KafkaError, doing: str) -> NoReturn:
+        kind = kind_of(error)
+        if kind is ProducerErrorKind.FENCED:
+            raise self._fenced(error, doing)
+        if kind is ProducerErrorKind.FATAL and error.fatal():
+            self._discard()
+            raise translate(error, doing=f"{doing} ({self})", bootstrap_servers=self._bootstrap_servers)
+        self._abort_or_discard(f"{doing} failed: {error.name()}: {error.str()}")
+
+    def _fenced(self, error: KafkaError, doing: str) -> MillraceError:
+        begun_at = self._begun_at
+        self._discard()
+        if begun_at is not None and (time.monotonic() - begun_at) * 1000 >= self._transaction_timeout_ms:
+            # The broker fences a transaction that it timed out in the same way as one that was taken over.
+            return TransactionAbortedError(
+                f"The transaction of {self} was open for longer than {self._transaction_timeout_ms} ms, so the broker "
+                f"aborted it ({doing}: {error.name()}).",
+                remedy="raise transaction.timeout.ms or lower max.batch.records",
+            )
+        return TaskMigratedError(
+            f"A newer attempt took over {self} ({doing}: {error.name()}).",
+            remedy="none needed: the newer attempt goes on",
+        )
+
+    def _abort_or_discard(self, reason: str) -> NoReturn:
+        if self.transactional_id is None:
+            self._discard()
+            raise TransactionAbortedError(f"{self}: {reason}.", remedy="the same input is processed again")
+        self.abort()
+        raise TransactionAbortedError(
+            f"The transaction of {self} was aborted: {reason}.", remedy="the same input is processed again"
+        )
+
+
+def producer_settings(
+    bootstrap_servers: str,
+    *,
+    transactional_id: str | None,
+    transaction_timeout_ms: int,
+    limits: SizeLimits,
+    overrides: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """Settings of librdkafka's producer for large batches in short transactions.
+
+    Args:
+        bootstrap_servers: comma-separated ``host:port``.
+        transactional_id: ``None`` makes a merely idempotent producer.
+        transaction_timeout_ms: milliseconds.
+        limits: sizes that the topics take; batches stay below the least, records up to the greatest pass.
+        overrides: settings of the user, which win.
+    """
+    settings = base_settings(bootstrap_servers)
+    settings.update({
+        "acks": "all",
+        "enable.idempotence": True,
+        "partitioner": "murmur2_random",
+        "batch.size": min(1_000_000, limits.smallest),
+        "batch.num.messages": 100_000,
+        "message.max.bytes": limits.largest,
+        "queue.buffering.max.messages": 1_000_000,
+        "queue.buffering.max.kbytes": 1_048_576,
+        "linger.ms": 5,
+    })  # fmt: skip
+    if transactional_id is not None:
+        settings.update({"transactional.id": transactional_id, "transaction.timeout.ms": transaction_timeout_ms})
+    settings.update(overrides or {})
+    return settings

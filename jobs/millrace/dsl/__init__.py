@@ -1,0 +1,42 @@
+"""The DSL, named as in Kafka Streams."""
+
+from __future__ import annotations
+
+from millrace.dsl.branched import BranchedKStream
+from millrace.dsl.builder import StreamsBuilder
+from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
+from millrace.dsl.kstream import KStream
+from millrace.dsl.ktable import KTable
+from millrace.dsl.options import (
+    AutoOffsetReset,
+    Branched,
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Named,
+    Produced,
+    Repartitioned,
+)
+from millrace.topology.stores import StoreBackend
+from millrace.topology.windows import TimeWindows
+
+__all__ = [
+    "AutoOffsetReset",
+    "Branched",
+    "BranchedKStream",
+    "Consumed",
+    "Grouped",
+    "Joined",
+    "KGroupedStream",
+    "KStream",
+    "KTable",
+    "Materialized",
+    "Named",
+    "Produced",
+    "Repartitioned",
+    "StoreBackend",
+    "StreamsBuilder",
+    "TimeWindowedKStream",
+    "TimeWindows",
+]

@@ -11,23 +11,23 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, TypeAlias
 
 import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator
 from millrace.topology.windows import TimeWindows
 
-Predicate = Callable[[Any, Any], Any] | pc.Expression
+Predicate: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
 """``(key, value) -> truth``, or a boolean expression (null counts as false)."""
 
-PairMapper = Callable[[Any, Any], Any]
+PairMapper: TypeAlias = Callable[[Any, Any], Any]
 """``(key, value) -> (key, value)``."""
 
-ValueMapper = Callable[[Any, Any], Any] | pc.Expression
+ValueMapper: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
 """``(key, value) -> value``, or an expression."""
 
-KeyMapper = Callable[[Any, Any], Any] | pc.Expression
+KeyMapper: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
 """``(key, value) -> key``, or an expression."""
 
 

@@ -25,14 +25,17 @@ class SubTopology:
 
     @cached_property
     def sources(self) -> tuple[SourceNode, ...]:
+        """Its source nodes."""
         return tuple(node for node in self.nodes if isinstance(node, SourceNode))
 
     @cached_property
     def processors(self) -> tuple[ProcessorNode, ...]:
+        """Its processor nodes."""
         return tuple(node for node in self.nodes if isinstance(node, ProcessorNode))
 
     @cached_property
     def sinks(self) -> tuple[SinkNode, ...]:
+        """Its sink nodes."""
         return tuple(node for node in self.nodes if isinstance(node, SinkNode))
 
     def input_topics(self, application_id: str) -> tuple[str, ...]:
@@ -53,10 +56,13 @@ class Topology:
     Args:
         sub_topologies: in the order of their numbers.
         repartition_topics: the topics between them.
+        co_partition_groups: topics that must have the same number of partitions because they are joined; repartition
+            topics stand without their application prefix.
     """
 
     sub_topologies: tuple[SubTopology, ...]
     repartition_topics: tuple[RepartitionTopicSpec, ...] = ()
+    co_partition_groups: tuple[frozenset[str], ...] = ()
 
     def describe(self) -> str:
         """The text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""

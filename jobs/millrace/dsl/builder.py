@@ -1,0 +1,124 @@
+"""``StreamsBuilder``: where a topology starts and is built."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from millrace.dsl.graph import GraphBuilder
+from millrace.dsl.kstream import KStream
+from millrace.dsl.ktable import KTable
+from millrace.dsl.options import Consumed, Materialized
+from millrace.dsl.stores import key_value_store
+from millrace.errors import TopologyError
+from millrace.rewrites import apply_rewrites
+from millrace.topology import naming
+from millrace.topology.explicit_naming import check_explicit_naming
+from millrace.topology.freeze import freeze
+from millrace.topology.logical import StreamInput, TableInput
+from millrace.topology.topology import Topology
+
+
+class StreamsBuilder:
+    """Collects the operators of one application.
+
+    Example::
+
+        builder = StreamsBuilder()
+        payments = builder.stream("payments", Consumed.with_(StringSerde(), JsonSerde()))
+        payments.filter(pc.field("amount") > 100).to("large-payments")
+        topology = builder.build()
+    """
+
+    def __init__(self) -> None:
+        self._graph = GraphBuilder()
+
+    def stream(self, topics: str | Sequence[str], consumed: Consumed | None = None) -> KStream:
+        """The records of one or several topics as a stream.
+
+        Args:
+            topics: a topic, or several that are read alike.
+            consumed: serdes, event time, where to start, name.
+        """
+        options = consumed or Consumed()
+        names = (topics,) if isinstance(topics, str) else tuple(topics)
+        if not names or len(set(names)) != len(names):
+            raise TopologyError(f"A stream reads at least one topic, and each once, not {list(names)}.")
+        for topic in names:
+            naming.check_name(topic, what="topic")
+        name = self._graph.new_name(naming.STREAM_SOURCE, options.name)
+        self._graph.add(
+            StreamInput(
+                name=name,
+                topics=names,
+                key_serde=options.key_serde,
+                value_serde=options.value_serde,
+                timestamp_extractor=options.timestamp_extractor,
+                offset_reset=options.offset_reset,
+            )
+        )
+        return KStream(
+            self._graph,
+            name,
+            key_serde=options.key_serde,
+            value_serde=options.value_serde,
+            sources=frozenset({name}),
+            key_changed=False,
+        )
+
+    def table(self, topic: str, consumed: Consumed | None = None, materialized: Materialized | None = None) -> KTable:
+        """The records of a topic as changes of a table.
+
+        The table is stored where it has a name or a join reads it.
+
+        Args:
+            topic: the topic; a null value deletes its key.
+            consumed: serdes, event time, where to start, name. Its serdes win over those of ``materialized``.
+            materialized: the store.
+        """
+        naming.check_name(topic, what="topic")
+        store_options = materialized or Materialized()
+        options = consumed or Consumed.with_(store_options.key_serde, store_options.value_serde)
+        store_name = self._graph.new_store_name(f"{topic}-", store_options.name)
+        suffixed = None if options.name is None else options.name + naming.TABLE_SOURCE_SUFFIX
+        source_name = self._graph.new_name(naming.STREAM_SOURCE, suffixed)
+        name = self._graph.new_name(naming.TABLE_SOURCE, options.name)
+        self._graph.add(
+            TableInput(
+                name=name,
+                source_name=source_name,
+                topic=topic,
+                store=key_value_store(
+                    store_name, store_options, key_serde=options.key_serde, value_serde=options.value_serde
+                ),
+                store_optional=store_options.name is None,
+                key_serde=options.key_serde,
+                value_serde=options.value_serde,
+                timestamp_extractor=options.timestamp_extractor,
+                offset_reset=options.offset_reset,
+            )
+        )
+        return KTable(
+            self._graph,
+            name,
+            key_serde=options.key_serde,
+            value_serde=options.value_serde,
+            sources=frozenset({source_name}),
+            store=store_name,
+        )
+
+    def build(self, *, rewrites: Sequence[str] = (), ensure_explicit_naming: bool = False) -> Topology:
+        """Freezes what was collected; the builder can go on collecting.
+
+        Args:
+            rewrites: names of the rewrites of :mod:`millrace.rewrites` to apply, in this order. None by default, as
+                in Kafka Streams: they change internal topics.
+            ensure_explicit_naming: refuse generated names of stores and internal topics
+                (``ensure.explicit.internal.resource.naming``, KIP-1111).
+
+        Raises:
+            TopologyError: the topology is empty or contradicts itself, a rewrite is unknown, or names are missing.
+        """
+        graph = self._graph.graph()
+        if ensure_explicit_naming:
+            check_explicit_naming(graph)
+        return freeze(apply_rewrites(graph, rewrites))

@@ -1,0 +1,209 @@
+"""``KGroupedStream`` and ``TimeWindowedKStream``: aggregations of a grouped stream."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from millrace.dsl.aggregation_serdes import result_serde, windowed_key_serde
+from millrace.dsl.callables import check_callable
+from millrace.dsl.graph import GraphBuilder
+from millrace.dsl.ktable import KTable
+from millrace.dsl.options import Grouped, Materialized, Named, name_of
+from millrace.dsl.stores import key_value_store, window_store
+from millrace.errors import TopologyError
+from millrace.topology import naming
+from millrace.topology.aggregators import (
+    Aggregator,
+    BuiltInAggregator,
+    CallableAggregator,
+    CountAggregator,
+    ReduceAggregator,
+    StructAggregator,
+)
+from millrace.topology.logical import Process, Repartition
+from millrace.topology.operators import StreamAggregate, WindowedAggregate
+from millrace.topology.windows import TimeWindows
+
+
+class _Group:
+    """What the aggregations of one grouped stream share."""
+
+    def __init__(
+        self, graph: GraphBuilder, name: str, options: Grouped, *, sources: frozenset[str], key_changed: bool
+    ) -> None:
+        self._graph = graph
+        self._name = name
+        self._options = options
+        self._sources = sources
+        self._key_changed = key_changed
+        self._repartition: Repartition | None = None
+
+    def aggregate(
+        self,
+        aggregator: Aggregator,
+        windows: TimeWindows | None,
+        materialized: Materialized | None,
+        named: Named | str | None,
+    ) -> KTable:
+        options = materialized or Materialized()
+        prefix = naming.STREAM_REDUCE if isinstance(aggregator, ReduceAggregator) else naming.STREAM_AGGREGATE
+        store_name = self._graph.new_store_name(prefix, options.name)
+        name = self._graph.new_name(prefix, name_of(named))
+        key_serde = options.key_serde or self._options.key_serde
+        value_serde = options.value_serde or result_serde(aggregator, self._options.value_serde)
+        store = (
+            key_value_store(store_name, options, key_serde=key_serde, value_serde=value_serde)
+            if windows is None
+            else window_store(store_name, options, windows, key_serde=key_serde, value_serde=value_serde)
+        )
+        operator = (
+            StreamAggregate(store_name, aggregator)
+            if windows is None
+            else WindowedAggregate(store_name, windows, aggregator)
+        )
+        parent, sources = self._name, self._sources
+        if self._key_changed:
+            parent = self._repartitioned(store_name, store_named=options.name is not None)
+            sources = frozenset({parent})
+        self._graph.add(Process(name=name, parents=(parent,), operator=operator, store=store))
+        return KTable(
+            self._graph,
+            name,
+            key_serde=key_serde if windows is None else windowed_key_serde(key_serde, windows),
+            value_serde=value_serde,
+            sources=sources,
+            store=store_name,
+        )
+
+    def _repartitioned(self, store_name: str, *, store_named: bool) -> str:
+        """Name of the repartition node in front of an aggregation.
+
+        Aggregations of one group share a topic that the user named; otherwise each has its own.
+        """
+        given = self._options.name
+        node = self._graph.repartition_node(
+            self._name,
+            store_name if given is None else given,
+            key_serde=self._options.key_serde,
+            value_serde=self._options.value_serde,
+            named=given is not None or store_named,
+        )
+        if self._repartition is None or given is None:
+            self._repartition = self._graph.add(node)
+        else:
+            self._graph.touch(self._repartition.name)
+        return self._repartition.name
+
+    def burn_store_name(self, materialized: Materialized | None) -> None:
+        # Kafka Streams takes a number for the unnamed store of a count with options, and does not use it.
+        if materialized is not None and materialized.name is None:
+            self._graph.new_name(naming.STREAM_AGGREGATE)
+
+
+def _aggregator(
+    initializer: Callable[[], Any] | BuiltInAggregator | StructAggregator,
+    adder: Callable[[Any, Any, Any], Any] | None,
+) -> Aggregator:
+    if isinstance(initializer, BuiltInAggregator | StructAggregator):
+        if adder is not None:
+            raise TopologyError("A built-in aggregator takes no adder.", remedy="pass either of them")
+        return initializer
+    check_callable(initializer, 0, what="initializer", takes="")
+    check_callable(adder, 3, what="adder", takes="key, value, aggregate")
+    assert adder is not None
+    return CallableAggregator(initializer, adder)
+
+
+def _reducer(reducer: Callable[[Any, Any], Any]) -> ReduceAggregator:
+    check_callable(reducer, 2, what="reducer", takes="aggregate, value")
+    return ReduceAggregator(reducer)
+
+
+class KGroupedStream:
+    """A stream grouped by key. Made by :meth:`KStream.group_by` and :meth:`KStream.group_by_key`.
+
+    Records with a null key or value are dropped and counted.
+    """
+
+    def __init__(
+        self, graph: GraphBuilder, name: str, options: Grouped, *, sources: frozenset[str], key_changed: bool
+    ) -> None:
+        self._group = _Group(graph, name, options, sources=sources, key_changed=key_changed)
+
+    def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
+        """Number of records of each key, a 64-bit integer."""
+        self._group.burn_store_name(materialized)
+        return self._group.aggregate(CountAggregator(), None, materialized, named)
+
+    def reduce(
+        self,
+        reducer: Callable[[Any, Any], Any],
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """``reducer(aggregate, value)`` over the values of each key; the first value is the first aggregate."""
+        return self._group.aggregate(_reducer(reducer), None, materialized, named)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any] | BuiltInAggregator | StructAggregator,
+        adder: Callable[[Any, Any, Any], Any] | None = None,
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """An aggregate of each key: ``initializer()``, then ``adder(key, value, aggregate)`` for each record.
+
+        Args:
+            initializer: the callable, or instead of both a built-in aggregator of ``millrace.dsl.aggregators``.
+            adder: the callable.
+            materialized: the store. Without a value serde, built-in aggregators take the one of their result
+                (:func:`millrace.dsl.aggregation_serdes.result_serde`), callables the configuration's.
+            named: name of the node.
+        """
+        return self._group.aggregate(_aggregator(initializer, adder), None, materialized, named)
+
+    def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream:
+        """Grouped by key and window."""
+        if not isinstance(windows, TimeWindows):
+            raise TopologyError(f"windowed_by() takes TimeWindows, not {windows!r}.")
+        return TimeWindowedKStream(self._group, windows)
+
+
+class TimeWindowedKStream:
+    """A stream grouped by key and window. Made by :meth:`KGroupedStream.windowed_by`.
+
+    Records with a null key and late ones are dropped and counted; a null value is aggregated like any other.
+    """
+
+    def __init__(self, group: _Group, windows: TimeWindows) -> None:
+        self._group = group
+        self._windows = windows
+
+    def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
+        """Number of records of each key and window, a 64-bit integer."""
+        self._group.burn_store_name(materialized)
+        return self._group.aggregate(CountAggregator(), self._windows, materialized, named)
+
+    def reduce(
+        self,
+        reducer: Callable[[Any, Any], Any],
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """As :meth:`KGroupedStream.reduce`, for each window."""
+        return self._group.aggregate(_reducer(reducer), self._windows, materialized, named)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any] | BuiltInAggregator | StructAggregator,
+        adder: Callable[[Any, Any, Any], Any] | None = None,
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """As :meth:`KGroupedStream.aggregate`, for each window."""
+        return self._group.aggregate(_aggregator(initializer, adder), self._windows, materialized, named)

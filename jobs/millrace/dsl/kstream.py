@@ -1,0 +1,365 @@
+"""``KStream``: a stream of records, each a fact of its own.
+
+Callables get ``(key, value)`` everywhere, also where only the value is mapped. Where an operator takes a pyarrow
+expression, fields of a struct value are referred to by name (``pc.field("amount") > 100``); see
+``millrace.topology.operators``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from millrace.dsl.callables import check_callable, check_mapper
+from millrace.dsl.graph import GraphBuilder
+from millrace.dsl.options import Grouped, Joined, Materialized, Named, Produced, Repartitioned, name_of
+from millrace.dsl.stores import key_value_store
+from millrace.errors import TopologyError
+from millrace.serdes import Serde
+from millrace.topology import naming
+from millrace.topology.logical import Output, Process, Repartition, StreamInput
+from millrace.topology.operators import (
+    Filter,
+    FlatMap,
+    FlatMapValues,
+    JoinKind,
+    KeyMapper,
+    Map,
+    MapValues,
+    Operator,
+    PairMapper,
+    PassThrough,
+    Peek,
+    Predicate,
+    SelectKey,
+    StreamTableJoin,
+    TableSource,
+    ValueMapper,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from millrace.dsl.branched import BranchedKStream
+    from millrace.dsl.grouped import KGroupedStream
+    from millrace.dsl.ktable import KTable
+
+_UNCHANGED: Any = object()
+
+
+class KStream:
+    """A stream of records. Made by :meth:`StreamsBuilder.stream` and by its own methods."""
+
+    def __init__(
+        self,
+        graph: GraphBuilder,
+        name: str,
+        *,
+        key_serde: Serde | None,
+        value_serde: Serde | None,
+        sources: frozenset[str],
+        key_changed: bool,
+    ) -> None:
+        self._graph = graph
+        self._name = name
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+        self._sources = sources
+        self._key_changed = key_changed
+        self._join_repartition: Repartition | None = None
+
+    def filter(self, predicate: Predicate, *, named: Named | str | None = None) -> KStream:
+        """Records for which ``predicate`` is true: a callable ``(key, value)`` or an expression (null is false)."""
+        check_mapper(predicate, what="predicate")
+        return self._then(naming.STREAM_FILTER, named, Filter(predicate))
+
+    def filter_not(self, predicate: Predicate, *, named: Named | str | None = None) -> KStream:
+        """Records for which ``predicate`` is not true."""
+        check_mapper(predicate, what="predicate")
+        return self._then(naming.STREAM_FILTER, named, Filter(predicate, negated=True))
+
+    def map(self, mapper: PairMapper, *, named: Named | str | None = None) -> KStream:
+        """Each record as ``mapper(key, value)`` gives it: a pair ``(key, value)``. May change the key."""
+        check_callable(mapper, 2, what="mapper", takes="key, value")
+        return self._then(naming.STREAM_MAP, named, Map(mapper), key_serde=None, value_serde=None, changes_key=True)
+
+    def map_values(self, mapper: ValueMapper, *, named: Named | str | None = None) -> KStream:
+        """Each record with the value that ``mapper`` gives: a callable ``(key, value)`` or an expression."""
+        check_mapper(mapper, what="value mapper")
+        return self._then(naming.STREAM_MAP_VALUES, named, MapValues(mapper), value_serde=None, changes_value=True)
+
+    def flat_map(self, mapper: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> KStream:
+        """All pairs ``(key, value)`` in the iterable ``mapper(key, value)``. May change the key."""
+        check_callable(mapper, 2, what="mapper", takes="key, value")
+        return self._then(
+            naming.STREAM_FLAT_MAP, named, FlatMap(mapper), key_serde=None, value_serde=None, changes_key=True
+        )
+
+    def flat_map_values(self, mapper: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> KStream:
+        """A record for each value in the iterable ``mapper(key, value)``, with the same key."""
+        check_callable(mapper, 2, what="value mapper", takes="key, value")
+        return self._then(
+            naming.STREAM_FLAT_MAP_VALUES, named, FlatMapValues(mapper), value_serde=None, changes_value=True
+        )
+
+    def select_key(self, mapper: KeyMapper, *, named: Named | str | None = None) -> KStream:
+        """Each record with the key that ``mapper`` gives: a callable ``(key, value)`` or an expression."""
+        check_mapper(mapper, what="key mapper")
+        return self._then(naming.STREAM_SELECT_KEY, named, SelectKey(mapper), key_serde=None, changes_key=True)
+
+    def peek(self, action: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> KStream:
+        """The same stream; ``action(key, value)`` is called for each record, again when a batch is repeated."""
+        check_callable(action, 2, what="action", takes="key, value")
+        return self._then(naming.STREAM_PEEK, named, Peek(action))
+
+    def foreach(self, action: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> None:
+        """Ends the stream in ``action(key, value)``, which is called again when a batch is repeated."""
+        check_callable(action, 2, what="action", takes="key, value")
+        self._then(naming.STREAM_FOREACH, named, Peek(action, forwards=False))
+
+    def split(self, *, named: Named | str | None = None) -> BranchedKStream:
+        """Sends each record to the first branch whose predicate is true; see :class:`BranchedKStream`."""
+        from millrace.dsl.branched import BranchedKStream
+
+        return BranchedKStream(self, name_of(named))
+
+    def merge(self, other: KStream, *, named: Named | str | None = None) -> KStream:
+        """The records of both streams. The order between them is that of their tasks, not defined otherwise.
+
+        Serdes are dropped, as the streams' may differ: name them where the result is written or grouped.
+        """
+        name = self._graph.new_name(naming.STREAM_MERGE, name_of(named))
+        self._check_same_builder(other._graph)
+        parents = tuple(dict.fromkeys((self._name, other._name)))
+        self._graph.add(Process(name=name, parents=parents, operator=PassThrough(), merges=True))
+        return KStream(
+            self._graph,
+            name,
+            key_serde=None,
+            value_serde=None,
+            sources=self._sources | other._sources,
+            key_changed=self._key_changed or other._key_changed,
+        )
+
+    def repartition(self, repartitioned: Repartitioned | None = None) -> KStream:
+        """The stream after a trip through a repartition topic."""
+        options = repartitioned or Repartitioned()
+        given = options.name
+        prefix = given if given is not None else self._graph.new_name(naming.STREAM_REPARTITION)
+        key_serde = options.key_serde or self._key_serde
+        value_serde = options.value_serde or self._value_serde
+        node = self._graph.repartition_node(
+            self._name,
+            prefix,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            named=given is not None,
+            mergeable=False,
+        )
+        self._graph.add(replace(node, partitions=options.number_of_partitions, partitioner=options.stream_partitioner))
+        return self._behind(node)
+
+    def to(self, topic: str, produced: Produced | None = None) -> None:
+        """Writes the stream to ``topic``, which must exist."""
+        options = produced or Produced()
+        naming.check_name(topic, what="topic")
+        self._graph.add(
+            Output(
+                name=self._graph.new_name(naming.STREAM_SINK, options.name),
+                parents=(self._name,),
+                topic=topic,
+                key_serde=options.key_serde or self._key_serde,
+                value_serde=options.value_serde or self._value_serde,
+                partitioner=options.stream_partitioner,
+            )
+        )
+
+    def to_table(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
+        """The stream read as changes of a table: the latest value of each key; a null value deletes."""
+        from millrace.dsl.ktable import KTable
+
+        options = materialized or Materialized()
+        given = name_of(named)
+        name = self._graph.new_name(naming.STREAM_TO_TABLE, given)
+        store_name = self._graph.new_store_name(naming.STREAM_TO_TABLE, options.name)
+        key_serde = options.key_serde or self._key_serde
+        value_serde = options.value_serde or self._value_serde
+        parent, sources = self._name, self._sources
+        if self._key_changed:
+            repartition = self._graph.repartition_node(
+                self._name, name, key_serde=key_serde, value_serde=value_serde, named=given is not None
+            )
+            self._graph.add(repartition)
+            parent, sources = repartition.name, frozenset({repartition.name})
+        store = key_value_store(store_name, options, key_serde=key_serde, value_serde=value_serde)
+        self._graph.add(
+            Process(
+                name=name,
+                parents=(parent,),
+                operator=TableSource(store_name),
+                store=store,
+                store_optional=options.name is None,
+            )
+        )
+        return KTable(
+            self._graph, name, key_serde=key_serde, value_serde=value_serde, sources=sources, store=store_name
+        )
+
+    def group_by(self, mapper: KeyMapper, grouped: Grouped | None = None) -> KGroupedStream:
+        """Grouped by the key that ``mapper`` gives, through a repartition topic."""
+        from millrace.dsl.grouped import KGroupedStream
+
+        options = grouped or Grouped(value_serde=self._value_serde)
+        check_mapper(mapper, what="key mapper")
+        name = self._graph.new_name(naming.STREAM_SELECT_KEY, options.name)
+        self._graph.add(Process(name=name, parents=(self._name,), operator=SelectKey(mapper), changes_key=True))
+        return KGroupedStream(self._graph, name, options, sources=self._sources, key_changed=True)
+
+    def group_by_key(self, grouped: Grouped | None = None) -> KGroupedStream:
+        """Grouped by the key as it is; through a repartition topic only if the key may have changed."""
+        from millrace.dsl.grouped import KGroupedStream
+
+        options = grouped or Grouped(key_serde=self._key_serde, value_serde=self._value_serde)
+        return KGroupedStream(self._graph, self._name, options, sources=self._sources, key_changed=self._key_changed)
+
+    def join(
+        self,
+        table: KTable,
+        joiner: Callable[..., Any],
+        *,
+        joined: Joined | None = None,
+        joiner_takes_key: bool = False,
+    ) -> KStream:
+        """Each record whose key ``table`` holds, with the value ``joiner(value, table value)``.
+
+        Args:
+            table: the table; co-partitioned with the stream.
+            joiner: ``(value, table value)``, or ``(key, value, table value)`` where ``joiner_takes_key``.
+            joined: name and serdes.
+            joiner_takes_key: whether the joiner wants the key.
+        """
+        return self._join_table(table, joiner, JoinKind.INNER, joined, joiner_takes_key=joiner_takes_key)
+
+    def left_join(
+        self,
+        table: KTable,
+        joiner: Callable[..., Any],
+        *,
+        joined: Joined | None = None,
+        joiner_takes_key: bool = False,
+    ) -> KStream:
+        """As :meth:`join`; a record whose key ``table`` does not hold is joined with ``None``."""
+        return self._join_table(table, joiner, JoinKind.LEFT, joined, joiner_takes_key=joiner_takes_key)
+
+    def transform_frame(self, function: Callable[[DataFrame], DataFrame]) -> KStream:
+        """Runs ``function`` on the Spark ``DataFrame`` of the source, in Spark's plan, before the task sees its rows.
+
+        Only narrow functions are allowed (no shuffle, no aggregation): rows must stay in their partitions. Not in
+        Kafka Streams.
+
+        Raises:
+            TopologyError: the stream is not a source, or something already hangs on it.
+        """
+        check_callable(function, 1, what="frame function", takes="frame")
+        source = self._graph.node(self._name)
+        if not isinstance(source, StreamInput) or self._graph.has_children(self._name):
+            raise TopologyError(
+                f"transform_frame() cannot be applied at {self._name!r}.",
+                remedy="call it directly on what StreamsBuilder.stream() returns, before any other operator",
+            )
+        self._graph.replace(replace(source, frame_functions=(*source.frame_functions, function)))
+        return self
+
+    def _then(
+        self,
+        prefix: str,
+        named: Named | str | None,
+        operator: Operator,
+        *,
+        key_serde: Serde | None = _UNCHANGED,
+        value_serde: Serde | None = _UNCHANGED,
+        changes_key: bool = False,
+        changes_value: bool = False,
+    ) -> KStream:
+        name = self._graph.new_name(prefix, name_of(named))
+        self._graph.add(
+            Process(
+                name=name,
+                parents=(self._name,),
+                operator=operator,
+                changes_key=changes_key,
+                changes_value=changes_value,
+            )
+        )
+        return KStream(
+            self._graph,
+            name,
+            key_serde=self._key_serde if key_serde is _UNCHANGED else key_serde,
+            value_serde=self._value_serde if value_serde is _UNCHANGED else value_serde,
+            sources=self._sources,
+            key_changed=self._key_changed or changes_key,
+        )
+
+    def _behind(self, repartition: Repartition) -> KStream:
+        return KStream(
+            self._graph,
+            repartition.name,
+            key_serde=repartition.key_serde,
+            value_serde=repartition.value_serde,
+            sources=frozenset({repartition.name}),
+            key_changed=False,
+        )
+
+    def _join_table(
+        self,
+        table: KTable,
+        joiner: Callable[..., Any],
+        kind: JoinKind,
+        joined: Joined | None,
+        *,
+        joiner_takes_key: bool,
+    ) -> KStream:
+        takes = "key, value, table_value" if joiner_takes_key else "value, table_value"
+        check_callable(joiner, 3 if joiner_takes_key else 2, what="joiner", takes=takes)
+        self._check_same_builder(table._graph)
+        options = joined or Joined()
+        stream = self._repartitioned_for_join(options) if self._key_changed else self
+        sources = stream._sources | table._sources
+        self._graph.co_partition(sources)
+        prefix = naming.STREAM_JOIN if kind is JoinKind.INNER else naming.STREAM_LEFT_JOIN
+        name = self._graph.new_name(prefix, options.name)
+        self._graph.add(
+            Process(
+                name=name,
+                parents=(stream._name,),
+                operator=StreamTableJoin(table._store, kind, joiner, joiner_takes_key),
+                reads=(table._store,),
+                keeps_null_keys=kind is JoinKind.LEFT,
+            )
+        )
+        return KStream(
+            self._graph,
+            name,
+            key_serde=options.key_serde or stream._key_serde,
+            value_serde=None,
+            sources=sources,
+            key_changed=False,
+        )
+
+    def _repartitioned_for_join(self, options: Joined) -> KStream:
+        prefix = options.name if options.name is not None else self._name
+        node = self._graph.repartition_node(
+            self._name,
+            prefix,
+            key_serde=options.key_serde or self._key_serde,
+            value_serde=options.value_serde or self._value_serde,
+            named=options.name is not None or not naming.is_generated_stream_name(self._name),
+        )
+        if self._join_repartition is None or prefix != self._name:
+            self._join_repartition = self._graph.add(node)
+        return self._behind(self._join_repartition)
+
+    def _check_same_builder(self, other: GraphBuilder) -> None:
+        if other is not self._graph:
+            raise TopologyError("Streams and tables of different StreamsBuilders cannot be combined.")

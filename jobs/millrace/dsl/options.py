@@ -1,0 +1,389 @@
+"""The option objects of the DSL: frozen; each ``with_`` method returns a changed copy. Named as in Kafka Streams."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from millrace.dsl.callables import check_callable
+from millrace.errors import TopologyError
+from millrace.serdes import Serde
+from millrace.topology.naming import check_name
+from millrace.topology.nodes import TimestampExtractor
+from millrace.topology.stores import StoreBackend
+from millrace.topology.windows import Duration, to_milliseconds
+
+if TYPE_CHECKING:
+    from millrace.dsl.kstream import KStream
+
+Partitioner = Callable[[str, Any, Any, int], int]
+"""``(topic, key, value, number of partitions) -> partition``, from 0."""
+
+
+class AutoOffsetReset(StrEnum):
+    """Where a new application starts in an input topic."""
+
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class Named:
+    """The name of an operator. Every ``named`` argument takes a plain string as well."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name, what="node")
+
+    @classmethod
+    def as_(cls, name: str) -> Named:
+        """An operator called ``name``."""
+        return cls(name)
+
+
+def name_of(named: Named | str | None) -> str | None:
+    """The checked name in ``named``."""
+    if named is None:
+        return None
+    return (Named(named) if isinstance(named, str) else named).name
+
+
+@dataclass(frozen=True, kw_only=True)
+class Consumed:
+    """How a topic is read.
+
+    Args:
+        key_serde: ``None`` takes the configuration's default; the same for ``value_serde``.
+        timestamp_extractor: ``(key, value, record timestamp, partition time) -> timestamp`` in milliseconds; ``None``
+            takes the record's own timestamp.
+        offset_reset: where a new application starts; ``None`` takes the configuration's ``auto.offset.reset``.
+        name: name of the source node.
+    """
+
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: AutoOffsetReset | None = None
+    name: str | None = None
+
+    @classmethod
+    def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Consumed:
+        """Read with these serdes."""
+        return cls(key_serde=key_serde, value_serde=value_serde)
+
+    @classmethod
+    def as_(cls, name: str) -> Consumed:
+        """Read by a source node called ``name``."""
+        return cls().with_name(name)
+
+    def with_key_serde(self, key_serde: Serde | None) -> Consumed:
+        """With another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde | None) -> Consumed:
+        """With another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_timestamp_extractor(self, timestamp_extractor: TimestampExtractor) -> Consumed:
+        """With event time from ``(key, value, record timestamp, partition time)``."""
+        check_callable(
+            timestamp_extractor, 4, what="timestamp extractor", takes="key, value, timestamp, partition_time"
+        )
+        return replace(self, timestamp_extractor=timestamp_extractor)
+
+    def with_offset_reset_policy(self, offset_reset: AutoOffsetReset | str) -> Consumed:
+        """With another start for a new application: ``"earliest"`` or ``"latest"``.
+
+        Raises:
+            TopologyError: it is neither.
+        """
+        choices = [policy.value for policy in AutoOffsetReset]
+        if offset_reset not in choices:
+            raise TopologyError(f"The offset reset policy is one of {choices}, not {offset_reset!r}.")
+        return replace(self, offset_reset=AutoOffsetReset(offset_reset))
+
+    def with_name(self, name: str) -> Consumed:
+        """With a name for the source node."""
+        return replace(self, name=check_name(name, what="node"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Produced:
+    """How a topic is written.
+
+    Args:
+        key_serde: ``None`` takes that of the stream; the same for ``value_serde``.
+        stream_partitioner: ``None`` takes the murmur2 hash of the key's bytes (of a windowed key: of its key's bytes).
+        name: name of the sink node.
+    """
+
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    stream_partitioner: Partitioner | None = None
+    name: str | None = None
+
+    @classmethod
+    def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Produced:
+        """Written with these serdes."""
+        return cls(key_serde=key_serde, value_serde=value_serde)
+
+    @classmethod
+    def as_(cls, name: str) -> Produced:
+        """Written by a sink node called ``name``."""
+        return cls().with_name(name)
+
+    def with_key_serde(self, key_serde: Serde | None) -> Produced:
+        """With another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde | None) -> Produced:
+        """With another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_stream_partitioner(self, partitioner: Partitioner) -> Produced:
+        """With a partition chosen by ``(topic, key, value, number of partitions)``."""
+        check_callable(partitioner, 4, what="partitioner", takes="topic, key, value, partitions")
+        return replace(self, stream_partitioner=partitioner)
+
+    def with_name(self, name: str) -> Produced:
+        """With a name for the sink node."""
+        return replace(self, name=check_name(name, what="node"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grouped:
+    """How a stream is grouped.
+
+    Args:
+        name: name of the repartition topic (and of the key-selecting node of ``group_by``).
+        key_serde: ``None`` takes the stream's, where its key did not change; the same for ``value_serde``.
+    """
+
+    name: str | None = None
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+
+    @classmethod
+    def as_(cls, name: str) -> Grouped:
+        """Grouped through a repartition topic called ``name``."""
+        return cls().with_name(name)
+
+    @classmethod
+    def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Grouped:
+        """Grouped with these serdes."""
+        return cls(key_serde=key_serde, value_serde=value_serde)
+
+    def with_key_serde(self, key_serde: Serde | None) -> Grouped:
+        """With another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde | None) -> Grouped:
+        """With another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_name(self, name: str) -> Grouped:
+        """With a name for the repartition topic."""
+        return replace(self, name=check_name(name, what="repartition topic"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repartitioned:
+    """How ``repartition()`` sends a stream through a topic.
+
+    Args:
+        name: name of the topic, without the application prefix and the ``-repartition`` suffix.
+        key_serde: ``None`` takes the stream's; the same for ``value_serde``.
+        number_of_partitions: ``None`` takes as many as the inputs have at most.
+        stream_partitioner: ``None`` takes the murmur2 hash of the key's bytes.
+    """
+
+    name: str | None = None
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    number_of_partitions: int | None = None
+    stream_partitioner: Partitioner | None = None
+
+    @classmethod
+    def as_(cls, name: str) -> Repartitioned:
+        """Through a topic called ``name``."""
+        return cls().with_name(name)
+
+    @classmethod
+    def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Repartitioned:
+        """Through a topic with these serdes."""
+        return cls(key_serde=key_serde, value_serde=value_serde)
+
+    def with_key_serde(self, key_serde: Serde | None) -> Repartitioned:
+        """With another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde | None) -> Repartitioned:
+        """With another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_number_of_partitions(self, number_of_partitions: int) -> Repartitioned:
+        """With a number of partitions, above 0.
+
+        Raises:
+            TopologyError: it is not.
+        """
+        if number_of_partitions < 1:
+            raise TopologyError(f"A topic has at least 1 partition, not {number_of_partitions}.")
+        return replace(self, number_of_partitions=number_of_partitions)
+
+    def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned:
+        """With a partition chosen by ``(topic, key, value, number of partitions)``."""
+        check_callable(partitioner, 4, what="partitioner", takes="topic, key, value, partitions")
+        return replace(self, stream_partitioner=partitioner)
+
+    def with_name(self, name: str) -> Repartitioned:
+        """With a name for the topic."""
+        return replace(self, name=check_name(name, what="repartition topic"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Joined:
+    """How a stream is joined with a table.
+
+    Args:
+        name: name of the join node and of the repartition topic in front of it, where it needs one.
+        key_serde: ``None`` takes the stream's; the same for ``value_serde``. They are used for the repartition topic.
+    """
+
+    name: str | None = None
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+
+    @classmethod
+    def as_(cls, name: str) -> Joined:
+        """By a join node called ``name``."""
+        return cls().with_name(name)
+
+    @classmethod
+    def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Joined:
+        """With these serdes."""
+        return cls(key_serde=key_serde, value_serde=value_serde)
+
+    def with_key_serde(self, key_serde: Serde | None) -> Joined:
+        """With another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde | None) -> Joined:
+        """With another value serde of the stream."""
+        return replace(self, value_serde=value_serde)
+
+    def with_name(self, name: str) -> Joined:
+        """With a name for the join node."""
+        return replace(self, name=check_name(name, what="node"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Materialized:
+    """How a table is stored.
+
+    Args:
+        name: name of the store; ``None`` generates one, which moves when operators are inserted before it.
+        key_serde: ``None`` takes the stream's; the same for ``value_serde``.
+        caching: whether updates of a key within one commit are merged into one.
+        logging: whether a changelog topic backs the store.
+        changelog_settings: topic settings of the changelog that override its defaults.
+        retention_ms: how long a window is kept after its start, milliseconds of stream time; ``None`` takes window
+            size and grace.
+        store_type: RocksDB on disk, or memory.
+    """
+
+    name: str | None = None
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    caching: bool = True
+    logging: bool = True
+    changelog_settings: tuple[tuple[str, str], ...] = ()
+    retention_ms: int | None = None
+    store_type: StoreBackend = StoreBackend.ROCKSDB
+
+    @classmethod
+    def as_(cls, name: str | StoreBackend) -> Materialized:
+        """In a store called ``name``, or in an unnamed one of a store type."""
+        if isinstance(name, StoreBackend):
+            return cls(store_type=name)
+        return cls(name=check_name(name, what="store"))
+
+    @classmethod
+    def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Materialized:
+        """In a store with a generated name and these serdes."""
+        return cls(key_serde=key_serde, value_serde=value_serde)
+
+    def with_key_serde(self, key_serde: Serde | None) -> Materialized:
+        """With another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde | None) -> Materialized:
+        """With another value serde."""
+        return replace(self, value_serde=value_serde)
+
+    def with_caching_enabled(self) -> Materialized:
+        """Updates of a key within one commit are merged into one."""
+        return replace(self, caching=True)
+
+    def with_caching_disabled(self) -> Materialized:
+        """Every update goes downstream."""
+        return replace(self, caching=False)
+
+    def with_logging_enabled(self, settings: Mapping[str, str] | None = None) -> Materialized:
+        """Backed by a changelog topic with these topic settings over its defaults."""
+        pairs = tuple(sorted((key, str(value)) for key, value in (settings or {}).items()))
+        return replace(self, logging=True, changelog_settings=pairs)
+
+    def with_logging_disabled(self) -> Materialized:
+        """Without a changelog topic: the store starts empty wherever its task moves."""
+        return replace(self, logging=False, changelog_settings=())
+
+    def with_retention(self, retention: Duration) -> Materialized:
+        """Windows are kept for ``retention`` after their start.
+
+        Raises:
+            TopologyError: it is negative, or no duration.
+        """
+        retention_ms = to_milliseconds(retention)
+        if retention_ms < 0:
+            raise TopologyError(f"The retention must be 0 ms or more, not {retention_ms}.")
+        return replace(self, retention_ms=retention_ms)
+
+    def with_store_type(self, store_type: StoreBackend) -> Materialized:
+        """In RocksDB or in memory."""
+        return replace(self, store_type=StoreBackend(store_type))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Branched:
+    """What becomes of a branch of ``split()``.
+
+    Args:
+        name: suffix of the branch's name; ``None`` takes its number, ``0`` for the default branch.
+        function: applied to the branch; the result stands in the dictionary of branches (``None`` leaves it out).
+        consumer: called with the branch, which then does not stand in the dictionary.
+    """
+
+    name: str | None = None
+    function: Callable[[KStream], KStream | None] | None = None
+    consumer: Callable[[KStream], Any] | None = None
+
+    @classmethod
+    def as_(cls, name: str) -> Branched:
+        """A branch with ``name`` as its suffix."""
+        return cls(name=check_name(name, what="branch"))
+
+    @classmethod
+    def with_function(cls, function: Callable[[KStream], KStream | None], *, name: str | None = None) -> Branched:
+        """A branch that ``function`` makes another stream of."""
+        check_callable(function, 1, what="branch function", takes="stream")
+        return cls(name=name and check_name(name, what="branch"), function=function)
+
+    @classmethod
+    def with_consumer(cls, consumer: Callable[[KStream], Any], *, name: str | None = None) -> Branched:
+        """A branch that ``consumer`` uses up."""
+        check_callable(consumer, 1, what="branch consumer", takes="stream")
+        return cls(name=name and check_name(name, what="branch"), consumer=consumer)

@@ -1,0 +1,55 @@
+"""Store specs from ``Materialized``."""
+
+from __future__ import annotations
+
+from millrace.dsl.options import Materialized
+from millrace.errors import TopologyError
+from millrace.serdes import Serde
+from millrace.topology.stores import StoreKind, StoreSpec
+from millrace.topology.windows import TimeWindows
+
+
+def key_value_store(
+    name: str, options: Materialized, *, key_serde: Serde | None, value_serde: Serde | None
+) -> StoreSpec:
+    """A store of a table without windows."""
+    return StoreSpec(
+        name=name,
+        kind=StoreKind.KEY_VALUE,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        backend=options.store_type,
+        logged=options.logging,
+        cached=options.caching,
+        changelog_settings=options.changelog_settings,
+    )
+
+
+def window_store(
+    name: str, options: Materialized, windows: TimeWindows, *, key_serde: Serde | None, value_serde: Serde | None
+) -> StoreSpec:
+    """A store of a windowed table.
+
+    Raises:
+        TopologyError: the retention is shorter than window size and grace, so that open windows would be lost.
+    """
+    least = windows.size_ms + windows.grace_ms
+    retention_ms = least if options.retention_ms is None else options.retention_ms
+    if retention_ms < least:
+        raise TopologyError(
+            f"The retention of window store {name!r} is {retention_ms} ms, but its windows need {least} ms: "
+            f"size {windows.size_ms} ms and grace {windows.grace_ms} ms.",
+            remedy="raise Materialized.with_retention",
+        )
+    return StoreSpec(
+        name=name,
+        kind=StoreKind.WINDOW,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        backend=options.store_type,
+        logged=options.logging,
+        cached=options.caching,
+        window_size_ms=windows.size_ms,
+        retention_ms=retention_ms,
+        changelog_settings=options.changelog_settings,
+    )

@@ -1,0 +1,26 @@
+"""The rewrites by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from millrace.errors import TopologyError
+from millrace.rewrites.reuse_source_topic import reuse_source_topic
+from millrace.topology.logical import LogicalGraph
+
+Rewrite = Callable[[LogicalGraph], LogicalGraph]
+
+REWRITES: Mapping[str, Rewrite] = {"reuse-source-topic": reuse_source_topic}
+
+
+def apply_rewrites(graph: LogicalGraph, names: Sequence[str]) -> LogicalGraph:
+    """``graph`` after the rewrites called ``names``, in their order.
+
+    Raises:
+        TopologyError: a name is unknown.
+    """
+    for name in names:
+        if name not in REWRITES:
+            raise TopologyError(f"There is no rewrite {name!r}. Known: {', '.join(REWRITES)}.")
+        graph = REWRITES[name](graph)
+    return graph

@@ -1,0 +1,34 @@
+"""``ensure.explicit.internal.resource.naming`` (KIP-1111)."""
+
+from __future__ import annotations
+
+from millrace.errors import TopologyError
+from millrace.topology.logical import LogicalGraph, Process, Repartition, TableInput
+
+
+def check_explicit_naming(graph: LogicalGraph) -> None:
+    """Refuses generated names of stores, changelogs and repartition topics.
+
+    As in Kafka Streams, an unnamed table counts even where nothing reads it and its store is not made.
+
+    Raises:
+        TopologyError: there are some; the message lists all.
+    """
+    stores = [
+        node.store
+        for node in graph.nodes
+        if isinstance(node, TableInput | Process)
+        and node.store is not None
+        and node.store.name in graph.generated_stores
+    ]
+    found = {
+        "changelog topics": [f"{store.name}-changelog" for store in stores if store.logged],
+        "stores": [store.name for store in stores],
+        "repartition topics": [node.topic for node in graph.nodes if isinstance(node, Repartition) and node.generated],
+    }
+    if any(found.values()):
+        listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)
+        raise TopologyError(
+            f"Explicit naming is on, and these names are generated: {listed}.",
+            remedy="name them with Materialized.as_, Grouped.as_, Joined.as_, Repartitioned.as_ or named=",
+        )

@@ -1,0 +1,335 @@
+"""From the logical graph to the frozen topology: order, node by node expansion, split into sub-topologies."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from functools import singledispatch
+
+from millrace.errors import TopologyError
+from millrace.topology.logical import (
+    AnyLogicalNode,
+    LogicalGraph,
+    Output,
+    Process,
+    Repartition,
+    StreamInput,
+    TableInput,
+)
+from millrace.topology.nodes import Node, ProcessorNode, RepartitionTopicSpec, SinkNode, SourceNode
+from millrace.topology.operators import DropNullKeys, PassThrough, TableSource
+from millrace.topology.stores import StoreSpec
+from millrace.topology.topology import SubTopology, Topology
+
+
+def freeze(graph: LogicalGraph) -> Topology:
+    """The topology of ``graph``.
+
+    Raises:
+        TopologyError: the graph is empty or has a cycle, a name or topic is used twice, a store is unknown, or topics
+            that must be co-partitioned cannot be.
+    """
+    if not graph.nodes:
+        raise TopologyError("The topology is empty.", remedy="read at least one topic with stream() or table()")
+    graph = merge_inputs_of_same_topics(graph)
+    draft = _Draft(stores_read=graph.stores_read(), unfiltered=_repartitions_that_keep_null_keys(graph))
+    for node in _in_build_order(graph):
+        _expand(node, draft)
+    _check_stores(draft)
+    topology = Topology(
+        sub_topologies=_split(draft),
+        repartition_topics=tuple(draft.repartition_topics.values()),
+        co_partition_groups=_co_partition_groups(graph, draft),
+    )
+    _check_partition_counts(topology)
+    return topology
+
+
+def merge_inputs_of_same_topics(graph: LogicalGraph) -> LogicalGraph:
+    """Streams of the same topics share the source of the first of them.
+
+    Raises:
+        TopologyError: two streams overlap in some topics but not all, or differ in how they read them.
+    """
+    first_of: dict[str, StreamInput] = {}
+    merged: dict[str, str] = {}
+    for node in graph.nodes:
+        if not isinstance(node, StreamInput):
+            continue
+        for topic in node.topics:
+            main = first_of.setdefault(topic, node)
+            if main is node:
+                continue
+            if set(main.topics) != set(node.topics):
+                raise TopologyError(
+                    f"The streams of topics {sorted(main.topics)} and {sorted(node.topics)} overlap and are not equal.",
+                    remedy="read each topic in a stream of its own and merge() them",
+                )
+            if (main.offset_reset, main.frame_functions) != (node.offset_reset, node.frame_functions):
+                raise TopologyError(
+                    f"Topics {sorted(node.topics)} are read twice, with different offset resets or frame functions.",
+                    remedy="read them once and use that stream twice",
+                )
+            merged[node.name] = main.name
+    if not merged:
+        return graph
+    return replace(
+        graph,
+        nodes=tuple(
+            replace(node, parents=tuple(dict.fromkeys(merged.get(parent, parent) for parent in node.parents)))
+            for node in graph.nodes
+            if node.name not in merged
+        ),
+        co_partitioned=tuple(frozenset(merged.get(name, name) for name in group) for group in graph.co_partitioned),
+    )
+
+
+@dataclass
+class _Draft:
+    """The topology while it is put together."""
+
+    stores_read: frozenset[str]
+    unfiltered: frozenset[str]
+    nodes: dict[str, Node] = field(default_factory=dict)
+    stores: dict[str, StoreSpec] = field(default_factory=dict)
+    topic_sources: dict[str, str] = field(default_factory=dict)
+    repartition_topics: dict[str, RepartitionTopicSpec] = field(default_factory=dict)
+
+    def add(self, node: Node) -> None:
+        if node.name in self.nodes:
+            raise TopologyError(
+                f"Two nodes are named {node.name!r}. Names in use: {', '.join(sorted(self.nodes))}.",
+                remedy="give one of them another name",
+            )
+        if isinstance(node, SourceNode):
+            for topic in node.topics:
+                other = self.topic_sources.setdefault(topic, node.name)
+                if other != node.name:
+                    raise TopologyError(
+                        f"Topic {topic!r} is read by both {other!r} and {node.name!r}.",
+                        remedy="read it once; to_stream() and to_table() give the other view of it",
+                    )
+        self.nodes[node.name] = node
+
+    def add_store(self, store: StoreSpec) -> None:
+        if store.name in self.stores:
+            raise TopologyError(
+                f"Two stores are named {store.name!r}. Names in use: {', '.join(sorted(self.stores))}.",
+                remedy="give one of them another name in its Materialized",
+            )
+        self.stores[store.name] = store
+
+
+def _in_build_order(graph: LogicalGraph) -> Iterable[AnyLogicalNode]:
+    """By priority, each behind all its parents."""
+    nodes, children = graph.by_name(), graph.children()
+    for node in graph.nodes:
+        unknown = [parent for parent in node.parents if parent not in nodes]
+        if unknown:
+            raise TopologyError(f"Node {node.name!r} has unknown parents {unknown}. Known: {', '.join(sorted(nodes))}.")
+    done: set[str] = set()
+    queue = [(node.priority, node.name) for node in graph.nodes if not node.parents]
+    heapq.heapify(queue)
+    while queue:
+        _, name = heapq.heappop(queue)
+        if name in done or any(parent not in done for parent in nodes[name].parents):
+            continue
+        done.add(name)
+        yield nodes[name]
+        for child in children[name]:
+            heapq.heappush(queue, (child.priority, child.name))
+    if len(done) < len(nodes):
+        raise TopologyError(f"These nodes form a cycle or hang on one: {', '.join(sorted(set(nodes) - done))}.")
+
+
+@singledispatch
+def _expand(node: AnyLogicalNode, draft: _Draft) -> None:
+    """Adds the nodes and stores that a logical node stands for."""
+    raise TypeError(f"{type(node).__name__} cannot be added to {draft}.")
+
+
+@_expand.register
+def _(node: StreamInput, draft: _Draft) -> None:
+    draft.add(
+        SourceNode(
+            name=node.name,
+            topics=node.topics,
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            timestamp_extractor=node.timestamp_extractor,
+            offset_reset=node.offset_reset,
+            frame_functions=node.frame_functions,
+        )
+    )
+
+
+@_expand.register
+def _(node: TableInput, draft: _Draft) -> None:
+    draft.add(
+        SourceNode(
+            name=node.source_name,
+            topics=(node.topic,),
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            timestamp_extractor=node.timestamp_extractor,
+            offset_reset=node.offset_reset,
+        )
+    )
+    stored = not node.store_optional or node.store.name in draft.stores_read
+    draft.add(_table_processor(node.name, (node.source_name,), node.store if stored else None))
+    if stored:
+        store = replace(node.store, logged=False, source_topic=node.topic) if node.reuse_source_topic else node.store
+        draft.add_store(store)
+
+
+@_expand.register
+def _(node: Process, draft: _Draft) -> None:
+    if isinstance(node.operator, TableSource):
+        assert node.store is not None
+        stored = not node.store_optional or node.store.name in draft.stores_read
+        draft.add(_table_processor(node.name, node.parents, node.store if stored else None))
+        if stored:
+            draft.add_store(node.store)
+        return
+    own = () if node.store is None else (node.store.name,)
+    draft.add(
+        ProcessorNode(name=node.name, parents=node.parents, operator=node.operator, stores=(*own, *node.reads)),
+    )
+    if node.store is not None:
+        draft.add_store(node.store)
+
+
+@_expand.register
+def _(node: Repartition, draft: _Draft) -> None:
+    other = draft.repartition_topics.get(node.topic)
+    if other is not None:
+        raise TopologyError(
+            f"Two repartition topics are named {node.topic!r}.",
+            remedy="give one of them another name in its Grouped, Joined or Repartitioned",
+        )
+    draft.repartition_topics[node.topic] = RepartitionTopicSpec(name=node.topic, partitions=node.partitions)
+    operator = PassThrough() if node.name in draft.unfiltered else DropNullKeys()
+    draft.add(ProcessorNode(name=node.filter_name, parents=node.parents, operator=operator))
+    draft.add(
+        SinkNode(
+            name=node.sink_name,
+            parents=(node.filter_name,),
+            topic=node.topic,
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            partitioner=node.partitioner,
+            internal=True,
+        )
+    )
+    draft.add(
+        SourceNode(
+            name=node.name,
+            topics=(node.topic,),
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            internal=True,
+        )
+    )
+
+
+@_expand.register
+def _(node: Output, draft: _Draft) -> None:
+    draft.add(
+        SinkNode(
+            name=node.name,
+            parents=node.parents,
+            topic=node.topic,
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            partitioner=node.partitioner,
+        )
+    )
+
+
+def _table_processor(name: str, parents: tuple[str, ...], store: StoreSpec | None) -> ProcessorNode:
+    if store is None:
+        return ProcessorNode(name=name, parents=parents, operator=TableSource(None))
+    return ProcessorNode(name=name, parents=parents, operator=TableSource(store.name), stores=(store.name,))
+
+
+def _repartitions_that_keep_null_keys(graph: LogicalGraph) -> frozenset[str]:
+    """Repartitions with a left join somewhere below: its unmatched records may have null keys (KIP-962)."""
+    children = graph.children()
+    keeps: dict[str, bool] = {}
+
+    def leads_to_left_join(node: AnyLogicalNode) -> bool:
+        if node.name not in keeps:
+            keeps[node.name] = False
+            keeps[node.name] = any(
+                (isinstance(child, Process) and child.keeps_null_keys) or leads_to_left_join(child)
+                for child in children[node.name]
+            )
+        return keeps[node.name]
+
+    return frozenset(node.name for node in graph.nodes if isinstance(node, Repartition) and leads_to_left_join(node))
+
+
+def _check_stores(draft: _Draft) -> None:
+    for node in draft.nodes.values():
+        for store in node.stores if isinstance(node, ProcessorNode) else ():
+            if store not in draft.stores:
+                available = ", ".join(sorted(draft.stores)) or "none"
+                raise TopologyError(f"Node {node.name!r} uses store {store!r}, which is unknown. Stores: {available}.")
+
+
+def _split(draft: _Draft) -> tuple[SubTopology, ...]:
+    """Nodes that are connected, directly or through a store, make a sub-topology; numbered by their first nodes."""
+    root_of = {name: name for name in draft.nodes}
+
+    def find(name: str) -> str:
+        while root_of[name] != name:
+            root_of[name] = root_of[root_of[name]]
+            name = root_of[name]
+        return name
+
+    store_user: dict[str, str] = {}
+    for node in draft.nodes.values():
+        if isinstance(node, SourceNode):
+            continue
+        for parent in node.parents:
+            root_of[find(parent)] = find(node.name)
+        for store in node.stores if isinstance(node, ProcessorNode) else ():
+            root_of[find(store_user.setdefault(store, node.name))] = find(node.name)
+    groups: dict[str, list[Node]] = {}
+    for node in draft.nodes.values():
+        groups.setdefault(find(node.name), []).append(node)
+    return tuple(
+        SubTopology(number=number, nodes=tuple(nodes), stores=_stores_of(nodes, draft.stores))
+        for number, nodes in enumerate(groups.values())
+    )
+
+
+def _stores_of(nodes: list[Node], stores: dict[str, StoreSpec]) -> tuple[StoreSpec, ...]:
+    used = {store for node in nodes if isinstance(node, ProcessorNode) for store in node.stores}
+    return tuple(store for name, store in stores.items() if name in used)
+
+
+def _co_partition_groups(graph: LogicalGraph, draft: _Draft) -> tuple[frozenset[str], ...]:
+    """Groups of topics, united where they share one."""
+    source_topics: Callable[[str], tuple[str, ...]] = lambda name: (  # noqa: E731
+        node.topics if isinstance(node := draft.nodes.get(name), SourceNode) else ()
+    )
+    groups: list[frozenset[str]] = []
+    for names in graph.co_partitioned:
+        group = frozenset(topic for name in names for topic in source_topics(name))
+        touching = [other for other in groups if other & group]
+        groups = [other for other in groups if not other & group]
+        groups.append(group.union(*touching))
+    return tuple(sorted((group for group in groups if len(group) > 1), key=sorted))
+
+
+def _check_partition_counts(topology: Topology) -> None:
+    asked = {spec.name: spec.partitions for spec in topology.repartition_topics if spec.partitions is not None}
+    for group in topology.co_partition_groups:
+        counts = {topic: asked[topic] for topic in sorted(group) if topic in asked}
+        if len(set(counts.values())) > 1:
+            raise TopologyError(
+                f"Topics that are joined need the same number of partitions, but have {counts}.",
+                remedy="give all of them the same number in Repartitioned",
+            )

@@ -1,0 +1,171 @@
+"""The logical graph: what the DSL appends and rewrites change, before it is frozen into a ``Topology``.
+
+A logical node may become several nodes of the topology: a repartition is a filter, a sink and a source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from millrace.serdes import Serde
+from millrace.topology.nodes import TimestampExtractor
+from millrace.topology.operators import Operator
+from millrace.topology.stores import StoreSpec
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogicalNode:
+    """Base of the logical nodes.
+
+    Args:
+        name: unique name; children refer to it.
+        parents: names of the nodes that feed it.
+        priority: place in the order in which nodes were appended; nodes enter the topology by it, after their parents.
+    """
+
+    name: str
+    parents: tuple[str, ...] = ()
+    priority: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamInput(LogicalNode):
+    """Topics read as a stream. The fields are those of ``SourceNode``."""
+
+    topics: tuple[str, ...]
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: str | None = None
+    frame_functions: tuple[Callable[[DataFrame], DataFrame], ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableInput(LogicalNode):
+    """A topic read as a table: a source node and a ``TableSource`` processor.
+
+    Args:
+        source_name: name of the source node; ``name`` is that of the processor.
+        topic: the topic.
+        store: the table's store.
+        store_optional: the store was not named, so it is made only if another node reads it.
+        reuse_source_topic: the topic itself serves as the store's changelog.
+    """
+
+    source_name: str
+    topic: str
+    store: StoreSpec
+    store_optional: bool
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+    offset_reset: str | None = None
+    reuse_source_topic: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Process(LogicalNode):
+    """One processor.
+
+    Args:
+        operator: what it does.
+        store: the store that it owns, or ``None``.
+        store_optional: the store was not named, so it is made only if another node reads it.
+        reads: names of stores of other nodes that it reads.
+        changes_key: the records' keys may differ behind it.
+        changes_value: the records' values may be of another type behind it.
+        merges: it unites several streams.
+        keeps_null_keys: records with a null key must reach it, also through a repartition topic (left joins).
+    """
+
+    operator: Operator
+    store: StoreSpec | None = None
+    store_optional: bool = False
+    reads: tuple[str, ...] = ()
+    changes_key: bool = False
+    changes_value: bool = False
+    merges: bool = False
+    keeps_null_keys: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Repartition(LogicalNode):
+    """A repartition topic: a filter, a sink and a source, whose name is the node's.
+
+    Args:
+        filter_name: name of the processor in front of the sink.
+        sink_name: name of the sink.
+        topic: topic name without the application's prefix.
+        key_serde: serde of the topic's keys; the same for ``value_serde``.
+        partitions: number of partitions that the user asked for.
+        partitioner: as in ``SinkNode``.
+        mergeable: the topology needs it because a key changed (a rewrite may merge it with others); ``False`` where
+            the user asked for it.
+        generated: the user gave no name from which the topic's could be made.
+    """
+
+    filter_name: str
+    sink_name: str
+    topic: str
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    partitions: int | None = None
+    partitioner: Callable[[str, Any, Any, int], int] | None = None
+    mergeable: bool = True
+    generated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Output(LogicalNode):
+    """A topic written. The fields are those of ``SinkNode``."""
+
+    topic: str
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    partitioner: Callable[[str, Any, Any, int], int] | None = None
+
+
+AnyLogicalNode = StreamInput | TableInput | Process | Repartition | Output
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogicalGraph:
+    """All logical nodes of an application, in the order in which they were appended.
+
+    Args:
+        nodes: the nodes; names are unique.
+        co_partitioned: groups of input and repartition nodes (by the name of their source) whose topics must have the
+            same number of partitions.
+        generated_stores: names of the stores that the user did not name.
+        next_index: the counter of generated names.
+    """
+
+    nodes: tuple[AnyLogicalNode, ...]
+    co_partitioned: tuple[frozenset[str], ...] = ()
+    generated_stores: frozenset[str] = field(default=frozenset())
+    next_index: int = 0
+
+    def by_name(self) -> dict[str, AnyLogicalNode]:
+        """The nodes under their names."""
+        return {node.name: node for node in self.nodes}
+
+    def children(self) -> dict[str, list[AnyLogicalNode]]:
+        """The children of each node, in the order in which they were appended."""
+        children: dict[str, list[AnyLogicalNode]] = {node.name: [] for node in self.nodes}
+        for node in self.nodes:
+            for parent in node.parents:
+                children[parent].append(node)
+        return children
+
+    def stores_read(self) -> frozenset[str]:
+        """Names of the stores that a node other than their owner reads."""
+        return frozenset(store for node in self.nodes if isinstance(node, Process) for store in node.reads)
+
+    def with_nodes(self, nodes: tuple[AnyLogicalNode, ...]) -> LogicalGraph:
+        """The same graph with other nodes."""
+        return replace(self, nodes=nodes)

@@ -1,0 +1,303 @@
+import java.io.IOException;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeSet;
+import java.util.function.Consumer;
+import org.apache.kafka.common.serialization.Serde;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.TopologyConfig;
+import org.apache.kafka.streams.kstream.Branched;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.Joined;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Named;
+import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.kstream.TimeWindows;
+
+/**
+ * Writes what Kafka Streams says of a set of topologies: one file each, with the description, and behind a line of
+ * dashes the internal topics of each sub-topology. The same topologies stand in tests/unit/topology/catalogue.py.
+ *
+ * <p>Usage: java DescribeTopologies.java DIRECTORY, with kafka-streams and kafka-clients 4.4.0 and slf4j-api on the
+ * class path.
+ */
+public class DescribeTopologies {
+
+    private static final Serde<String> S = Serdes.String();
+    private static final TimeWindows MINUTE = TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1));
+
+    public static void main(final String[] arguments) throws IOException {
+        final Path directory = Path.of(arguments[0]);
+        for (final Map.Entry<String, Consumer<StreamsBuilder>> entry : catalogue().entrySet()) {
+            write(directory, entry.getKey(), entry.getValue(), StreamsConfig.NO_OPTIMIZATION);
+        }
+        for (final Map.Entry<String, Consumer<StreamsBuilder>> entry : optimised().entrySet()) {
+            write(directory, entry.getKey(), entry.getValue(), StreamsConfig.OPTIMIZE);
+        }
+        final StringBuilder refused = new StringBuilder();
+        for (final Map.Entry<String, Consumer<StreamsBuilder>> entry : catalogue().entrySet()) {
+            refused.append("== ").append(entry.getKey()).append('\n').append(unnamed(entry.getValue()));
+        }
+        Files.writeString(directory.resolve("explicit_naming.list"), refused.toString());
+    }
+
+    private static Properties properties(final String optimisation) {
+        final Properties properties = new Properties();
+        properties.put(StreamsConfig.APPLICATION_ID_CONFIG, "app");
+        properties.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "localhost:1");
+        properties.put(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, optimisation);
+        return properties;
+    }
+
+    private static void write(
+            final Path directory,
+            final String name,
+            final Consumer<StreamsBuilder> topology,
+            final String optimisation) throws IOException {
+        final StreamsBuilder builder = new StreamsBuilder();
+        topology.accept(builder);
+        final Properties properties = properties(optimisation);
+        final Topology built = builder.build(properties);
+        Files.writeString(
+            directory.resolve(name + ".txt"), built.describe().toString() + "----\n" + InternalTopics.of(built, properties));
+    }
+
+    /** The resources that compulsory naming refuses, one a line, sorted. */
+    private static String unnamed(final Consumer<StreamsBuilder> topology) {
+        final Properties properties = properties(StreamsConfig.NO_OPTIMIZATION);
+        properties.put(StreamsConfig.ENSURE_EXPLICIT_INTERNAL_RESOURCE_NAMING_CONFIG, "true");
+        final StreamsBuilder builder = new StreamsBuilder(new TopologyConfig(new StreamsConfig(properties)));
+        try {
+            topology.accept(builder);
+            builder.build(properties);
+        } catch (final org.apache.kafka.streams.errors.TopologyException refusal) {
+            return refusal.getMessage().strip() + "\n";
+        }
+        return "accepted\n";
+    }
+
+    private static Map<String, Consumer<StreamsBuilder>> catalogue() {
+        final Map<String, Consumer<StreamsBuilder>> all = new LinkedHashMap<>();
+        all.put("filter_to", b -> b.stream("in").filter((k, v) -> true).to("out"));
+        all.put("stateless_unnamed", b -> {
+            final KStream<Object, Object> stream = b.stream("in");
+            stream.filterNot((k, v) -> true)
+                .map((k, v) -> KeyValue.pair(k, v))
+                .mapValues(v -> v)
+                .flatMap((k, v) -> List.of(KeyValue.pair(k, v)))
+                .flatMapValues(v -> List.of(v))
+                .selectKey((k, v) -> k)
+                .peek((k, v) -> { })
+                .to("out");
+            stream.foreach((k, v) -> { });
+        });
+        all.put("stateless_named", b -> {
+            final KStream<Object, Object> stream = b.stream(List.of("in-a", "in-b", "in-c"), Consumed.as("inputs"));
+            stream.filter((k, v) -> true, Named.as("keep"))
+                .map((k, v) -> KeyValue.pair(k, v), Named.as("re-map"))
+                .mapValues(v -> v, Named.as("re-value"))
+                .flatMap((k, v) -> List.of(KeyValue.pair(k, v)), Named.as("explode"))
+                .flatMapValues(v -> List.of(v), Named.as("explode-values"))
+                .selectKey((k, v) -> k, Named.as("re-key"))
+                .peek((k, v) -> { }, Named.as("look"))
+                .to("out", Produced.as("output"));
+            stream.foreach((k, v) -> { }, Named.as("end"));
+            stream.filter((k, v) -> true).to("other");
+        });
+        all.put("group_by_key_count", b -> b.stream("in").groupByKey().count().toStream().to("out"));
+        all.put("map_group_by_key_count", b ->
+            b.stream("in").map((k, v) -> KeyValue.pair(k, v)).groupByKey().count().toStream().to("out"));
+        all.put("group_by_count_named_store", b ->
+            b.stream("in").groupBy((k, v) -> v).count(Materialized.as("counts")).toStream().to("out"));
+        all.put("group_by_count_all_named", b ->
+            b.stream("in", Consumed.as("input"))
+                .groupBy((k, v) -> v, Grouped.as("by-value"))
+                .count(Named.as("counting"), Materialized.as("counts"))
+                .toStream(Named.as("changes"))
+                .to("out", Produced.as("output")));
+        all.put("count_with_unnamed_materialized", b ->
+            b.stream("in").groupBy((k, v) -> v).count(Materialized.with(null, Serdes.Long())).toStream().to("out"));
+        all.put("aggregations_unnamed", b -> {
+            final KGroupedStream<String, String> grouped =
+                b.stream("in", Consumed.with(S, S)).groupBy((k, v) -> v);
+            grouped.count().toStream().to("out-count");
+            grouped.reduce((a, v) -> v).toStream().to("out-reduce");
+            grouped.aggregate(() -> "", (k, v, a) -> a).toStream().to("out-aggregate");
+        });
+        all.put("aggregations_sharing_a_named_repartition", b -> {
+            final KGroupedStream<String, String> grouped =
+                b.stream("in", Consumed.with(S, S)).groupBy((k, v) -> v, Grouped.as("by-value"));
+            grouped.count().toStream().to("out-count");
+            grouped.reduce((a, v) -> v, Materialized.as("reduced")).toStream().to("out-reduce");
+            grouped.windowedBy(MINUTE).count().toStream().to("out-windowed");
+        });
+        all.put("windowed_count", b ->
+            b.stream("in").groupByKey().windowedBy(MINUTE).count().toStream().to("out"));
+        all.put("windowed_all_unnamed_after_key_change", b -> {
+            final var windowed = b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v).groupByKey()
+                .windowedBy(TimeWindows.ofSizeAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1))
+                    .advanceBy(Duration.ofMinutes(1)));
+            windowed.count().toStream((w, v) -> w.key()).to("out-count");
+            windowed.reduce((a, v) -> v).toStream().to("out-reduce");
+            windowed.aggregate(() -> "", (k, v, a) -> a).toStream().to("out-aggregate");
+        });
+        all.put("windowed_named", b ->
+            b.stream("in").groupBy((k, v) -> v, Grouped.as("by-value")).windowedBy(MINUTE)
+                .count(Named.as("counting"), Materialized.as("counts")).toStream(Named.as("changes")).to("out"));
+        all.put("branches_unnamed", b -> {
+            final Map<String, KStream<Object, Object>> branches = b.stream("in").split()
+                .branch((k, v) -> true)
+                .branch((k, v) -> true)
+                .branch((k, v) -> true)
+                .defaultBranch();
+            for (final String name : new TreeSet<>(branches.keySet())) {
+                branches.get(name).mapValues(v -> v).to("out-" + name);
+            }
+        });
+        all.put("branches_named", b -> {
+            final Map<String, KStream<Object, Object>> branches = b.stream("in").split(Named.as("by-size-"))
+                .branch((k, v) -> true, Branched.as("large"))
+                .branch((k, v) -> true, Branched.withFunction(s -> s.mapValues(v -> v), "middle"))
+                .branch((k, v) -> true, Branched.withConsumer(s -> s.to("small"), "small"))
+                .noDefaultBranch();
+            branches.get("by-size-large").to("large");
+            branches.get("by-size-middle").to("middle");
+        });
+        all.put("branches_of_different_sizes", b -> b.stream("in").split()
+            .branch((k, v) -> true, Branched.withConsumer(s -> s.to("one")))
+            .branch((k, v) -> true, Branched.withConsumer(s -> s.mapValues(v -> v).mapValues(v -> v).to("two")))
+            .branch((k, v) -> true, Branched.withConsumer(s -> {
+                s.mapValues(v -> v).to("three");
+                s.peek((k, v) -> { }).filter((k, v) -> true).to("four");
+            }))
+            .branch((k, v) -> true, Branched.withConsumer(s -> s.groupByKey().count().toStream().to("five")))
+            .branch((k, v) -> true, Branched.withConsumer(s -> s.to("six")))
+            .defaultBranch(Branched.withConsumer(s -> s.mapValues(v -> v).to("seven"))));
+        all.put("merge", b -> b.stream("a").merge(b.stream("b")).to("out"));
+        all.put("merge_of_branches_then_count", b -> {
+            final KStream<Object, Object> a = b.stream("a");
+            final KStream<Object, Object> other = b.stream("b").selectKey((k, v) -> v);
+            a.mapValues(v -> v).merge(other, Named.as("both")).merge(a.filter((k, v) -> true))
+                .groupByKey().count().toStream().to("out");
+        });
+        all.put("repartition_unnamed", b -> b.stream("in").repartition().mapValues(v -> v).to("out"));
+        all.put("repartition_named", b ->
+            b.stream("in").selectKey((k, v) -> v)
+                .repartition(Repartitioned.<Object, Object>as("spread").withNumberOfPartitions(3))
+                .groupByKey().count().toStream().to("out"));
+        all.put("to_table_unnamed", b -> b.stream("in").toTable().toStream().to("out"));
+        all.put("to_table_after_key_change", b ->
+            b.stream("in").map((k, v) -> KeyValue.pair(k, v)).toTable(Materialized.as("latest")).toStream().to("out"));
+        all.put("to_table_named_after_key_change", b ->
+            b.stream("in").selectKey((k, v) -> v).toTable(Named.as("as-table")).toStream().to("out"));
+        all.put("table_unnamed", b -> b.table("in").toStream().to("out"));
+        all.put("table_named", b ->
+            b.table("in", Consumed.as("table"), Materialized.as("latest")).toStream().to("out"));
+        all.put("stream_table_join", b ->
+            b.stream("clicks").join(b.table("users"), (v, t) -> v).to("out"));
+        all.put("stream_table_left_join_after_select_key", b ->
+            b.stream("clicks").selectKey((k, v) -> v).leftJoin(b.table("users"), (v, t) -> v).to("out"));
+        all.put("stream_table_join_named", b ->
+            b.<String, String>stream("clicks", Consumed.with(S, S)).selectKey((k, v) -> v, Named.as("by-user"))
+                .join(
+                    b.table("users", Consumed.with(S, S), Materialized.as("users-store")),
+                    (v, t) -> v,
+                    Joined.with(S, S, S, "with-user"))
+                .to("out"));
+        all.put("two_joins_of_one_re_keyed_stream", b -> {
+            final KStream<String, String> clicks =
+                b.stream("clicks", Consumed.with(S, S)).selectKey((k, v) -> v);
+            final KTable<String, String> users = b.table("users", Consumed.with(S, S));
+            final KTable<String, String> plans = b.table("plans", Consumed.with(S, S));
+            clicks.join(users, (v, t) -> v).to("with-users");
+            clicks.leftJoin(plans, (v, t) -> v).to("with-plans");
+        });
+        all.put("join_with_an_aggregated_table", b -> {
+            final KStream<Object, Object> payments = b.stream("payments");
+            final KTable<Object, Long> counts = payments.groupByKey().count(Materialized.as("counts"));
+            payments.join(counts, (v, c) -> v).to("out");
+        });
+        all.put("join_with_to_table", b -> {
+            final KTable<Object, Object> table = b.stream("users").filter((k, v) -> true).toTable();
+            b.stream("clicks").leftJoin(table, (v, t) -> v).to("out");
+        });
+        all.put("same_topic_twice", b -> {
+            b.stream("in").filter((k, v) -> true).to("one");
+            b.stream("in").mapValues(v -> v).to("two");
+        });
+        all.put("chained_sub_topologies", b ->
+            b.stream("in").groupBy((k, v) -> v).count(Materialized.as("first")).toStream()
+                .groupBy((k, v) -> v).count(Materialized.as("second")).toStream()
+                .selectKey((k, v) -> v).repartition(Repartitioned.as("last")).to("out"));
+        all.put("independent_sub_topologies", b -> {
+            b.stream("b").to("out-b");
+            b.stream("a").groupBy((k, v) -> v).count().toStream().to("out-a");
+            b.stream("c").mapValues(v -> v).to("out-c");
+        });
+        all.put("store_without_changelog", b ->
+            b.stream("in").groupByKey()
+                .count(Materialized.<Object, Long, org.apache.kafka.streams.state.KeyValueStore<
+                    org.apache.kafka.common.utils.Bytes, byte[]>>as("counts").withLoggingDisabled())
+                .toStream().to("out"));
+        all.put("fraud_detection", b -> {
+            final KStream<String, String> payments = b.stream("payments", Consumed.with(S, S));
+            final KTable<String, String> customers = b.table("customers", Consumed.with(S, S));
+            final KStream<String, String> enriched = payments.filter((k, v) -> true)
+                .selectKey((k, v) -> v).leftJoin(customers, (v, t) -> v);
+            enriched.split(Named.as("risk-"))
+                .branch((k, v) -> true, Branched.withConsumer(s -> s.to("alerts"), "high"))
+                .defaultBranch(Branched.withConsumer(
+                    s -> s.groupByKey(Grouped.with(S, S)).windowedBy(MINUTE)
+                        .count(Materialized.as("payments-per-minute")).toStream()
+                        .filter((k, v) -> true).map((k, v) -> KeyValue.pair(k.key(), v)).to("alerts-by-count"),
+                    "rest"));
+        });
+        return all;
+    }
+
+    private static Map<String, Consumer<StreamsBuilder>> optimised() {
+        final Map<String, Consumer<StreamsBuilder>> all = new LinkedHashMap<>();
+        all.put("optimised_table_join", b ->
+            b.stream("clicks").join(b.table("users"), (v, t) -> v).to("out"));
+        all.put("optimised_aggregations", b -> {
+            final KStream<String, String> keyed =
+                b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v);
+            keyed.groupByKey().count().toStream().to("out-count");
+            keyed.filter((k, v) -> true).groupByKey().reduce((a, v) -> v).toStream().to("out-reduce");
+        });
+        all.put("optimised_named_aggregations", b -> {
+            final KGroupedStream<String, String> grouped =
+                b.stream("in", Consumed.with(S, S)).groupBy((k, v) -> v, Grouped.as("by-value"));
+            grouped.count(Materialized.as("counts")).toStream().to("out-count");
+            grouped.windowedBy(MINUTE).count(Materialized.as("windowed")).toStream().to("out-windowed");
+        });
+        all.put("optimised_value_change_between", b -> {
+            final KStream<String, String> keyed =
+                b.stream("in", Consumed.with(S, S)).map((k, v) -> KeyValue.pair(v, v));
+            keyed.mapValues(v -> v).groupByKey().count().toStream().to("out-count");
+            keyed.groupByKey().count().toStream().to("out-other");
+        });
+        all.put("optimised_merge", b -> {
+            final KStream<String, String> one = b.stream("a", Consumed.with(S, S)).selectKey((k, v) -> v);
+            final KStream<String, String> two = b.stream("b", Consumed.with(S, S)).selectKey((k, v) -> v);
+            final KStream<String, String> both = one.merge(two);
+            both.groupByKey(Grouped.with(S, S)).count().toStream().to("out-count");
+            both.groupByKey(Grouped.with(S, S)).reduce((a, v) -> v).toStream().to("out-reduce");
+        });
+        return all;
+    }
+}

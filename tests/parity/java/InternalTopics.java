@@ -1,0 +1,44 @@
+import java.lang.reflect.Field;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeMap;
+import java.util.TreeSet;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.processor.internals.InternalTopologyBuilder;
+
+/** Names of the internal topics of a topology, read from Kafka Streams' own (not public) builder. */
+final class InternalTopics {
+
+    private InternalTopics() {
+    }
+
+    static String of(final Topology topology, final Properties properties) {
+        try {
+            final Field field = Topology.class.getDeclaredField("internalTopologyBuilder");
+            field.setAccessible(true);
+            final InternalTopologyBuilder builder = (InternalTopologyBuilder) field.get(topology);
+            builder.rewriteTopology(new StreamsConfig(properties));
+            builder.buildTopology();
+            final StringBuilder text = new StringBuilder();
+            final Map<Integer, InternalTopologyBuilder.TopicsInfo> parts = new TreeMap<>();
+            for (final var entry : builder.subtopologyToTopicsInfo().entrySet()) {
+                final Field number = entry.getKey().getClass().getDeclaredField("nodeGroupId");
+                number.setAccessible(true);
+                parts.put(number.getInt(entry.getKey()), entry.getValue());
+            }
+            parts.forEach((part, topics) -> text
+                .append(part)
+                .append(" repartition ").append(new TreeSet<>(topics.repartitionSourceTopics.keySet()))
+                .append(" changelog ").append(new TreeSet<>(topics.stateChangelogTopics.keySet()))
+                .append('\n'));
+            final TreeSet<String> groups = new TreeSet<>();
+            builder.copartitionGroups().stream().filter(group -> group.size() > 1)
+                .forEach(group -> groups.add(new TreeSet<>(group).toString()));
+            groups.forEach(group -> text.append("co-partitioned ").append(group).append('\n'));
+            return text.toString();
+        } catch (final ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+}

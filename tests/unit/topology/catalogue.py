@@ -1,0 +1,369 @@
+"""The topologies whose descriptions Kafka Streams gave: the same as in tests/parity/java/DescribeTopologies.java."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+from millrace.dsl import (
+    Branched,
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Named,
+    Produced,
+    Repartitioned,
+    StreamsBuilder,
+    TimeWindows,
+)
+from millrace.serdes import LongSerde, StringSerde
+
+S = StringSerde()
+STRINGS = Consumed.with_(S, S)
+MINUTE = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+
+Write = Callable[[StreamsBuilder], object]
+CATALOGUE: dict[str, Write] = {}
+OPTIMISED: dict[str, Write] = {}
+
+
+def catalogued(write: Write) -> Write:
+    CATALOGUE[write.__name__] = write
+    return write
+
+
+def optimised(write: Write) -> Write:
+    OPTIMISED[write.__name__] = write
+    return write
+
+
+def true(key: Any, value: Any) -> bool:
+    return True
+
+
+def same(key: Any, value: Any) -> Any:
+    return value
+
+
+def pair(key: Any, value: Any) -> tuple[Any, Any]:
+    return key, value
+
+
+def pairs(key: Any, value: Any) -> list[tuple[Any, Any]]:
+    return [(key, value)]
+
+
+def values(key: Any, value: Any) -> list[Any]:
+    return [value]
+
+
+def left(value: Any, other: Any) -> Any:
+    return value
+
+
+def empty() -> str:
+    return ""
+
+
+def kept(key: Any, value: Any, aggregate: Any) -> Any:
+    return aggregate
+
+
+@catalogued
+def filter_to(b: StreamsBuilder) -> None:
+    b.stream("in").filter(true).to("out")
+
+
+@catalogued
+def stateless_unnamed(b: StreamsBuilder) -> None:
+    stream = b.stream("in")
+    mapped = stream.filter_not(true).map(pair).map_values(same).flat_map(pairs).flat_map_values(values)
+    mapped.select_key(same).peek(same).to("out")
+    stream.foreach(same)
+
+
+@catalogued
+def stateless_named(b: StreamsBuilder) -> None:
+    stream = b.stream(["in-a", "in-b", "in-c"], Consumed.as_("inputs"))
+    (
+        stream.filter(true, named=Named.as_("keep"))
+        .map(pair, named="re-map")
+        .map_values(same, named="re-value")
+        .flat_map(pairs, named="explode")
+        .flat_map_values(values, named="explode-values")
+        .select_key(same, named="re-key")
+        .peek(same, named="look")
+        .to("out", Produced.as_("output"))
+    )
+    stream.foreach(same, named="end")
+    stream.filter(true).to("other")
+
+
+@catalogued
+def group_by_key_count(b: StreamsBuilder) -> None:
+    b.stream("in").group_by_key().count().to_stream().to("out")
+
+
+@catalogued
+def map_group_by_key_count(b: StreamsBuilder) -> None:
+    b.stream("in").map(pair).group_by_key().count().to_stream().to("out")
+
+
+@catalogued
+def group_by_count_named_store(b: StreamsBuilder) -> None:
+    b.stream("in").group_by(same).count(Materialized.as_("counts")).to_stream().to("out")
+
+
+@catalogued
+def group_by_count_all_named(b: StreamsBuilder) -> None:
+    grouped = b.stream("in", Consumed.as_("input")).group_by(same, Grouped.as_("by-value"))
+    counts = grouped.count(Materialized.as_("counts"), named="counting")
+    counts.to_stream(named="changes").to("out", Produced.as_("output"))
+
+
+@catalogued
+def count_with_unnamed_materialized(b: StreamsBuilder) -> None:
+    b.stream("in").group_by(same).count(Materialized.with_(None, LongSerde())).to_stream().to("out")
+
+
+@catalogued
+def aggregations_unnamed(b: StreamsBuilder) -> None:
+    grouped = b.stream("in", STRINGS).group_by(same)
+    grouped.count().to_stream().to("out-count")
+    grouped.reduce(left).to_stream().to("out-reduce")
+    grouped.aggregate(empty, kept).to_stream().to("out-aggregate")
+
+
+@catalogued
+def aggregations_sharing_a_named_repartition(b: StreamsBuilder) -> None:
+    grouped = b.stream("in", STRINGS).group_by(same, Grouped.as_("by-value"))
+    grouped.count().to_stream().to("out-count")
+    grouped.reduce(left, Materialized.as_("reduced")).to_stream().to("out-reduce")
+    grouped.windowed_by(MINUTE).count().to_stream().to("out-windowed")
+
+
+@catalogued
+def windowed_count(b: StreamsBuilder) -> None:
+    b.stream("in").group_by_key().windowed_by(MINUTE).count().to_stream().to("out")
+
+
+@catalogued
+def windowed_all_unnamed_after_key_change(b: StreamsBuilder) -> None:
+    windows = TimeWindows.of_size_and_grace(timedelta(minutes=5), timedelta(minutes=1)).advance_by(timedelta(minutes=1))
+    windowed = b.stream("in", STRINGS).select_key(same).group_by_key().windowed_by(windows)
+    windowed.count().to_stream(lambda window, value: window.key).to("out-count")
+    windowed.reduce(left).to_stream().to("out-reduce")
+    windowed.aggregate(empty, kept).to_stream().to("out-aggregate")
+
+
+@catalogued
+def windowed_named(b: StreamsBuilder) -> None:
+    windowed = b.stream("in").group_by(same, Grouped.as_("by-value")).windowed_by(MINUTE)
+    windowed.count(Materialized.as_("counts"), named="counting").to_stream(named="changes").to("out")
+
+
+@catalogued
+def branches_unnamed(b: StreamsBuilder) -> None:
+    branches = b.stream("in").split().branch(true).branch(true).branch(true).default_branch()
+    for name in sorted(branches):
+        branches[name].map_values(same).to(f"out-{name}")
+
+
+@catalogued
+def branches_named(b: StreamsBuilder) -> None:
+    branches = (
+        b.stream("in")
+        .split(named="by-size-")
+        .branch(true, Branched.as_("large"))
+        .branch(true, Branched.with_function(lambda stream: stream.map_values(same), name="middle"))
+        .branch(true, Branched.with_consumer(lambda stream: stream.to("small"), name="small"))
+        .no_default_branch()
+    )
+    branches["by-size-large"].to("large")
+    branches["by-size-middle"].to("middle")
+
+
+@catalogued
+def branches_of_different_sizes(b: StreamsBuilder) -> None:
+    def two_ends(stream: Any) -> None:
+        stream.map_values(same).to("three")
+        stream.peek(same).filter(true).to("four")
+
+    (
+        b.stream("in")
+        .split()
+        .branch(true, Branched.with_consumer(lambda stream: stream.to("one")))
+        .branch(true, Branched.with_consumer(lambda stream: stream.map_values(same).map_values(same).to("two")))
+        .branch(true, Branched.with_consumer(two_ends))
+        .branch(true, Branched.with_consumer(lambda stream: stream.group_by_key().count().to_stream().to("five")))
+        .branch(true, Branched.with_consumer(lambda stream: stream.to("six")))
+        .default_branch(Branched.with_consumer(lambda stream: stream.map_values(same).to("seven")))
+    )
+
+
+@catalogued
+def merge(b: StreamsBuilder) -> None:
+    b.stream("a").merge(b.stream("b")).to("out")
+
+
+@catalogued
+def merge_of_branches_then_count(b: StreamsBuilder) -> None:
+    a = b.stream("a")
+    other = b.stream("b").select_key(same)
+    both = a.map_values(same).merge(other, named="both").merge(a.filter(true))
+    both.group_by_key().count().to_stream().to("out")
+
+
+@catalogued
+def repartition_unnamed(b: StreamsBuilder) -> None:
+    b.stream("in").repartition().map_values(same).to("out")
+
+
+@catalogued
+def repartition_named(b: StreamsBuilder) -> None:
+    spread = b.stream("in").select_key(same).repartition(Repartitioned.as_("spread").with_number_of_partitions(3))
+    spread.group_by_key().count().to_stream().to("out")
+
+
+@catalogued
+def to_table_unnamed(b: StreamsBuilder) -> None:
+    b.stream("in").to_table().to_stream().to("out")
+
+
+@catalogued
+def to_table_after_key_change(b: StreamsBuilder) -> None:
+    b.stream("in").map(pair).to_table(Materialized.as_("latest")).to_stream().to("out")
+
+
+@catalogued
+def to_table_named_after_key_change(b: StreamsBuilder) -> None:
+    b.stream("in").select_key(same).to_table(named="as-table").to_stream().to("out")
+
+
+@catalogued
+def table_unnamed(b: StreamsBuilder) -> None:
+    b.table("in").to_stream().to("out")
+
+
+@catalogued
+def table_named(b: StreamsBuilder) -> None:
+    b.table("in", Consumed.as_("table"), Materialized.as_("latest")).to_stream().to("out")
+
+
+@catalogued
+def stream_table_join(b: StreamsBuilder) -> None:
+    b.stream("clicks").join(b.table("users"), left).to("out")
+
+
+@catalogued
+def stream_table_left_join_after_select_key(b: StreamsBuilder) -> None:
+    b.stream("clicks").select_key(same).left_join(b.table("users"), left).to("out")
+
+
+@catalogued
+def stream_table_join_named(b: StreamsBuilder) -> None:
+    clicks = b.stream("clicks", STRINGS).select_key(same, named="by-user")
+    users = b.table("users", STRINGS, Materialized.as_("users-store"))
+    clicks.join(users, left, joined=Joined.with_(S, S).with_name("with-user")).to("out")
+
+
+@catalogued
+def two_joins_of_one_re_keyed_stream(b: StreamsBuilder) -> None:
+    clicks = b.stream("clicks", STRINGS).select_key(same)
+    users = b.table("users", STRINGS)
+    plans = b.table("plans", STRINGS)
+    clicks.join(users, left).to("with-users")
+    clicks.left_join(plans, left).to("with-plans")
+
+
+@catalogued
+def join_with_an_aggregated_table(b: StreamsBuilder) -> None:
+    payments = b.stream("payments")
+    counts = payments.group_by_key().count(Materialized.as_("counts"))
+    payments.join(counts, left).to("out")
+
+
+@catalogued
+def join_with_to_table(b: StreamsBuilder) -> None:
+    table = b.stream("users").filter(true).to_table()
+    b.stream("clicks").left_join(table, left).to("out")
+
+
+@catalogued
+def same_topic_twice(b: StreamsBuilder) -> None:
+    b.stream("in").filter(true).to("one")
+    b.stream("in").map_values(same).to("two")
+
+
+@catalogued
+def chained_sub_topologies(b: StreamsBuilder) -> None:
+    first = b.stream("in").group_by(same).count(Materialized.as_("first")).to_stream()
+    second = first.group_by(same).count(Materialized.as_("second")).to_stream()
+    second.select_key(same).repartition(Repartitioned.as_("last")).to("out")
+
+
+@catalogued
+def independent_sub_topologies(b: StreamsBuilder) -> None:
+    b.stream("b").to("out-b")
+    b.stream("a").group_by(same).count().to_stream().to("out-a")
+    b.stream("c").map_values(same).to("out-c")
+
+
+@catalogued
+def store_without_changelog(b: StreamsBuilder) -> None:
+    b.stream("in").group_by_key().count(Materialized.as_("counts").with_logging_disabled()).to_stream().to("out")
+
+
+@catalogued
+def fraud_detection(b: StreamsBuilder) -> None:
+    payments = b.stream("payments", STRINGS)
+    customers = b.table("customers", STRINGS)
+    enriched = payments.filter(true).select_key(same).left_join(customers, left)
+
+    def count_per_minute(stream: Any) -> None:
+        windowed = stream.group_by_key(Grouped.with_(S, S)).windowed_by(MINUTE)
+        changes = windowed.count(Materialized.as_("payments-per-minute")).to_stream()
+        changes.filter(true).map(pair).to("alerts-by-count")
+
+    (
+        enriched.split(named="risk-")
+        .branch(true, Branched.with_consumer(lambda stream: stream.to("alerts"), name="high"))
+        .default_branch(Branched.with_consumer(count_per_minute, name="rest"))
+    )
+
+
+@optimised
+def optimised_table_join(b: StreamsBuilder) -> None:
+    b.stream("clicks").join(b.table("users"), left).to("out")
+
+
+@optimised
+def optimised_aggregations(b: StreamsBuilder) -> None:
+    keyed = b.stream("in", STRINGS).select_key(same)
+    keyed.group_by_key().count().to_stream().to("out-count")
+    keyed.filter(true).group_by_key().reduce(left).to_stream().to("out-reduce")
+
+
+@optimised
+def optimised_named_aggregations(b: StreamsBuilder) -> None:
+    grouped = b.stream("in", STRINGS).group_by(same, Grouped.as_("by-value"))
+    grouped.count(Materialized.as_("counts")).to_stream().to("out-count")
+    grouped.windowed_by(MINUTE).count(Materialized.as_("windowed")).to_stream().to("out-windowed")
+
+
+@optimised
+def optimised_value_change_between(b: StreamsBuilder) -> None:
+    keyed = b.stream("in", STRINGS).map(lambda key, value: (value, value))
+    keyed.map_values(same).group_by_key().count().to_stream().to("out-count")
+    keyed.group_by_key().count().to_stream().to("out-other")
+
+
+@optimised
+def optimised_merge(b: StreamsBuilder) -> None:
+    one = b.stream("a", STRINGS).select_key(same)
+    two = b.stream("b", STRINGS).select_key(same)
+    both = one.merge(two)
+    both.group_by_key(Grouped.with_(S, S)).count().to_stream().to("out-count")
+    both.group_by_key(Grouped.with_(S, S)).reduce(left).to_stream().to("out-reduce")

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from millrace.dsl import StreamsBuilder
+from millrace.topology.nodes import SourceNode
+from millrace.topology.topology import Topology, full_topic_name
+
+HERE = Path(__file__).parent
+
+
+def _load_catalogue() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("topology_catalogue", HERE / "catalogue.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+catalogue = _load_catalogue()
+
+
+def _golden(name: str) -> tuple[str, str]:
+    description, _, topics = (HERE / "golden" / f"{name}.txt").read_text().partition("----\n")
+    return description, topics
+
+
+def _build(name: str) -> Topology:
+    builder = StreamsBuilder()
+    if name in catalogue.CATALOGUE:
+        catalogue.CATALOGUE[name](builder)
+        return builder.build()
+    catalogue.OPTIMISED[name](builder)
+    return builder.build(rewrites=("reuse-source-topic", "merge-repartition-topics"))
+
+
+def _internal_topics(topology: Topology) -> str:
+    """In the format of tests/parity/java/InternalTopics.java."""
+    repartition = {spec.name for spec in topology.repartition_topics}
+    lines = []
+    for part in topology.sub_topologies:
+        sources = [node for node in part.nodes if isinstance(node, SourceNode) and node.internal]
+        read = sorted(f"app-{topic}" for node in sources for topic in node.topics)
+        changelogs = sorted(filter(None, (store.changelog_topic("app") for store in part.stores)))
+        lines.append(f"{part.number} repartition [{', '.join(read)}] changelog [{', '.join(changelogs)}]\n")
+    groups = (
+        sorted(full_topic_name(topic, "app", internal=topic in repartition) for topic in group)
+        for group in topology.co_partition_groups
+    )
+    lines += sorted(f"co-partitioned [{', '.join(group)}]\n" for group in groups)
+    return "".join(lines)
+
+
+# Kafka Streams forgets the second table of a re-keyed stream that is joined twice; here its partitions are checked too.
+MORE_CO_PARTITIONED = {
+    "two_joins_of_one_re_keyed_stream": (
+        "co-partitioned [app-KSTREAM-KEY-SELECT-0000000001-repartition, users]",
+        "co-partitioned [app-KSTREAM-KEY-SELECT-0000000001-repartition, plans, users]",
+    )
+}
+
+ALL = [*catalogue.CATALOGUE, *catalogue.OPTIMISED]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_description_is_the_text_of_kafka_streams(name: str) -> None:
+    assert _build(name).describe() == _golden(name)[0]
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_internal_topics_and_co_partitioned_groups_are_those_of_kafka_streams(name: str) -> None:
+    theirs, ours = MORE_CO_PARTITIONED.get(name, ("\n", "\n"))
+    assert theirs in _golden(name)[1]
+    assert _internal_topics(_build(name)) == _golden(name)[1].replace(theirs, ours)
+
+
+def test_every_golden_file_has_its_topology() -> None:
+    assert sorted(path.stem for path in (HERE / "golden").glob("*.txt")) == sorted(ALL)

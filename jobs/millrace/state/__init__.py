@@ -1,8 +1,9 @@
 """State stores of a task: RocksDB and memory, their layers, the task's database, its changelogs and restore."""
 
 from millrace.state.changelog import ChangelogBatch
-from millrace.state.directory import DirectoryLock, LockHolder, StateDirectory, lock_holder
+from millrace.state.directory import DirectoryLock, StateDirectory, lock_holder
 from millrace.state.position import TaskPosition
+from millrace.state.restore import RestoreProgress, restore
 from millrace.state.rocksdb import RocksDBOptions
 from millrace.state.stores import KeyValueStore, StoreMetrics, WindowStore
 from millrace.state.task_state import StateOptions, TaskState
@@ -11,7 +12,7 @@ __all__ = [
     "ChangelogBatch",
     "DirectoryLock",
     "KeyValueStore",
-    "LockHolder",
+    "RestoreProgress",
     "RocksDBOptions",
     "StateDirectory",
     "StateOptions",
@@ -20,4 +21,5 @@ __all__ = [
     "TaskState",
     "WindowStore",
     "lock_holder",
+    "restore",
 ]

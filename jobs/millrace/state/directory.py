@@ -6,40 +6,19 @@ import fcntl
 import os
 import shutil
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
-import psutil
 import structlog
 
-from millrace.errors import StateDirectoryLockedError, StateError
+from millrace.errors import OperationError, StateDirectoryLockedError, StateError
+from millrace.processes import ProcessIdentity
 
 LOCK_FILE = "lock"
 DATABASE_DIRECTORY = "rocksdb"
 _TASK_PARTS = 2
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LockHolder:
-    """The process that holds (or held) a lock; the start time tells it from a later process with the same pid.
-
-    Args:
-        pid: process id.
-        start_time: when the process started, seconds since the epoch.
-    """
-
-    pid: int
-    start_time: float
-
-    def is_alive(self) -> bool:
-        """Whether this very process still runs."""
-        try:
-            return abs(psutil.Process(self.pid).create_time() - self.start_time) < 1.0
-        except psutil.NoSuchProcess:
-            return False
 
 
 _open_locks: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
@@ -60,9 +39,8 @@ class DirectoryLock:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._descriptor: int | None = _locked_descriptor(directory)
-        me = psutil.Process()
         os.ftruncate(self._descriptor, 0)
-        os.pwrite(self._descriptor, orjson.dumps({"pid": me.pid, "start_time": me.create_time()}), 0)
+        os.pwrite(self._descriptor, orjson.dumps(ProcessIdentity.current().to_mapping()), 0)
         _open_locks.add(self)
 
     def release(self) -> None:
@@ -105,12 +83,11 @@ def _forget_locks_in_child() -> None:
 os.register_at_fork(after_in_child=_forget_locks_in_child)
 
 
-def lock_holder(directory: Path) -> LockHolder | None:
-    """Who wrote the lock file of a directory, ``None`` where there is none yet. It may be dead."""
+def lock_holder(directory: Path) -> ProcessIdentity | None:
+    """Who wrote the lock file of a directory (it may be dead), ``None`` where nobody did or the write was cut short."""
     try:
-        fields = orjson.loads((directory / LOCK_FILE).read_bytes())
-        return LockHolder(pid=fields["pid"], start_time=fields["start_time"])
-    except (FileNotFoundError, orjson.JSONDecodeError):
+        return ProcessIdentity.from_mapping(orjson.loads((directory / LOCK_FILE).read_bytes()))
+    except (FileNotFoundError, orjson.JSONDecodeError, OperationError):
         return None
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.processes import ProcessIdentity
 
 
 class ControlFile(BaseModel):
@@ -18,7 +19,7 @@ class ControlFile(BaseModel):
 
     Args:
         pid: process id of the driver.
-        start_time: when the process started, as psutil's ``create_time``; pid and start time together identify it.
+        start_time: when the process started, as in ``ProcessIdentity``.
         address: ``http://host:port`` of the control plane.
         token_file: file that holds the bearer token of changing requests.
     """
@@ -26,9 +27,14 @@ class ControlFile(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     pid: int
-    start_time: float
+    start_time: int
     address: str
     token_file: str
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """The driver's process."""
+        return ProcessIdentity(self.pid, self.start_time)
 
     def write(self, path: Path) -> None:
         """Writes atomically: a reader sees the file before or after, never half of it."""

@@ -220,9 +220,10 @@ class Driver:
         expected = isinstance(error, MillraceError)
         log.error("application failed", reason=reason, remedy=remedy, exc_info=None if expected else error)
         self._open_publisher_if_nobody_runs()
-        for state in (_State.REBALANCING, _State.PENDING_ERROR):
-            if self.lifecycle.state in {_State.CREATED, _State.REBALANCING, _State.RUNNING}:
-                self._move(state, reason, remedy)
+        if self.lifecycle.state is _State.CREATED:
+            self.lifecycle.move_to(_State.REBALANCING)
+        if self.lifecycle.state.is_working:
+            self._move(_State.PENDING_ERROR, reason, remedy)
         problems = self._stop_queries()
         self._move(_State.ERROR if self.lifecycle.state is _State.PENDING_ERROR else _State.NOT_RUNNING, reason, remedy)
         for problem in problems:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from millrace.control.lifecycle import Lifecycle
@@ -60,14 +60,14 @@ class Prepared:
     Args:
         queries: the queries to run, not started.
         transactional_ids: every id that their tasks may use.
-        offsets: where each input partition starts.
+        offsets: where each input partition starts, by sub-topology.
         topic_ids: UUID of each input topic.
         partitions: number of partitions of each input topic.
     """
 
     queries: tuple[Query, ...]
     transactional_ids: tuple[str, ...] = ()
-    offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
+    offsets: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
 
@@ -151,7 +151,7 @@ class StatusReporter:
         """What the queries are and where they start."""
         with self._lock:
             self._prepared = prepared
-            self._positions = dict(prepared.offsets)
+            self._positions = {key: offset for each in prepared.offsets.values() for key, offset in each.items()}
 
     def set_restarts(self, sub_topology: int, restarts: int) -> None:
         """Restarts of a query without progress."""
@@ -200,7 +200,13 @@ class StatusReporter:
 
     def _refresh_positions(self) -> dict[int, QueryProgress]:
         queries = self._prepared.queries if self._prepared else ()
+        starts = self._prepared.offsets if self._prepared else {}
         progresses = {query.sub_topology: query.progress for query in queries}
+        # Until its first batch a query may not know its positions; a lag from the start on must show.
+        progresses = {
+            number: replace(each, positions={**starts.get(number, {}), **each.positions})
+            for number, each in progresses.items()
+        }
         active = {query.sub_topology: query.is_active for query in queries}
         with self._lock:
             for number, progress in progresses.items():

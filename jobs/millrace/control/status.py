@@ -8,11 +8,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import orjson
-import psutil
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from millrace.control.lifecycle import ApplicationState
 from millrace.errors import SerializationError
+from millrace.processes import ProcessIdentity
 
 
 class _StatusModel(BaseModel):
@@ -25,13 +25,18 @@ class DriverIdentity(_StatusModel):
 
     host: str = Field(description="Host name.")
     pid: int = Field(description="Process id.")
-    start_time: float = Field(description="When the process started, as psutil's create_time, seconds since the epoch.")
+    start_time: int = Field(description="When the kernel started the process, as in ProcessIdentity.")
 
     @classmethod
     def of_this_process(cls) -> DriverIdentity:
         """The identity of the calling process."""
-        process = psutil.Process()
-        return cls(host=socket.gethostname(), pid=process.pid, start_time=process.create_time())
+        process = ProcessIdentity.current()
+        return cls(host=socket.gethostname(), pid=process.pid, start_time=process.start_time)
+
+    @property
+    def process(self) -> ProcessIdentity:
+        """The process, for use on the driver's own host."""
+        return ProcessIdentity(self.pid, self.start_time)
 
 
 class SubTopologyStatus(_StatusModel):

@@ -16,10 +16,12 @@ from millrace.control.status import ApplicationStatus, newest_records
 from millrace.errors import (
     BrokerUnavailableError,
     DriverFencedError,
+    MillraceError,
     PreflightError,
     SerializationError,
     TransactionAbortedError,
 )
+from millrace.kafka.clients import base_settings, kafka_error, translate
 
 log = structlog.get_logger(__name__)
 
@@ -36,7 +38,7 @@ _FENCED = {
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
     KafkaError.INVALID_PRODUCER_ID_MAPPING,
-    getattr(KafkaError, "PRODUCER_FENCED", 90),
+    KafkaError.PRODUCER_FENCED,
 }
 
 
@@ -57,16 +59,17 @@ def ensure_status_topic(
     Raises:
         BrokerUnavailableError: no broker answered in time.
         PreflightError: the broker refused to create it.
+        OperationError: the broker failed to.
     """
-    admin = AdminClient({**(client_settings or {}), "bootstrap.servers": bootstrap_servers, "log_level": 0})
+    admin = AdminClient(base_settings(bootstrap_servers, client_settings))
     new = NewTopic(STATUS_TOPIC, 1, replication_factor, config=dict(STATUS_TOPIC_SETTINGS))
     created = admin.create_topics([new], operation_timeout=timeout_s, request_timeout=timeout_s)
     try:
         created[STATUS_TOPIC].result(timeout_s + 1)
     except KafkaException as error:
-        if error.args[0].code() == KafkaError.TOPIC_ALREADY_EXISTS:
+        if kafka_error(error).code() == KafkaError.TOPIC_ALREADY_EXISTS:
             return
-        raise _as_error(error, f"Topic {STATUS_TOPIC} could not be created", bootstrap_servers) from error
+        raise _translated(error, f"creating topic {STATUS_TOPIC}", bootstrap_servers) from error
     log.info("status topic created", topic=STATUS_TOPIC)
 
 
@@ -111,7 +114,7 @@ def _read_records(
             partition = TopicPartition(STATUS_TOPIC, 0)
             low, high = consumer.get_watermark_offsets(partition, timeout=_left(deadline), cached=False)
         except KafkaException as error:
-            raise _as_error(error, f"Topic {STATUS_TOPIC} could not be read", bootstrap_servers) from error
+            raise _translated(error, f"reading topic {STATUS_TOPIC}", bootstrap_servers) from error
         if low >= high:
             return {}
         consumer.assign([TopicPartition(STATUS_TOPIC, 0, low)])
@@ -129,7 +132,7 @@ def _records_until(
                 # The log may end in transaction markers, which no message stands for: only its end event tells.
                 if error.code() == KafkaError._PARTITION_EOF:
                     return
-                raise _as_error(KafkaException(error), f"Topic {STATUS_TOPIC} could not be read", bootstrap_servers)
+                raise _translated(KafkaException(error), f"reading topic {STATUS_TOPIC}", bootstrap_servers)
             key, offset = message.key(), message.offset()
             if key is not None:
                 yield key.decode(errors="replace"), message.value()
@@ -146,8 +149,7 @@ def _records_until(
 def _consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> Iterator[Consumer]:
     consumer = Consumer(
         {
-            **(client_settings or {}),
-            "bootstrap.servers": bootstrap_servers,
+            **base_settings(bootstrap_servers, client_settings),
             "group.id": "millrace-status-reader",  # librdkafka needs one; nothing joins it, nothing is committed
             "enable.auto.commit": False,
             "enable.auto.offset.store": False,
@@ -155,8 +157,6 @@ def _consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None)
             "enable.partition.eof": True,
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 20,
-            "reconnect.backoff.max.ms": 500,
-            "log_level": 0,
         }
     )
     try:
@@ -269,15 +269,12 @@ class StatusPublisher:
     def _new_producer(self) -> Producer:
         producer = Producer(
             {
-                **self._client_settings,
-                "bootstrap.servers": self._bootstrap_servers,
+                **base_settings(self._bootstrap_servers, self._client_settings),
                 "transactional.id": driver_transactional_id(self._application_id),
                 "transaction.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "message.timeout.ms": TRANSACTION_TIMEOUT_MS,
                 "linger.ms": 0,
                 "compression.type": "zstd",
-                "partitioner": "murmur2_random",
-                "log_level": 0,
             }
         )
         deadline = time.monotonic() + self._timeout_s
@@ -286,11 +283,10 @@ class StatusPublisher:
                 producer.init_transactions(max(0.1, _left(deadline)))
             except KafkaException as error:
                 # The same call again is how librdkafka goes on with an initialisation that was slow.
-                if error.args[0].retriable() and time.monotonic() < deadline:
+                if kafka_error(error).retriable() and time.monotonic() < deadline:
                     continue
-                raise _as_error(
-                    error, f"The driver of {self._application_id} could not register", self._bootstrap_servers
-                ) from error
+                doing = f"registering the driver of {self._application_id}"
+                raise _translated(error, doing, self._bootstrap_servers) from error
             return producer
 
     def _last_status(self) -> ApplicationStatus | None:
@@ -334,18 +330,18 @@ class StatusPublisher:
             try:
                 producer.commit_transaction(max(0.1, _left(deadline)))
             except KafkaException as error:
-                if error.args[0].retriable() and time.monotonic() < deadline:
+                if kafka_error(error).retriable() and time.monotonic() < deadline:
                     continue
                 raise
             return
 
     def _after_failure(self, error: KafkaException) -> None:
-        cause: KafkaError = error.args[0]
+        cause = kafka_error(error)
         if cause.txn_requires_abort() and self._producer is not None:
             try:
                 self._producer.abort_transaction(self._timeout_s)
             except KafkaException as second:
-                cause = second.args[0]
+                cause = kafka_error(second)
             else:
                 raise TransactionAbortedError(
                     f"The status of {self._application_id} was not written: {cause.str()}.",
@@ -359,9 +355,7 @@ class StatusPublisher:
                 f"{TRANSACTION_TIMEOUT_MS} ms.",
                 remedy="none, unless it repeats: then the driver's host is overloaded or is being suspended",
             ) from error
-        raise _as_error(
-            error, f"The status of {self._application_id} was not written", self._bootstrap_servers
-        ) from error
+        raise _translated(error, f"writing the status of {self._application_id}", self._bootstrap_servers) from error
 
     def _discard(self) -> None:
         if self._producer is not None:
@@ -385,12 +379,5 @@ def _left(deadline: float) -> float:
     return max(0.05, deadline - time.monotonic())
 
 
-def _as_error(error: KafkaException, what: str, bootstrap_servers: str) -> PreflightError:
-    cause: KafkaError = error.args[0]
-    unreachable = {KafkaError._ALL_BROKERS_DOWN, KafkaError._TRANSPORT, KafkaError._TIMED_OUT, KafkaError._RESOLVE}
-    if cause.code() in unreachable or cause.retriable():
-        return BrokerUnavailableError(
-            f"{what}: no answer from {bootstrap_servers} ({cause.str()}).",
-            remedy="check that a broker runs there, and the security settings",
-        )
-    return PreflightError(f"{what} at {bootstrap_servers}: {cause.str()}.", remedy="see the broker's log")
+def _translated(error: KafkaException, doing: str, bootstrap_servers: str) -> MillraceError:
+    return translate(kafka_error(error), doing=doing, bootstrap_servers=bootstrap_servers)

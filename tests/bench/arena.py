@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -17,9 +18,10 @@ from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.clients import client_log
 from tests.bench.contestants import Contestant, Report, Run
 from tests.bench.latency import LatencyFigures, measure_latency
-from tests.bench.meter import Figures, Sample, VisibleOutput, figures_of, watch
+from tests.bench.meter import Figures, Sample, figures_of, watch
 from tests.bench.output import check_counts, read_updates
-from tests.bench.workloads import WindowCounts, Workload, create_topic, delete_topics, load
+from tests.bench.topics import create_topic, delete_topics, stable_end
+from tests.bench.workloads import WindowCounts, Workload, load
 
 _BROKER_HEAP = "1g"
 _LONGEST_RUN_S = 600.0
@@ -89,7 +91,7 @@ class Arena:
             with contestant.start(run) as process:
                 samples = watch(
                     contestant.progress(run, self._admin),
-                    VisibleOutput(self._admin, topic=run.output_topic, partitions=run.partitions),
+                    partial(stable_end, self._admin, run.output_topic, partitions=run.partitions),
                     records=workload.records,
                     started_at=process.started_at,
                     check_alive=process.check_alive,

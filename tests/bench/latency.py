@@ -17,12 +17,12 @@ from confluent_kafka import Consumer
 
 from tests.bench.meter import ContestantFailedError
 from tests.bench.output import Updates, decode_updates
+from tests.bench.topics import partitions_to_read
 from tests.bench.workloads import (
     WINDOW_MS,
     IntArray,
     flush,
     loading_producer,
-    partitions_to_read,
     payments_of,
     produce,
 )

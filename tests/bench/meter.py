@@ -16,12 +16,11 @@ from typing import Protocol
 
 from confluent_kafka import (
     ConsumerGroupTopicPartitions,
-    IsolationLevel,
     KafkaError,
     KafkaException,
     TopicPartition,
 )
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient
 
 STEADY_FROM = 0.2
 STEADY_TO = 0.9
@@ -136,22 +135,6 @@ def _offsets_of(file: Path, topic: str) -> list[int]:
     # Line 1 is the version, line 2 the batch's metadata, then one line for each source.
     sources = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()[2:]]
     return [offset for source in sources for offset in source[topic].values()]
-
-
-class VisibleOutput:
-    """How much of a topic a read_committed consumer can get."""
-
-    def __init__(self, admin: AdminClient, *, topic: str, partitions: int) -> None:
-        self._admin = admin
-        latest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        self._asked = {TopicPartition(topic, partition): latest for partition in range(partitions)}
-
-    def __call__(self) -> int:
-        """Last stable offsets, summed."""
-        answers = self._admin.list_offsets(
-            self._asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=_ANSWER_LIMIT_S
-        )
-        return sum(int(answer.result(timeout=_ANSWER_LIMIT_S).offset) for answer in answers.values())
 
 
 def watch(

@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 from confluent_kafka import Consumer, KafkaError
 
-from tests.bench.workloads import KEY_WIDTH, WINDOW_MS, IntArray, WindowCounts, partitions_to_read
+from tests.bench.topics import partitions_to_read
+from tests.bench.workloads import KEY_WIDTH, WINDOW_MS, IntArray, WindowCounts
 
 _AT_ONCE = 20_000
 _WINDOWED_KEY_WIDTH = KEY_WIDTH + 8

@@ -262,10 +262,10 @@ reported. An always-true filter on the amount makes every contestant decode the 
   at-least-once output), 250,000 records a trigger, as many shuffle partitions as topic partitions, large fetches.
 
 *First output* is the time from the start of the process to the first committed output record. *Steady* is the
-throughput between the first and the last commit inside 20 % to 90 % of the input. *Whole run* is the time from the start of
-the process to the commit of the whole input. Progress is read from outside, from committed offsets (for Spark, from its
-commit log). A ratio says how many times as fast as Kafka Streams with default settings the contestant was in the same
-round: above 1 is faster."""
+throughput between the first and the last commit inside 20 % to 90 % of the input. *Whole run* is the time from the
+start of the process to the commit of the whole input. Progress is read from outside, from committed offsets (for Spark,
+from its commit log). A ratio says how many times as fast as Kafka Streams with default settings the contestant was in
+the same round: above 1 is faster."""
 
 _GROWTH = """Steady-state records/s for other numbers of partitions and keys; in brackets the ratio to Kafka Streams
 with default settings, where it was measured in the same session."""

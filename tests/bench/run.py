@@ -136,4 +136,6 @@ def _publish(measured: Results, file: Path) -> None:
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+    application.command()(main)
+    application()

@@ -12,8 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from confluent_kafka import KafkaError, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka import KafkaError, Message, Producer
 
 IntArray = npt.NDArray[np.int64]
 
@@ -225,18 +224,6 @@ def count_windows(users: IntArray, timestamps: IntArray) -> WindowCounts:
     return WindowCounts(cells // windows, first + cells % windows * WINDOW_MS, counts.astype(np.int64))
 
 
-def create_topic(admin: AdminClient, topic: str, *, partitions: int) -> None:
-    """Create a topic that keeps records of any age, since the workload's event times are fixed."""
-    new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config={"retention.ms": "-1"})
-    admin.create_topics([new])[topic].result(timeout=30)
-
-
-def delete_topics(admin: AdminClient, topics: list[str]) -> None:
-    """Delete topics, so that the disk does not fill up over the rounds."""
-    for deleted in admin.delete_topics(topics).values() if topics else ():
-        deleted.result(timeout=30)
-
-
 def load(
     workload: Workload,
     *,
@@ -314,8 +301,3 @@ def flush(producer: Producer, topic: str, *, timeout_s: float = 120.0) -> None:
     while producer.flush(1.0):
         if time.monotonic() > deadline:
             raise RuntimeError(f"{len(producer)} records of {topic} were not taken within {timeout_s:.0f} s")
-
-
-def partitions_to_read(topic: str, partitions: int) -> list[TopicPartition]:
-    """Every partition of a topic from its beginning."""
-    return [TopicPartition(topic, partition, 0) for partition in range(partitions)]

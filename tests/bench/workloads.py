@@ -61,12 +61,6 @@ class Workload:
         if self.records <= 0 or self.partitions <= 0:
             raise ValueError(f"{self.name}: needs at least one record and one partition")
 
-    @property
-    def windows(self) -> int:
-        """One-minute windows that the workload's event times can touch."""
-        span_ms = LONGEST_DELAY_MS + self.records * 1_000 // EVENTS_PER_SECOND
-        return span_ms // WINDOW_MS + 1
-
     def scaled(self, *, records: int | None = None, keys: int | None = None, partitions: int | None = None) -> Workload:
         """The same workload with other sizes, which its name then tells."""
         other = replace(

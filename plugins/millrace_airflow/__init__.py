@@ -1,0 +1,1 @@
+"""Millrace for Airflow: a hook, operators and triggers over :mod:`millrace.ops`."""

@@ -54,21 +54,18 @@ def decide(observation: Observation, record: JobRecord | None, spec: SpecFile | 
         spec: the desired specification, else the last good one, else none.
         now: seconds since the epoch.
     """
+    nothing = Decision(action=Action.NOTHING, text=observation.text)
     if record is None:
-        return Decision(action=Action.NOTHING, text=observation.text)
+        return nothing
     if record.desired is DesiredState.STOPPED or spec is None:
         return _towards_stop(observation, record)
-    if spec.spec.state is RunState.SUSPENDED:
-        if observation.verdict is Verdict.STOPPED:
-            return Decision(action=Action.NOTHING, text=observation.text)
+    if spec.spec.state is RunState.SUSPENDED and observation.verdict is not Verdict.STOPPED:
         return Decision(action=Action.STOP, text="its specification says suspended")
-    if record.spec_hash not in {"", spec.hash}:
+    if record.spec_hash not in {"", spec.hash} and spec.spec.state is RunState.RUNNING:
         if now < record.not_before:
             return Decision(action=Action.WAIT, text=record.last_reason, not_before=record.not_before)
         return Decision(action=Action.UPGRADE, text="its specification changed")
-    if observation.verdict.needs_restart:
-        return _restart(observation, record, spec, now)
-    return Decision(action=Action.NOTHING, text=observation.text)
+    return _restart(observation, record, spec, now) if observation.verdict.needs_restart else nothing
 
 
 def _towards_stop(observation: Observation, record: JobRecord) -> Decision:

@@ -1,0 +1,56 @@
+"""Deploy an application: topics, preflight, launch, wait until ready, supervise."""
+
+from __future__ import annotations
+
+from airflow.sdk import DAG, Param
+
+from millrace_airflow.applications import applications
+from millrace_airflow.operators import EnsureSupervisedOperator, MillraceDeployOperator
+
+names = list(applications())
+
+with DAG(
+    dag_id="millrace_deploy",
+    schedule=None,
+    catchup=False,
+    # Deployments of several applications may run at once; those of one application wait for each other on its lock.
+    max_active_runs=4,
+    tags=["millrace"],
+    doc_md="""
+### Deploy an application
+Creates its topics, checks everything that can be checked, stops what runs with an older specification, launches the
+driver, waits until it is ready, and sees to it that `millrace_supervise_<application>` looks after it.
+
+Deploying what already runs changes nothing. A dry run logs the plan and every check.
+A failed check names its remedy in the log of `deploy`; what ran before still runs.
+""",
+    params={
+        "application": Param(
+            names[0] if names else None,
+            type="string",
+            enum=names,
+            title="Application",
+            description="One of the files in config/apps.",
+        ),
+        "dry_run": Param(False, type="boolean", title="Dry run", description="Only make the checks and log the plan."),
+        "reason": Param("deployed by hand", type="string", title="Reason", description="Goes to the journal."),
+        "ready_timeout_s": Param(
+            0,
+            type="number",
+            minimum=0,
+            title="Longest wait until ready, seconds",
+            description="0 takes health.readiness_timeout_s of the specification.",
+        ),
+    },
+):
+    deploy = MillraceDeployOperator(
+        task_id="deploy",
+        application="{{ params.application }}",
+        dry_run="{{ params.dry_run }}",
+        reason="{{ params.reason }}",
+        ready_timeout_s="{{ params.ready_timeout_s }}",
+    )
+    supervise = EnsureSupervisedOperator(
+        task_id="supervise", application="{{ params.application }}", dry_run="{{ params.dry_run }}"
+    )
+    deploy >> supervise

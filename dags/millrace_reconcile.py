@@ -1,0 +1,28 @@
+"""The safety net: brings every deployed application to its desired state, also where supervision is paused."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from airflow.sdk import DAG, Param
+
+from millrace_airflow.operators import MillraceReconcileOperator
+
+with DAG(
+    dag_id="millrace_reconcile",
+    schedule="*/2 * * * *",
+    start_date=datetime(2026, 1, 1, tzinfo=UTC),
+    catchup=False,
+    max_active_runs=1,
+    tags=["millrace"],
+    doc_md="""
+### Reconcile all applications
+Looks at every application that was deployed and does what is needed, once: restarts what died or hangs, changes what
+runs to a changed specification, stops what is suspended. What is well, or was stopped as planned, is left alone.
+
+It does the same as the supervising tasks, under the same lock, so both may run at any time.
+It fails if an application reached its restart limit: read the log, correct the cause, and deploy.
+""",
+    params={"dry_run": Param(False, type="boolean", title="Dry run", description="Only log what would be done.")},
+):
+    MillraceReconcileOperator(task_id="reconcile", dry_run="{{ params.dry_run }}")

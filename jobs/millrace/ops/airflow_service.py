@@ -1,0 +1,249 @@
+"""Airflow standalone as a process of this installation: settings, start, stop, and its REST interface.
+
+Airflow itself is not imported: it runs in processes of its own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from millrace.errors import ConfigurationError, OperationError
+from millrace.ops.files import write_json
+from millrace.ops.home import Home
+from millrace.ops.spec import interpolate
+from millrace.processes import ProcessIdentity
+
+ROOT = Path(__file__).resolve().parents[3]
+SETTINGS_FILE = ROOT / "config" / "airflow" / "airflow.env"
+_POLL_S = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class AirflowService:
+    """A running Airflow.
+
+    Args:
+        process: leader of its session.
+        address: ``http://host:port`` of UI and REST interface.
+        directory: its ``AIRFLOW_HOME``.
+        password: password of the user ``admin``.
+    """
+
+    process: ProcessIdentity
+    address: str
+    directory: Path
+    password: str
+
+    def stop(self, *, timeout_s: float = 20.0) -> None:
+        """End the whole session: SIGTERM, then SIGKILL to what is left."""
+        for number, limit_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 10.0)):
+            if not self.process.signal_group(number) or self.process.wait_until_gone(limit_s):
+                return
+        raise OperationError(
+            f"Airflow (process {self.process.pid}) survived SIGKILL.", remedy="look at its state with `ps`"
+        )
+
+    def client(self) -> AirflowClient:
+        """A client with the rights of ``admin``."""
+        return AirflowClient(self.address, password=self.password)
+
+
+def read_settings(path: Path, places: Mapping[str, str]) -> dict[str, str]:
+    """Read a file of ``NAME=value`` lines; ``${NAME}`` is filled in from ``places``.
+
+    Raises:
+        ConfigurationError: a line has no ``=``, or a place is not known.
+    """
+    settings = {}
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        text = line.strip()
+        if not text or text.startswith("#"):
+            continue
+        name, separator, value = text.partition("=")
+        if not separator:
+            raise ConfigurationError(f"{path}:{number} has no `=`.", remedy="write NAME=value")
+        settings[name.strip()] = str(interpolate(value.strip(), places))
+    return settings
+
+
+def start_airflow(
+    home: Home,
+    *,
+    port: int = 0,
+    settings: Mapping[str, str] | None = None,
+    timeout_s: float = 180.0,
+    progress: Callable[[str], None] | None = None,
+) -> AirflowService:
+    """Start ``airflow standalone`` in a session of its own and wait until its REST interface answers.
+
+    The first start makes its database, which takes some seconds; the whole start takes 30 to 70 s on two cores.
+
+    Args:
+        home: the installation; Airflow lives in its ``airflow`` directory, and its DAGs see this installation.
+        port: port of the UI; 0 takes a free one.
+        settings: variables that win over ``config/airflow/airflow.env``.
+        timeout_s: how long it may take to answer, seconds.
+        progress: gets a line of text now and then while it waits.
+
+    Raises:
+        OperationError: it ended, or did not answer in time; the end of its log is in the message.
+    """
+    directory = home.root / "airflow"
+    directory.mkdir(parents=True, exist_ok=True)
+    port = port or _free_port()
+    password = secrets.token_urlsafe(12)
+    write_json(directory / "passwords.json", {"admin": password, "viewer": secrets.token_urlsafe(12)})
+    (directory / "passwords.json").chmod(0o600)
+    places = {
+        "HOME_DIR": str(directory),
+        "ROOT": str(ROOT),
+        "PORT": str(port),
+        "SECRET": secrets.token_urlsafe(32),
+    }
+    environment = {
+        **os.environ,
+        **read_settings(SETTINGS_FILE, places),
+        "MILLRACE_HOME": str(home.root),
+        "MILLRACE_CONFIG_DIR": str(home.specs),
+        # Standalone starts its components as `airflow ...` found on the path.
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
+        **(settings or {}),
+    }
+    log = directory / "standalone.log"
+    with log.open("ab") as output:
+        started = subprocess.Popen(
+            [sys.executable, "-m", "airflow", "standalone"],
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            cwd=directory,
+            start_new_session=True,
+        )
+    process = ProcessIdentity.of(started.pid)
+    # Nobody waits for it: it outlives the caller on purpose.
+    started.returncode = 0
+    if process is None:
+        raise OperationError(f"Airflow ended at once: {_end_of(log)}", remedy=f"read {log}")
+    service = AirflowService(
+        process=process, address=f"http://127.0.0.1:{port}", directory=directory, password=password
+    )
+    try:
+        _wait_until_it_answers(service, log, timeout_s, progress)
+    except BaseException:
+        service.stop()
+        raise
+    return service
+
+
+def _wait_until_it_answers(
+    service: AirflowService, log: Path, timeout_s: float, progress: Callable[[str], None] | None
+) -> None:
+    begin = said = time.monotonic()
+    while True:
+        try:
+            answer = httpx.get(f"{service.address}/api/v2/monitor/health", timeout=5, trust_env=False)
+            health = answer.json() if answer.is_success else {}
+        except (httpx.HTTPError, json.JSONDecodeError):
+            health = {}
+        parts = {name: (health.get(name) or {}).get("status") for name in ("scheduler", "triggerer", "dag_processor")}
+        if all(status == "healthy" for status in parts.values()):
+            return
+        waited = time.monotonic() - begin
+        if not service.process.is_alive() or waited > timeout_s:
+            why = "ended" if not service.process.is_alive() else f"was not healthy after {timeout_s:.0f} s: {parts}"
+            raise OperationError(f"Airflow {why}. The end of its log: {_end_of(log)}", remedy=f"read {log}")
+        if progress is not None and time.monotonic() - said > 5:
+            said = time.monotonic()
+            progress(f"Airflow starts ({waited:.0f} s)")
+        time.sleep(_POLL_S)
+
+
+def _end_of(log: Path) -> str:
+    return " | ".join(log.read_text(errors="replace").splitlines()[-5:])
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+class AirflowClient:
+    """Airflow's REST interface, as far as it is needed.
+
+    Args:
+        address: ``http://host:port``.
+        username: who asks.
+        password: the password.
+    """
+
+    def __init__(self, address: str, *, password: str, username: str = "admin") -> None:
+        self._client = httpx.Client(base_url=address, timeout=30, trust_env=False)
+        self._credentials = {"username": username, "password": password}
+        self._token = ""
+
+    def request(self, method: str, path: str, body: Any = None) -> Any:
+        """One request; the JSON of the answer.
+
+        Args:
+            method: HTTP method.
+            path: below ``/api/v2``.
+            body: JSON of the request.
+
+        Raises:
+            OperationError: the answer is an error; its text is in the message.
+        """
+        for _ in range(2):
+            if not self._token:
+                answer = self._client.post("/auth/token", json=self._credentials)
+                answer.raise_for_status()
+                self._token = str(answer.json()["access_token"])
+            answer = self._client.request(
+                method, f"/api/v2{path}", json=body, headers={"Authorization": f"Bearer {self._token}"}
+            )
+            if answer.status_code != httpx.codes.UNAUTHORIZED:
+                break
+            # The token lives for a day; a longer watch needs a new one.
+            self._token = ""
+        if answer.is_error:
+            raise OperationError(
+                f"Airflow answered {answer.status_code} to {method} {path}: {answer.text[:500]}",
+                remedy="see the API server's part of standalone.log",
+            )
+        return answer.json() if answer.content else None
+
+    def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, Any] | None = None) -> None:
+        """Start a run; the DAG must have been parsed."""
+        self.request(
+            "POST",
+            f"/dags/{dag_id}/dagRuns",
+            {"dag_run_id": run_id, "logical_date": None, "conf": dict(conf or {})},
+        )
+
+    def run_state(self, dag_id: str, run_id: str) -> str:
+        """``queued``, ``running``, ``success`` or ``failed``."""
+        return str(self.request("GET", f"/dags/{dag_id}/dagRuns/{run_id}")["state"])
+
+    def task(self, dag_id: str, run_id: str, task_id: str) -> dict[str, Any]:
+        """The task instance."""
+        return dict(self.request("GET", f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"))
+
+    def task_log(self, dag_id: str, run_id: str, task_id: str, try_number: int = 1) -> str:
+        """The log of one try, one event a line."""
+        path = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}/logs/{try_number}"
+        content = self.request("GET", path)["content"]
+        return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)

@@ -1,0 +1,5 @@
+"""Hooks."""
+
+from millrace_airflow.hooks.millrace import MillraceHook
+
+__all__ = ["MillraceHook"]

@@ -1,0 +1,14 @@
+"""Operators."""
+
+from millrace_airflow.operators.deploy import EnsureSupervisedOperator, MillraceDeployOperator
+from millrace_airflow.operators.reconcile import MillraceReconcileOperator
+from millrace_airflow.operators.stop import MillraceStopOperator
+from millrace_airflow.operators.supervise import MillraceSuperviseOperator
+
+__all__ = [
+    "EnsureSupervisedOperator",
+    "MillraceDeployOperator",
+    "MillraceReconcileOperator",
+    "MillraceStopOperator",
+    "MillraceSuperviseOperator",
+]

@@ -1,0 +1,91 @@
+"""Operators that deploy an application and see to its supervision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowSkipException
+
+from millrace_airflow.hooks.millrace import MillraceHook
+
+
+class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
+    """Creates the topics, runs the preflight, launches the driver and waits until it is ready.
+
+    Idempotent: a retry, or a second run, finds the driver that runs and starts none. A killed deployment leaves the
+    driver that it launched; ``millrace_stop`` ends it.
+
+    Args:
+        application: name of the application; templated.
+        dry_run: ``True`` only logs the plan; templated, so text is taken too.
+        reason: for the record and the journal; templated.
+        ready_timeout_s: how long to wait until it is ready, seconds; 0 takes the limit of the specification; templated.
+        millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
+    """
+
+    template_fields: Sequence[str] = ("application", "dry_run", "reason", "ready_timeout_s")
+    ui_color = "#d6f0d0"
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        dry_run: bool | str = False,
+        reason: str = "deployed",
+        ready_timeout_s: float | str = 0,
+        millrace_conn_id: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.dry_run = dry_run
+        self.reason = reason
+        self.ready_timeout_s = ready_timeout_s
+        self.millrace_conn_id = millrace_conn_id
+
+    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002
+        """Deploy it."""
+        hook = MillraceHook(self.millrace_conn_id)
+        dry_run = is_true(self.dry_run)
+        outcome = hook.deploy(self.application, reason=self.reason, dry_run=dry_run)
+        self.log.info("%s: %s", outcome.action, outcome.text)
+        for step in outcome.steps:
+            self.log.info("  %s", step)
+        if dry_run:
+            return outcome.summary()
+        observation = hook.wait_until_ready(self.application, timeout_s=float(self.ready_timeout_s) or None)
+        self.log.info("%s: %s", observation.reason, observation.text)
+        return {**outcome.summary(), "observation": observation.summary()}
+
+
+class EnsureSupervisedOperator(TriggerDagRunOperator):  # type: ignore[misc]
+    """Triggers the application's supervise DAG unless a run of it is active: that one sees the new driver by itself.
+
+    Args:
+        application: name of the application; templated.
+        dry_run: ``True`` skips; templated.
+    """
+
+    template_fields: Sequence[str] = (*TriggerDagRunOperator.template_fields, "application", "dry_run")
+
+    def __init__(self, *, application: str, dry_run: bool | str = False, **kwargs: Any) -> None:
+        super().__init__(trigger_dag_id=f"millrace_supervise_{application}", **kwargs)
+        self.application = application
+        self.dry_run = dry_run
+
+    def execute(self, context: Context) -> None:
+        """Trigger it."""
+        if is_true(self.dry_run):
+            raise AirflowSkipException("a dry run starts nothing to supervise")
+        active = context["ti"].get_dr_count(dag_id=self.trigger_dag_id, states=["running", "queued"])
+        if active:
+            raise AirflowSkipException(f"{self.trigger_dag_id} has an active run, which goes on")
+        super().execute(context)
+
+
+def is_true(value: bool | str) -> bool:
+    """The truth of a value that a template may have made text."""
+    return value if isinstance(value, bool) else value.strip().lower() in {"true", "1", "yes"}

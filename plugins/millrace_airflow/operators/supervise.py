@@ -1,0 +1,114 @@
+"""The operator that looks after a job that never ends, without holding a worker slot."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import BaseOperator, Context
+from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.execution_time.context import NEVER_EXPIRE
+
+from millrace.ops import Outcome
+from millrace_airflow.hooks.millrace import MillraceHook
+from millrace_airflow.triggers.supervise import EventKind, SuperviseTrigger
+
+DEFERRAL_TIMEOUT_S = 3600.0
+
+
+class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
+    """Takes a job over (or starts it), and defers; comes back to restart it, and ends when it is stopped as planned.
+
+    The task succeeds after a planned stop, and when another task took the job over. It fails when the restart limit of
+    the specification is reached, and after ``deferral_timeout_s`` without a triggerer; its next try adopts the job,
+    which has run on. There is no ``on_kill`` here on purpose: a worker that dies or is declared dead while it acts
+    must not take the job with it. A person's kill reaches the trigger.
+
+    Args:
+        application: name of the application.
+        millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
+        deferral_timeout_s: how long a deferral may go without any triggerer, seconds.
+    """
+
+    template_fields: Sequence[str] = ("application",)
+    ui_color = "#cde4f7"
+
+    def __init__(
+        self,
+        *,
+        application: str,
+        millrace_conn_id: str | None = None,
+        deferral_timeout_s: float = DEFERRAL_TIMEOUT_S,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self.application = application
+        self.millrace_conn_id = millrace_conn_id
+        self.deferral_timeout_s = deferral_timeout_s
+
+    @property
+    def hook(self) -> MillraceHook:
+        """The installation."""
+        return MillraceHook(self.millrace_conn_id)
+
+    def execute(self, context: Context) -> dict[str, Any]:
+        """Take the job over, then wait."""
+        owner = owner_of(context)
+        outcome = self.hook.take_over(self.application, owner=owner)
+        self.log.info("%s: %s", outcome.action, outcome.text)
+        if outcome.action == "stopped":
+            return outcome.summary()
+        return self._go_on(context, outcome, owner)
+
+    def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+        """Do what the trigger found to be needed, then wait again or end."""
+        owner = owner_of(context)
+        kind = EventKind(event["kind"])
+        self.log.info("%s: %s", kind, event["text"])
+        if (
+            kind is EventKind.STOPPED
+            or kind is EventKind.SUPERSEDED
+            or not self.hook.owns(self.application, owner=owner)
+        ):
+            return {"ended": kind.value, "counters": self._counters(context), **event["observation"]}
+        return self._go_on(context, self.hook.reconcile(self.application), owner)
+
+    def _go_on(self, context: Context, outcome: Outcome, owner: str) -> dict[str, Any]:
+        self.log.info("%s: %s", outcome.action, outcome.text)
+        for step in outcome.steps:
+            self.log.info("  %s", step)
+        self._count(context, outcome)
+        if outcome.action == "give_up":
+            raise AirflowFailException(f"{self.application}: {outcome.text}")
+        home = self.hook.home
+        self.defer(
+            trigger=SuperviseTrigger(
+                home=str(home.root),
+                specs=str(home.specs),
+                application=self.application,
+                owner=owner,
+                checkpoint_s=self.deferral_timeout_s / 2,
+            ),
+            method_name="resume",
+            timeout=timedelta(seconds=self.deferral_timeout_s),
+        )
+        raise AssertionError("defer does not return")
+
+    def _counters(self, context: Context) -> dict[str, Any]:
+        stored = context["task_state_store"].get("counters")
+        return dict(stored) if isinstance(stored, Mapping) else {"restarts": 0}
+
+    def _count(self, context: Context, outcome: Outcome) -> None:
+        counters = self._counters(context)
+        if outcome.action in {"restart", "upgrade", "blocked"}:
+            key = f"{outcome.action}s" if outcome.action != "blocked" else "blocked"
+            counters = {**counters, key: int(counters.get(key, 0)) + 1, "last_reason": outcome.text[:300]}
+        # Keyword arguments of a deferral get lost in some runs; this store survives also retries.
+        context["task_state_store"].set("counters", counters, retention=NEVER_EXPIRE)
+
+
+def owner_of(context: Context) -> str:
+    """``run_id/try_number``: who owns a job that this try supervises."""
+    instance = context["ti"]
+    return f"{instance.run_id}/{instance.try_number}"

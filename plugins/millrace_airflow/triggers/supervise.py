@@ -1,0 +1,147 @@
+"""The trigger that watches a job: it polls, decides nothing by itself, and fires when something has to be done."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from enum import StrEnum
+from pathlib import Path
+from typing import Any
+
+import httpx
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from millrace.ops import Home, Observation, Reason, StopCause, stop
+from millrace.ops.control_client import ask_async, control_address
+from millrace.ops.decide import Action, Decision, decide
+from millrace.ops.driver import StopLimits
+from millrace.ops.observe import Evidence, judge, look, remember
+from millrace.ops.record import DesiredState
+
+KILL_LIMITS = StopLimits(graceful_s=18.0, terminate_s=5.0, kill_s=3.0)
+"""Together below Airflow's ``[triggerer] on_kill_timeout`` of 30 s."""
+
+
+class EventKind(StrEnum):
+    """Why the trigger fired."""
+
+    ACT = "act"
+    STOPPED = "stopped"
+    SUPERSEDED = "superseded"
+    CHECKPOINT = "checkpoint"
+
+
+class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
+    """Looks at the record, the process, the health endpoint and the progress of one application's job.
+
+    No state is kept that another triggerer could miss: after a restart of the triggerer the trigger goes on where it
+    was, and the job does not notice. An unreadable answer never fires it.
+
+    Args:
+        home: directory of the installation.
+        specs: directory of the specifications.
+        application: name of the application.
+        owner: ``run_id/try_number`` of the task that waits.
+        checkpoint_s: fires after so many seconds although nothing is to be done, so that the task's timeout, which
+            tells when no triggerer is there, starts anew.
+    """
+
+    def __init__(self, *, home: str, specs: str, application: str, owner: str, checkpoint_s: float) -> None:
+        super().__init__()
+        self.home = home
+        self.specs = specs
+        self.application = application
+        self.owner = owner
+        self.checkpoint_s = checkpoint_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments."""
+        return (
+            "millrace_airflow.triggers.supervise.SuperviseTrigger",
+            {
+                "home": self.home,
+                "specs": self.specs,
+                "application": self.application,
+                "owner": self.owner,
+                "checkpoint_s": self.checkpoint_s,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Poll until something has to be done, then fire once."""
+        home = self._home()
+        started = time.monotonic()
+        # Making a client loads certificates, which takes long enough to hold up other triggers.
+        client = await asyncio.to_thread(lambda: httpx.AsyncClient(trust_env=False))
+        try:
+            while True:
+                evidence = await asyncio.to_thread(look, home, self.application)
+                observation = await self._ask_and_judge(evidence, client)
+                kind, decision = self._event(evidence, observation)
+                await self._remember(evidence, observation, decision)
+                if kind is None and time.monotonic() - started >= self.checkpoint_s:
+                    kind = EventKind.CHECKPOINT
+                if kind is not None:
+                    self.log.info("%s: %s, %s", self.application, kind, decision.text)
+                    yield TriggerEvent(
+                        {"kind": kind.value, "text": decision.text[:1000], "observation": observation.summary()}
+                    )
+                    return
+                interval = evidence.spec.spec.health.poll_interval_s if evidence.spec else 2.0
+                await asyncio.sleep(interval)
+        finally:
+            await client.aclose()
+
+    def _home(self) -> Home:
+        return Home(root=Path(self.home), specs=Path(self.specs))
+
+    async def _ask_and_judge(self, evidence: Evidence, client: httpx.AsyncClient) -> Observation:
+        process = evidence.record.process if evidence.record else None
+        answer = None
+        if evidence.alive and process is not None:
+            control = await asyncio.to_thread(control_address, evidence.directory, process)
+            answer = await ask_async(client, control)
+        return judge(evidence, answer, now=time.time())
+
+    def _event(self, evidence: Evidence, observation: Observation) -> tuple[EventKind | None, Decision]:
+        decision = decide(observation, evidence.record, evidence.spec, now=time.time())
+        record = evidence.record
+        if record is None or record.owner != self.owner:
+            return EventKind.SUPERSEDED, decision
+        if observation.reason is Reason.STOPPED_AS_ASKED:
+            return EventKind.STOPPED, decision
+        # While a stop is under way its operation ends the process; there is nothing to do beside it.
+        if record.desired is DesiredState.RUNNING and (
+            decision.action.changes_something or decision.action is Action.GIVE_UP
+        ):
+            return EventKind.ACT, decision
+        return None, decision
+
+    async def _remember(self, evidence: Evidence, observation: Observation, decision: Decision) -> None:
+        if evidence.record is None:
+            return
+        await asyncio.to_thread(
+            remember,
+            evidence.directory,
+            observation,
+            spec_error=evidence.spec_error,
+            decision=f"{decision.action}: {decision.text}",
+        )
+
+    async def on_kill(self) -> None:
+        """A person marked the task failed or successful, or cleared it: stop the job if it is still this task's.
+
+        After a clear the next try may have taken the job over already; then the record has another owner, and nothing
+        is stopped. Not called when the triggerer stops or dies.
+        """
+        outcome = await asyncio.to_thread(
+            stop,
+            self._home(),
+            self.application,
+            cause=StopCause.TASK_KILLED,
+            reason=f"the supervising task {self.owner} was killed by a person",
+            only_owner=self.owner,
+            limits=KILL_LIMITS,
+        )
+        self.log.info("%s: %s, %s", self.application, outcome.action, outcome.text)

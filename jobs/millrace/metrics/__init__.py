@@ -1,0 +1,44 @@
+"""Metrics: what tasks report, how the driver adds it up, and how Prometheus reads it."""
+
+from __future__ import annotations
+
+from millrace.metrics.definitions import (
+    APPLICATION_STATES,
+    METRICS,
+    DropReason,
+    MetricDefinition,
+    MetricKind,
+    Phase,
+    TransactionOutcome,
+)
+from millrace.metrics.histograms import (
+    END_TO_END_BUCKETS,
+    LATENCY_BUCKETS,
+    LATENESS_BUCKETS,
+    BucketCounts,
+    no_observations,
+    observe,
+    record_lateness_ms,
+)
+from millrace.metrics.registry import ApplicationMetrics, records_lag
+from millrace.metrics.statistics import TaskStatistics
+
+__all__ = [
+    "APPLICATION_STATES",
+    "END_TO_END_BUCKETS",
+    "LATENCY_BUCKETS",
+    "LATENESS_BUCKETS",
+    "METRICS",
+    "ApplicationMetrics",
+    "BucketCounts",
+    "DropReason",
+    "MetricDefinition",
+    "MetricKind",
+    "Phase",
+    "TaskStatistics",
+    "TransactionOutcome",
+    "no_observations",
+    "observe",
+    "record_lateness_ms",
+    "records_lag",
+]

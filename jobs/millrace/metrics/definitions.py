@@ -1,0 +1,309 @@
+"""Every metric of Millrace in one table; the exporter and docs/metrics.md are made from it.
+
+Names: ``millrace_``, then Kafka Streams' group and metric name with underscores, then the unit. Counters end in
+``_total``, gauges never do. Kafka Streams' averages and maxima over a window are histograms here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from millrace.metrics.histograms import END_TO_END_BUCKETS, LATENCY_BUCKETS, LATENESS_BUCKETS
+
+
+class MetricKind(StrEnum):
+    """How Prometheus treats a metric."""
+
+    COUNTER = "counter"
+    GAUGE = "gauge"
+    HISTOGRAM = "histogram"
+
+
+class DropReason(StrEnum):
+    """Why a record went no further."""
+
+    LATE = "late"
+    NULL_KEY = "null_key"
+    NULL_VALUE = "null_value"
+    DESERIALIZATION = "deserialization"
+    PROCESSING = "processing"
+    NEGATIVE_TIMESTAMP = "negative_timestamp"
+    EXPIRED_WINDOW = "expired_window"
+
+
+class TransactionOutcome(StrEnum):
+    """How a task's transaction ended. Fenced: a newer attempt at the task took its transactional id."""
+
+    COMMITTED = "committed"
+    ABORTED = "aborted"
+    FENCED = "fenced"
+
+
+class Phase(StrEnum):
+    """The parts of a task's batch."""
+
+    READ = "read"
+    PROCESS = "process"
+    COMMIT = "commit"
+    STORE = "store"
+
+
+APPLICATION_STATES = (
+    "CREATED",
+    "REBALANCING",
+    "RUNNING",
+    "PENDING_SHUTDOWN",
+    "NOT_RUNNING",
+    "PENDING_ERROR",
+    "ERROR",
+)
+"""Kafka Streams' states of a client, which are those of an application here."""
+
+
+@dataclass(frozen=True)
+class MetricDefinition:
+    """One metric.
+
+    Args:
+        name: as queried; a counter's includes ``_total``.
+        kind: counter, gauge or histogram.
+        labels: besides ``application_id``, which every series has.
+        help: what is measured, and when it changes.
+        unit: base unit, or what is counted.
+        counterpart: group and name in Kafka Streams (or its consumer); empty where there is none.
+        buckets: upper bounds of a histogram.
+    """
+
+    name: str
+    kind: MetricKind
+    labels: tuple[str, ...]
+    help: str
+    unit: str
+    counterpart: str = ""
+    buckets: tuple[float, ...] = ()
+
+
+_TASK = ("subtopology", "task")
+
+PROCESS_TOTAL = MetricDefinition(
+    "millrace_stream_task_process_total",
+    MetricKind.COUNTER,
+    _TASK,
+    "Input records that the task processed, dropped ones included.",
+    "records",
+    "stream-task-metrics: process-total",
+)
+BATCHES_TOTAL = MetricDefinition(
+    "millrace_stream_task_batches_total",
+    MetricKind.COUNTER,
+    _TASK,
+    "Micro-batches that the task finished.",
+    "batches",
+)
+RECORDS_PRODUCED_TOTAL = MetricDefinition(
+    "millrace_stream_topic_records_produced_total",
+    MetricKind.COUNTER,
+    (*_TASK, "topic"),
+    "Records written to a sink or repartition topic in transactions that were committed.",
+    "records",
+    "stream-topic-metrics: records-produced-total",
+)
+PROCESS_LATENCY = MetricDefinition(
+    "millrace_stream_task_process_latency_seconds",
+    MetricKind.HISTOGRAM,
+    _TASK,
+    "Time the operators took for the records of one micro-batch.",
+    "seconds",
+    "stream-task-metrics: process-latency-avg, process-latency-max",
+    LATENCY_BUCKETS,
+)
+COMMIT_LATENCY = MetricDefinition(
+    "millrace_stream_task_commit_latency_seconds",
+    MetricKind.HISTOGRAM,
+    _TASK,
+    "Time from the last output of a micro-batch to the end of its transaction.",
+    "seconds",
+    "stream-thread-metrics: commit-latency-avg, commit-latency-max",
+    LATENCY_BUCKETS,
+)
+PHASE_SECONDS_TOTAL = MetricDefinition(
+    "millrace_stream_task_phase_seconds_total",
+    MetricKind.COUNTER,
+    (*_TASK, "phase"),
+    "Time the task spent in a phase: read, process, commit, store.",
+    "seconds",
+    "stream-thread-metrics: poll-ratio, process-ratio, commit-ratio",
+)
+TRANSACTIONS_TOTAL = MetricDefinition(
+    "millrace_stream_task_transactions_total",
+    MetricKind.COUNTER,
+    (*_TASK, "outcome"),
+    "Transactions by their end: committed, aborted, fenced.",
+    "transactions",
+    "stream-thread-metrics: commit-total",
+)
+DROPPED_RECORDS_TOTAL = MetricDefinition(
+    "millrace_stream_task_dropped_records_total",
+    MetricKind.COUNTER,
+    (*_TASK, "reason"),
+    "Records that went no further, by reason: late, null_key, null_value, deserialization, processing, "
+    "negative_timestamp, expired_window.",
+    "records",
+    "stream-task-metrics: dropped-records-total",
+)
+DEAD_LETTERS_TOTAL = MetricDefinition(
+    "millrace_stream_task_dead_letters_total",
+    MetricKind.COUNTER,
+    _TASK,
+    "Records written to the dead letter topic.",
+    "records",
+)
+RECORDS_LAG = MetricDefinition(
+    "millrace_consumer_records_lag",
+    MetricKind.GAUGE,
+    ("subtopology", "topic", "partition"),
+    "Records between the committed offset and the end of an input partition. Absent while either is unknown.",
+    "records",
+    "consumer-fetch-manager-metrics: records-lag",
+)
+RESTORE_REMAINING = MetricDefinition(
+    "millrace_stream_task_restore_remaining_records",
+    MetricKind.GAUGE,
+    _TASK,
+    "Changelog records that are still to be restored before the task can process.",
+    "records",
+    "stream-task-metrics: restore-remaining-records-total",
+)
+RESTORE_TOTAL = MetricDefinition(
+    "millrace_stream_task_restore_records_total",
+    MetricKind.COUNTER,
+    _TASK,
+    "Changelog records restored.",
+    "records",
+    "stream-task-metrics: restore-total",
+)
+RESTORE_RATE = MetricDefinition(
+    "millrace_stream_task_restore_records_per_second",
+    MetricKind.GAUGE,
+    _TASK,
+    "Changelog records restored per second in the task's latest restore.",
+    "records per second",
+    "stream-task-metrics: restore-rate",
+)
+STORE_ENTRIES = MetricDefinition(
+    "millrace_stream_state_estimate_num_keys",
+    MetricKind.GAUGE,
+    (*_TASK, "store"),
+    "Estimated number of entries of a store.",
+    "entries",
+    "stream-state-metrics: estimate-num-keys, num-keys",
+)
+STORE_BYTES = MetricDefinition(
+    "millrace_stream_state_size_bytes",
+    MetricKind.GAUGE,
+    (*_TASK, "store"),
+    "Size of a store on disk (of an in-memory store: in memory).",
+    "bytes",
+    "stream-state-metrics: total-sst-files-size",
+)
+STREAM_TIME = MetricDefinition(
+    "millrace_stream_task_stream_time_timestamp_seconds",
+    MetricKind.GAUGE,
+    (*_TASK, "node"),
+    "Stream time of an operator in the task: the highest timestamp of the records that reached it, since the epoch.",
+    "seconds",
+)
+RECORD_LATENESS = MetricDefinition(
+    "millrace_stream_task_record_lateness_seconds",
+    MetricKind.HISTOGRAM,
+    _TASK,
+    "Stream time (the record itself included) minus the record's timestamp; 0 for records in order, never negative.",
+    "seconds",
+    "stream-task-metrics: record-lateness-avg, record-lateness-max",
+    LATENESS_BUCKETS,
+)
+RECORD_LATENESS_MAX = MetricDefinition(
+    "millrace_stream_task_record_lateness_max_seconds",
+    MetricKind.GAUGE,
+    _TASK,
+    "Greatest lateness (stream time minus timestamp) in the task's latest micro-batch with records.",
+    "seconds",
+    "stream-task-metrics: record-lateness-max",
+)
+END_TO_END_LATENCY = MetricDefinition(
+    "millrace_stream_task_record_e2e_latency_seconds",
+    MetricKind.HISTOGRAM,
+    _TASK,
+    "Time from a record's timestamp to the commit of the transaction that has its results.",
+    "seconds",
+    "stream-processor-node-metrics: record-e2e-latency-avg, -min, -max",
+    END_TO_END_BUCKETS,
+)
+BATCH_DURATION = MetricDefinition(
+    "millrace_stream_query_batch_duration_seconds",
+    MetricKind.HISTOGRAM,
+    ("subtopology",),
+    "Time of one micro-batch of a query as the driver sees it, all tasks and Spark's own part included.",
+    "seconds",
+    "",
+    LATENCY_BUCKETS,
+)
+QUERY_RESTARTS_TOTAL = MetricDefinition(
+    "millrace_stream_query_restarts_total",
+    MetricKind.COUNTER,
+    ("subtopology",),
+    "Times the driver started a query again after it died.",
+    "restarts",
+    "stream-metrics: failed-stream-threads",
+)
+APPLICATION_STATE = MetricDefinition(
+    "millrace_stream_application_state",
+    MetricKind.GAUGE,
+    ("state",),
+    "1 for the state that the application is in, 0 for the others.",
+    "one of the states",
+    "stream-metrics: state",
+)
+DRIVER_EPOCH = MetricDefinition(
+    "millrace_stream_driver_epoch",
+    MetricKind.GAUGE,
+    (),
+    "Epoch of the driver; a driver with a higher one has taken over.",
+    "epoch",
+)
+PAUSED = MetricDefinition(
+    "millrace_stream_paused",
+    MetricKind.GAUGE,
+    (),
+    "1 while the application is paused, else 0.",
+    "0 or 1",
+)
+
+METRICS: tuple[MetricDefinition, ...] = (
+    PROCESS_TOTAL,
+    BATCHES_TOTAL,
+    RECORDS_PRODUCED_TOTAL,
+    PROCESS_LATENCY,
+    COMMIT_LATENCY,
+    END_TO_END_LATENCY,
+    PHASE_SECONDS_TOTAL,
+    TRANSACTIONS_TOTAL,
+    DROPPED_RECORDS_TOTAL,
+    DEAD_LETTERS_TOTAL,
+    RECORDS_LAG,
+    STREAM_TIME,
+    RECORD_LATENESS,
+    RECORD_LATENESS_MAX,
+    STORE_ENTRIES,
+    STORE_BYTES,
+    RESTORE_REMAINING,
+    RESTORE_TOTAL,
+    RESTORE_RATE,
+    BATCH_DURATION,
+    QUERY_RESTARTS_TOTAL,
+    APPLICATION_STATE,
+    DRIVER_EPOCH,
+    PAUSED,
+)
+"""All of them, in the order of the exposition and of the reference page."""

@@ -1,0 +1,44 @@
+"""Writes docs/metrics.md: ``python -m millrace.metrics.reference > docs/metrics.md``."""
+
+from __future__ import annotations
+
+import sys
+
+from millrace.metrics.definitions import METRICS, MetricDefinition, MetricKind
+
+_INTRODUCTION = """\
+# Metrics
+
+The driver serves these at `/metrics`. Every series has the label `application_id`. Counters begin at 0 when the driver
+starts, so query them with `rate` or `increase`; a series ends when its task or partition is gone. Latencies and
+lateness are in seconds and never negative: lateness is stream time (the record itself included) minus the record's
+timestamp.
+
+This page is generated: `python -m millrace.metrics.reference > docs/metrics.md`.
+
+| metric | type | labels | unit | meaning | Kafka Streams |
+|---|---|---|---|---|---|
+"""
+
+
+def page() -> str:
+    """The reference page, Markdown."""
+    buckets = [
+        f"- `{metric.name}`: {', '.join(f'{bound:g}' for bound in metric.buckets)}"
+        for metric in METRICS
+        if metric.kind is MetricKind.HISTOGRAM
+    ]
+    rows = "\n".join(map(_row, METRICS))
+    return (
+        f"{_INTRODUCTION}{rows}\n\n## Buckets of the histograms (upper bounds, seconds)\n\n" + "\n".join(buckets) + "\n"
+    )
+
+
+def _row(metric: MetricDefinition) -> str:
+    labels = ", ".join(f"`{label}`" for label in metric.labels)
+    cells = (f"`{metric.name}`", metric.kind, labels, metric.unit, metric.help, metric.counterpart or "none")
+    return f"| {' | '.join(cells)} |"
+
+
+if __name__ == "__main__":
+    sys.stdout.write(page())

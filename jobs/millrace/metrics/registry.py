@@ -168,7 +168,7 @@ class ApplicationMetrics(Collector):
             return list(self._families())
 
     def _forget(self, gone: Callable[[str], bool]) -> None:
-        everything: dict[str, dict[Labels, Any]] = {**self._numbers, **self._histograms}  # type: ignore[dict-item]
+        everything: dict[str, dict[Labels, Any]] = {**self._numbers, **self._histograms}
         with self._lock:
             for metric in METRICS:
                 if "task" not in metric.labels:

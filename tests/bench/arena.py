@@ -86,7 +86,7 @@ class Arena:
             WrongOutputError: its output is not what the input leads to.
         """
         workload = loaded.workload
-        with self._run(contestant, loaded.topic, workload.partitions, low_latency=False) as run:
+        with self._run(contestant, loaded.topic, workload.partitions) as run:
             self._report(f"{contestant.title} starts on {workload.name}")
             with contestant.start(run) as process:
                 samples = watch(
@@ -119,7 +119,7 @@ class Arena:
         topic = f"{self._session}-stream-{self._runs}"
         create_topic(self._admin, topic, partitions=partitions)
         try:
-            with self._run(contestant, topic, partitions, low_latency=True) as run:
+            with self._run(contestant, topic, partitions) as run:
                 self._report(f"{contestant.title} starts on a stream")
                 with contestant.start(run) as process:
                     figures = measure_latency(
@@ -138,7 +138,7 @@ class Arena:
             delete_topics(self._admin, [topic])
 
     @contextmanager
-    def _run(self, contestant: Contestant, input_topic: str, partitions: int, *, low_latency: bool) -> Iterator[Run]:
+    def _run(self, contestant: Contestant, input_topic: str, partitions: int) -> Iterator[Run]:
         self._runs += 1
         application_id = f"{self._session}-{contestant.name}-{self._runs}"
         directory = Path(tempfile.mkdtemp(prefix=f"{contestant.name}-", dir=self._directory))
@@ -151,7 +151,6 @@ class Arena:
             output_topic=output_topic,
             partitions=partitions,
             directory=directory,
-            low_latency=low_latency,
         )
         try:
             yield run

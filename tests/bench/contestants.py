@@ -46,7 +46,6 @@ class Run:
         output_topic: exists, with as many partitions as the input.
         partitions: of both topics.
         directory: a new directory for state, checkpoints and logs; removed after the run.
-        low_latency: the input is a stream of 5,000 records/s rather than a backlog.
     """
 
     bootstrap_servers: str
@@ -55,7 +54,6 @@ class Run:
     output_topic: str
     partitions: int
     directory: Path
-    low_latency: bool = False
 
 
 class Contestant(Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import yaml
 from confluent_kafka.admin import AdminClient
@@ -13,6 +14,9 @@ from tests.bench.contestants import REPOSITORY, SPARK, Report, Run
 from tests.bench.meter import GroupProgress, ProgressSource
 from tests.bench.processes import ContestantProcess
 from tests.bench.workloads import INPUT_VARIABLE, OUTPUT_VARIABLE
+
+CORES = 2
+"""As Kafka Streams' stream threads and Spark's ``local[2]``."""
 
 
 @dataclass(frozen=True)
@@ -32,21 +36,7 @@ class MillraceContestant:
         SPARK.prepare(report)
 
     def start(self, run: Run) -> ContestantProcess:
-        spec = {
-            "name": run.application_id,
-            "module": "tests.bench.millrace_application:build",
-            "state": "running",
-            "launcher": "local",
-            "config": {
-                "application.id": run.application_id,
-                "bootstrap.servers": run.bootstrap_servers,
-                "state.dir": str(run.directory / "state"),
-                "master": "local[2,4]",
-                **self.settings,
-            },
-        }
-        file = run.directory / "spec.yaml"
-        file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
+        file = self.write_spec(run)
         environment = {
             INPUT_VARIABLE: run.input_topic,
             OUTPUT_VARIABLE: run.output_topic,
@@ -55,6 +45,23 @@ class MillraceContestant:
         }
         command = [sys.executable, "-m", "millrace", "run", str(file), "--run-directory", str(run.directory / "run")]
         return ContestantProcess(command, log=run.directory / "log", environment=environment, directory=REPOSITORY)
+
+    def write_spec(self, run: Run) -> Path:
+        """Write the application's spec into the run's directory."""
+        spec = {
+            "name": run.application_id,
+            "module": "tests.bench.millrace_application:build",
+            "state": "running",
+            "launcher": {"kind": "local", "parallelism": CORES},
+            "config": {
+                "bootstrap.servers": run.bootstrap_servers,
+                "state.dir": str(run.directory / "state"),
+                **self.settings,
+            },
+        }
+        file = run.directory / "spec.yaml"
+        file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
+        return file
 
     def progress(self, run: Run, admin: AdminClient) -> ProgressSource:
         return GroupProgress(admin, group=run.application_id, topic=run.input_topic, partitions=run.partitions)

@@ -3,42 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Protocol
 
-TopicPartition = tuple[str, int]
+from millrace.spark.progress import QueryProgress
+from millrace.task.input import TopicPartition
 
-
-@dataclass(frozen=True, kw_only=True)
-class QueryProgress:
-    """How far a query has come.
-
-    Args:
-        sub_topology: number of the sub-topology.
-        batch_id: Spark's number of the last batch, -1 before the first one.
-        batches: finished batches since the driver started, over restarts of the query.
-        last_batch_started_at: seconds since the epoch, ``None`` before the first batch.
-        last_batch_finished_at: seconds since the epoch, ``None`` before the first batch.
-        records: input records processed since the driver started.
-        positions: committed offset of each input partition.
-        end_offsets: end of each input partition as the query last saw it.
-        task_hosts: ``host/pid`` of the worker that ran each task last, by task id (``1_3``).
-        task_states: state of each task, by task id.
-        restore_remaining: changelog records that each restoring task has still to apply, by task id.
-    """
-
-    sub_topology: int
-    batch_id: int = -1
-    batches: int = 0
-    last_batch_started_at: float | None = None
-    last_batch_finished_at: float | None = None
-    records: int = 0
-    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
-    end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
-    task_hosts: Mapping[str, str] = field(default_factory=dict)
-    task_states: Mapping[str, str] = field(default_factory=dict)
-    restore_remaining: Mapping[str, int] = field(default_factory=dict)
+__all__ = ["Query", "QueryProgress", "TopicPartition"]
 
 
 class Query(Protocol):

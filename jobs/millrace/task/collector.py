@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-import numpy.typing as npt
 import numpy as np
+import numpy.typing as npt
 
 from millrace.task.columns import IntArray
 from millrace.task.records import ObjectArray

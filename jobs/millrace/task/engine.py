@@ -201,7 +201,7 @@ def _schedule(sub_topology: SubTopology) -> tuple[Node, ...]:
 
 
 def _reconverging(sub_topology: SubTopology, children: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    """Nodes with several children whose ways meet again, in a node or through a table: there the child's place counts."""
+    """Nodes whose children's ways meet again, in a node or through a table: there the child's place counts."""
     feeds = _feeds(sub_topology)
     followers: dict[str, set[str]] = {}
     for name, before in feeds.items():

@@ -4,27 +4,16 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
-from enum import StrEnum
 
 import numpy as np
 
 from millrace.config import HandlerResponse, StreamsConfig
 from millrace.errors import ProcessingError, SerializationError
-from millrace.task.columns import IntArray
+from millrace.metrics import DropReason
 from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
+from millrace.task.columns import IntArray
 from millrace.task.input import InputBatch
 from millrace.task.records import Headers, object_array
-
-
-class DropReason(StrEnum):
-    """Why a record did not go on. The values are those of the metrics' ``reason`` label."""
-
-    LATE = "late"
-    NULL_KEY = "null_key"
-    NULL_VALUE = "null_value"
-    NEGATIVE_TIMESTAMP = "negative_timestamp"
-    DESERIALIZATION = "deserialization"
-    PROCESSING = "processing"
 
 
 class FailureHandler:

@@ -73,7 +73,7 @@ def call_per_record(
     for row, (key, value) in enumerate(zip(records.keys.objects, records.values.objects, strict=True)):
         try:
             results.append(function(key, value))
-        except Exception as error:  # noqa: BLE001 - user code may raise anything; the handler decides
+        except Exception as error:
             failures.processing(error, int(records.origin[row]), node)
             failed.append(row)
     if not failed:

@@ -92,16 +92,15 @@ def merge_in_order(batches: Sequence[Records]) -> Records:
     if len(batches) == 1:
         return batches[0]
     depth = max(len(batch.order) for batch in batches)
-    columns = []
-    for level in range(depth):
-        columns.append(
-            np.concatenate(
-                [
-                    batch.order[level] if level < len(batch.order) else np.zeros(len(batch), dtype=np.int64)
-                    for batch in batches
-                ]
-            )
+    columns = [
+        np.concatenate(
+            [
+                batch.order[level] if level < len(batch.order) else np.zeros(len(batch), dtype=np.int64)
+                for batch in batches
+            ]
         )
+        for level in range(depth)
+    ]
     merged = Records(
         Column.concat([batch.keys for batch in batches]),
         Column.concat([batch.values for batch in batches]),

@@ -29,9 +29,7 @@ def to_bytes_array(column: Column, serde: Serde) -> pa.Array:
             return serde.serialize_column(column.arrow)
         if type(serde) is JsonSerde and pa.types.is_struct(column.arrow.type):
             return JsonSerde(schema=pa.schema(list(column.arrow.type))).serialize_column(column.arrow)
-    return pa.array(
-        [None if value is None else serde.serialize(value) for value in column.objects], type=pa.binary()
-    )
+    return pa.array([None if value is None else serde.serialize(value) for value in column.objects], type=pa.binary())
 
 
 def to_bytes_list(column: Column, serde: Serde) -> list[bytes | None]:

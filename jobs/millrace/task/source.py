@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from millrace.errors import SerializationError
 from millrace.serdes import Serde
 from millrace.task.columns import BoolArray, Column, IntArray
-from millrace.task.failures import DropReason, FailureHandler
+from millrace.metrics import DropReason
+from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition
 from millrace.task.records import Records
 from millrace.task.serialization import or_default
@@ -117,7 +118,7 @@ class Source:
             partition_time = times.get((topic, partition), UNKNOWN_TIME)
             try:
                 event_time = int(extractor(key, value, timestamp, partition_time))
-            except Exception as error:  # noqa: BLE001 - user code may raise anything; the handler decides
+            except Exception as error:
                 self._failures.processing(error, int(records.origin[place]), self._node.name)
                 failed.append(place)
                 event_time = UNKNOWN_TIME

@@ -80,25 +80,31 @@ def aggregate_columns(aggregator: ColumnAggregator, values: pa.Array, groups: Gr
         One state per group, in the order of the groups.
     """
     if isinstance(aggregator, StructAggregator):
-        states = [
-            aggregate_columns(part, values, groups, _field(prior, name)) for name, part in aggregator.fields
-        ]
+        states = [aggregate_columns(part, values, groups, _field(prior, name)) for name, part in aggregator.fields]
         return pa.StructArray.from_arrays(states, names=[name for name, _ in aggregator.fields])
     column = input_of(aggregator, values)
     check_input(aggregator, column)
-    return _KERNELS[type(aggregator)](column, groups, prior, aggregator.field is not None)
+    if isinstance(aggregator, CountAggregator) and aggregator.field is None:
+        column = pa.array(np.ones(len(column), dtype=bool))
+    return _KERNELS[type(aggregator)](column, groups, prior)
 
 
 def results_of(aggregator: ColumnAggregator, states: pa.Array) -> pa.Array:
     """What goes downstream for stored states: the same, but for means."""
     if isinstance(aggregator, AvgAggregator):
         return pc.divide(_field(states, "sum").cast(pa.float64()), _field(states, "count").cast(pa.float64()))
-    if isinstance(aggregator, StructAggregator) and any(isinstance(part, AvgAggregator) for _, part in aggregator.fields):
+    if isinstance(aggregator, StructAggregator) and any(
+        isinstance(part, AvgAggregator) for _, part in aggregator.fields
+    ):
         return pa.StructArray.from_arrays(
             [results_of(part, _field(states, name)) for name, part in aggregator.fields],
             names=[name for name, _ in aggregator.fields],
         )
     return states
+
+
+def _has_mean(aggregator: StructAggregator) -> bool:
+    return any(isinstance(part, AvgAggregator) for _, part in aggregator.fields)
 
 
 def _field(column: pa.Array, name: str) -> pa.Array:
@@ -109,12 +115,12 @@ def _field(column: pa.Array, name: str) -> pa.Array:
     return pa.nulls(len(column))
 
 
-def _count(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
-    ids = groups.ids[_valid(values)] if of_field else groups.ids
-    return pa.array(_integers(prior) + np.bincount(ids, minlength=groups.count).astype(np.int64))
+def _count(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
+    counts = np.bincount(groups.ids[_valid(values)], minlength=groups.count)
+    return pa.array(_integers(prior) + counts.astype(np.int64))
 
 
-def _sum(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+def _sum(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
     mask = _valid(values)
     if _is_floating(values.type) or _is_floating(prior.type):
         totals = _doubles(prior)
@@ -125,7 +131,7 @@ def _sum(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> p
     return pa.array(sums)
 
 
-def _avg(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+def _avg(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
     mask = _valid(values)
     totals = _doubles(_field(prior, "sum"))
     np.add.at(totals, groups.ids[mask], _numbers(values, pa.float64())[mask])
@@ -135,8 +141,8 @@ def _avg(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> p
 
 def _extreme(
     at: Callable[[Any, IntArray, Any], None], better: Callable[[Any, Any], bool]
-) -> Callable[[pa.Array, Groups, pa.Array, bool], pa.Array]:
-    def kernel(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+) -> Callable[[pa.Array, Groups, pa.Array], pa.Array]:
+    def kernel(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
         number_types = [kind for kind in (values.type, prior.type) if not pa.types.is_null(kind)]
         if number_types and all(pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in number_types):
             return numbers(values, groups, prior)
@@ -160,15 +166,15 @@ def _extreme(
     return kernel
 
 
-def _first(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+def _first(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
     return _fold(values, groups, prior, lambda old, new: new if old is None else old)
 
 
-def _last(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
-    return _fold(values, groups, prior, lambda old, new: new)
+def _last(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
+    return _fold(values, groups, prior, lambda _, new: new)
 
 
-def _collect(values: pa.Array, groups: Groups, prior: pa.Array, of_field: bool) -> pa.Array:
+def _collect(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
     states = [[] if old is None else list(old) for old in prior.to_pylist()]
     for group, value in zip(groups.ids.tolist(), values.to_pylist(), strict=True):
         if value is not None:
@@ -215,7 +221,7 @@ def _greater(new: Any, old: Any) -> bool:
     return bool(new > old)
 
 
-_KERNELS: dict[type[BuiltInAggregator], Callable[[pa.Array, Groups, pa.Array, bool], pa.Array]] = {
+_KERNELS: dict[type[BuiltInAggregator], Callable[[pa.Array, Groups, pa.Array], pa.Array]] = {
     CountAggregator: _count,
     SumAggregator: _sum,
     AvgAggregator: _avg,

@@ -80,7 +80,6 @@ def update_aggregates(
         else:
             states = aggregate_columns(aggregator, values, groups, old.arrow)
             rows = groups.last_rows
-        stored_column, results = Column(arrow=states), Column(arrow=results_of(aggregator, states))
         stored = to_bytes_list(Column(arrow=states), serde)
         results = Column(arrow=results_of(aggregator, states))
     elif every_update:
@@ -103,9 +102,7 @@ def update_aggregates(
     )
 
 
-def _timestamps(
-    records: Records, groups: Groups, floor: IntArray, rows: IntArray, *, every_update: bool
-) -> IntArray:
+def _timestamps(records: Records, groups: Groups, floor: IntArray, rows: IntArray, *, every_update: bool) -> IntArray:
     if not every_update:
         latest = floor.copy()
         np.maximum.at(latest, groups.ids, records.timestamps)
@@ -144,7 +141,7 @@ def _call(
                 new = values[row] if old is None else aggregator.reducer(old, values[row])
             else:
                 new = aggregator.adder(keys[row], values[row], aggregator.initializer() if old is None else old)
-        except Exception as error:  # noqa: BLE001 - user code may raise anything; the handler decides
+        except Exception as error:
             context.failures.processing(error, int(records.origin[row]), node)
             continue
         current[group] = new

@@ -5,7 +5,7 @@ from __future__ import annotations
 from millrace.state import KeyValueStore
 from millrace.task.aggregation.groups import group, group_codes
 from millrace.task.aggregation.update import update_aggregates
-from millrace.task.failures import DropReason
+from millrace.metrics import DropReason
 from millrace.task.operators.table_writing import write_table
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
@@ -59,5 +59,3 @@ class StreamAggregateProcessor(Processor):
         return write_table(
             self._context, self._operator.store, self._store, results, keys, update.stored, merge=shared and cached
         )
-
-

@@ -49,5 +49,7 @@ def create_processor(node: ProcessorNode, context: TaskContext) -> Processor:
     """
     create = _PROCESSORS.get(type(node.operator))
     if create is None:
-        raise TopologyError(f"Node {node.name} has the operator {type(node.operator).__name__}, which has no processor.")
+        raise TopologyError(
+            f"Node {node.name} has the operator {type(node.operator).__name__}, which has no processor."
+        )
     return create(node.name, node.operator, context)

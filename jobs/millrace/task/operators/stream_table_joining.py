@@ -1,4 +1,4 @@
-"""Stream-table joins: each stream record with the row of its key, as the table was at the record's place in the order."""
+"""Stream-table joins: each stream record with its key's row, as the table was at the record's place in the order."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from millrace.task.columns import Column
-from millrace.task.failures import DropReason
+from millrace.metrics import DropReason
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list
@@ -50,9 +50,7 @@ class StreamTableJoinProcessor(Processor):
 
     def _joined(self, records: Records, table_values: list[Any]) -> Records:
         joiner = self._operator.joiner
-        pairs = records.with_values(
-            Column(objects=list(zip(records.values.objects, table_values, strict=True)))
-        )
+        pairs = records.with_values(Column(objects=list(zip(records.values.objects, table_values, strict=True))))
         if self._operator.joiner_takes_key:
             results, rows = call_per_record(
                 lambda key, pair: joiner(key, pair[0], pair[1]), pairs, self._context.failures, self._node

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.state import KeyValueStore
-from millrace.task.failures import DropReason
+from millrace.metrics import DropReason
 from millrace.task.operators.table_writing import write_table
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records

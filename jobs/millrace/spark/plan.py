@@ -1,0 +1,78 @@
+"""What a query tells its workers: how to run any task of its sub-topology. Sent as bytes, read once per worker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from pyspark import cloudpickle
+
+from millrace.config import StreamsConfig
+from millrace.task.input import TopicPartition
+from millrace.task.spec import TaskSpec
+from millrace.topology.topology import SubTopology
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryPlan:
+    """One sub-topology over the topics as they are now.
+
+    Args:
+        sub_topology: the nodes and stores.
+        config: the application's configuration.
+        run_id: number of the application's run.
+        input_partitions: number of partitions of each input topic.
+        partition_counts: partitions of every topic that the sub-topology writes to.
+        max_message_bytes: largest record that those topics take.
+        tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
+        progress_address: ``host:port`` that takes the progress of restores, as datagrams.
+    """
+
+    sub_topology: SubTopology
+    config: StreamsConfig
+    run_id: int
+    input_partitions: Mapping[str, int]
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
+    max_message_bytes: Mapping[str, int] = field(default_factory=dict)
+    tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
+    progress_address: str = ""
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks: that of the input topic with the most partitions."""
+        return max(self.input_partitions.values())
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """The input topics, sorted; rows refer to them by their place here."""
+        return self.sub_topology.input_topics(self.config.application_id)
+
+    def inputs_of(self, partition: int) -> tuple[TopicPartition, ...]:
+        """Input partitions of a task."""
+        return tuple((topic, partition) for topic in self.topics if partition < self.input_partitions[topic])
+
+    def task_spec(self, partition: int) -> TaskSpec:
+        """The task of a partition."""
+        return TaskSpec(
+            sub_topology=self.sub_topology,
+            partition=partition,
+            config=self.config,
+            run_id=self.run_id,
+            inputs=self.inputs_of(partition),
+            partition_counts=self.partition_counts,
+            max_message_bytes=self.max_message_bytes,
+            tombstone_retention_ms=self.tombstone_retention_ms,
+        )
+
+    def to_bytes(self) -> bytes:
+        """The plan with the user's functions, for :func:`plan_from_bytes`."""
+        encoded: bytes = cloudpickle.dumps(self)
+        return encoded
+
+
+@lru_cache(maxsize=16)
+def plan_from_bytes(encoded: bytes) -> QueryPlan:
+    """The plan in ``encoded``; each worker decodes it once."""
+    plan: QueryPlan = cloudpickle.loads(encoded)
+    return plan

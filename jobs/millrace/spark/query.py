@@ -1,0 +1,362 @@
+"""One sub-topology as one Structured Streaming query."""
+
+from __future__ import annotations
+
+import itertools
+import pickle
+import shutil
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import structlog
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from millrace.errors import OperationError, StateError
+from millrace.kafka.offsets import committed_offsets, end_offsets
+from millrace.metrics import TaskStatistics
+from millrace.spark.offset_log import batch_ends
+from millrace.spark.plan import QueryPlan
+from millrace.spark.progress import QueryProgress
+from millrace.spark.source import streaming_frame
+from millrace.spark.worker import RESULT_SCHEMA, RunTasks, TaskResult
+from millrace.task.crash_points import CrashPoint, crash_here
+from millrace.task.input import OffsetRange, TopicPartition
+
+IDLE_COMMIT_S = 1.0
+"""How long input without records (markers, aborted transactions) may stay uncommitted."""
+
+KEEP_WARM_S = 20.0
+"""How long a query is idle before its tasks run without rows: Spark ends workers that are idle for a minute."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryHooks:
+    """What a query tells the driver.
+
+    Args:
+        before_batch: called before anything of a batch is launched; raises where the driver was fenced.
+        on_statistics: takes each task's row of statistics.
+        on_batch: takes the sub-topology's number and the batch's duration in seconds.
+    """
+
+    before_batch: Callable[[], None] = lambda: None
+    on_statistics: Callable[[TaskStatistics], object] = lambda _: None
+    on_batch: Callable[[int, float], object] = lambda _, __: None
+
+
+class SparkQuery:
+    """Runs the tasks of one sub-topology, batch by batch, in one Spark session.
+
+    Args:
+        spark: the session.
+        plan: what the workers must know.
+        hooks: what the driver wants to know.
+    """
+
+    def __init__(self, spark: SparkSession, plan: QueryPlan, hooks: QueryHooks) -> None:
+        self._spark = spark
+        self._plan = plan
+        self._encoded_plan = plan.to_bytes()
+        self._hooks = hooks
+        self._lock = threading.RLock()
+        self._stopping = threading.Event()
+        self._paused = threading.Event()
+        self._query: StreamingQuery | None = None
+        self._failure: BaseException | None = None
+        self._checkpoint: Path | None = None
+        self._ends: dict[TopicPartition, int] = {}
+        self._committed: dict[TopicPartition, int] = {}
+        self._places_with_rest: frozenset[TopicPartition] = frozenset()
+        self._known_ends: Mapping[TopicPartition, int] = {}
+        self._uncommitted_since: float | None = None
+        self._last_run_at = time.monotonic()
+        self._tickets = itertools.count()
+        self._run_name = ""
+        self._progress = QueryProgress(sub_topology=plan.sub_topology.number)
+        self._log = _log.bind(application=plan.config.application_id, query=self.name)
+
+    @property
+    def name(self) -> str:
+        """``<application-id>-<sub-topology number>``."""
+        return f"{self._plan.config.application_id}-{self.sub_topology}"
+
+    @property
+    def sub_topology(self) -> int:
+        """Number of the sub-topology."""
+        return self._plan.sub_topology.number
+
+    @property
+    def lock(self) -> threading.RLock:
+        """Held during a batch."""
+        return self._lock
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the streaming query runs."""
+        return self._query is not None and bool(self._query.isActive)
+
+    @property
+    def exception(self) -> BaseException | None:
+        """Why the query died; ``None`` while it runs or after it was stopped."""
+        if self._failure is not None:
+            return self._failure
+        if self._query is None or self._stopping.is_set():
+            return None
+        error: BaseException | None = self._query.exception()
+        return error
+
+    @property
+    def progress(self) -> QueryProgress:
+        """How far it has come; survives restarts of the query."""
+        return self._progress
+
+    def start(self) -> None:
+        """Opens the tasks, which restores their stores, and starts at the group's committed offsets.
+
+        Raises:
+            MillraceError: a task cannot be opened; see :meth:`millrace.task.task.Task.run_batch`.
+        """
+        self._stopping.clear()
+        self._failure = None
+        self._run_name = f"{self._plan.run_id}-{time.time_ns()}"
+        self._committed = self._read_committed()
+        self._ends = dict(self._committed)
+        self._set_progress(positions=self._committed, task_states=dict.fromkeys(self._task_names(), "RESTORING"))
+        with self._lock:
+            self._run_without_rows(range(self._plan.tasks))
+        self._set_progress(task_states=dict.fromkeys(self._task_names(), "RUNNING"), restore_remaining={})
+        frame = streaming_frame(self._spark, self._plan.sub_topology, self._plan.config, self._committed)
+        # Nothing in it is ever read again: it may live in memory and is removed with the query.
+        self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=_scratch_directory()))
+        self._query = (
+            frame.writeStream.queryName(self.name)
+            .option("checkpointLocation", str(self._checkpoint))
+            .trigger(processingTime=f"{self._plan.config.commit_interval_ms} milliseconds")
+            .foreachBatch(self._on_batch)
+            .start()
+        )
+        self._log.info("query started", offsets=_readable(self._committed))
+
+    def request_stop(self) -> None:
+        """From now on a callback returns at once."""
+        self._stopping.set()
+
+    def stop(self, timeout_s: float) -> None:
+        """Stops the query; must not be called inside a callback, which Spark would wait for.
+
+        Raises:
+            OperationError: it did not stop in time.
+        """
+        self._stopping.set()
+        query, self._query = self._query, None
+        if query is not None:
+            stopper = threading.Thread(target=query.stop, name=f"stop-{self.name}", daemon=True)
+            stopper.start()
+            stopper.join(timeout_s)
+            if stopper.is_alive():
+                raise OperationError(
+                    f"Query {self.name} did not stop within {timeout_s:g} s.", remedy="end the driver's process"
+                )
+        if self._checkpoint is not None:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
+
+    def pause(self) -> None:
+        """From now on callbacks wait."""
+        self._paused.set()
+
+    def resume(self) -> None:
+        """Ends :meth:`pause`."""
+        self._paused.clear()
+
+    def tick(self) -> None:
+        """Commits input that has no records, and keeps idle workers warm."""
+        now = time.monotonic()
+        commit_due = self._uncommitted_since is not None and now - self._uncommitted_since >= IDLE_COMMIT_S
+        if not commit_due and now - self._last_run_at < KEEP_WARM_S:
+            return
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
+            if self.is_active and not self._stopping.is_set() and not self._paused.is_set():
+                self._hooks.before_batch()
+                self._commit_empty_ranges(all_tasks=not commit_due)
+        finally:
+            self._lock.release()
+
+    def on_restore_progress(self, task: str, remaining: int) -> None:
+        """Takes the progress of a restoring task."""
+        self._set_progress(restore_remaining={**self._progress.restore_remaining, task: remaining})
+
+    def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
+        if self._stopping.is_set():
+            return
+        try:
+            with self._lock:
+                if self._stopping.is_set():
+                    return
+                self._wait_while_paused()
+                self._run_batch(frame, batch_id)
+        except BaseException as error:
+            self._failure = error
+            raise
+
+    def _wait_while_paused(self) -> None:
+        # The barrier that paused us needs the lock, which a condition would not give back.
+        while self._paused.is_set() and not self._stopping.is_set():
+            self._lock.release()
+            time.sleep(0.05)
+            self._lock.acquire()
+
+    def _run_batch(self, frame: DataFrame, batch_id: int) -> None:
+        started = time.time()
+        crash_here(CrashPoint.DRIVER_BEFORE_BATCH)
+        self._hooks.before_batch()
+        assert self._checkpoint is not None
+        ends = batch_ends(self._checkpoint, batch_id)
+        self._check_partitions(ends)
+        ranges = self._ranges(ends)
+        self._set_progress(batch_id=batch_id, last_batch_started_at=started, end_offsets=ends)
+        by_number = len(self._plan.topics) > 1
+        if by_number:
+            frame = frame.repartitionById(self._plan.tasks, frame["partition"])
+        function = RunTasks(
+            plan=self._encoded_plan,
+            ranges=ranges,
+            partitions=tuple(range(self._plan.tasks)) if by_number else None,
+            batch_id=next(self._tickets),
+            run_id=self._run_name,
+            with_rows=True,
+        )
+        results = _collect(frame, function)
+        self._ends = ends
+        self._take(results)
+        if by_number:
+            # Asked for before Spark plans the next batch: what that batch leaves out of it, its limit has left out.
+            self._known_ends = end_offsets(self._plan.config.bootstrap_servers, list(ends))
+        self._uncommitted_since = None
+        if any(self._committed[place] < end for place, end in ends.items()):
+            self._uncommitted_since = time.monotonic()
+            if not results:
+                self._commit_empty_ranges(all_tasks=False)
+        self._last_run_at = time.monotonic()
+        finished = time.time()
+        self._set_progress(last_batch_finished_at=finished, batches=self._progress.batches + 1)
+        self._hooks.on_batch(self.sub_topology, finished - started)
+        crash_here(CrashPoint.DRIVER_AFTER_BATCH)
+
+    def _ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetRange]:
+        """The batch's part of each partition. What a task has not committed although no row of it came is empty."""
+        return {
+            place: OffsetRange(
+                start=self._ends[place] if place in self._places_with_rest else self._committed[place],
+                end=end,
+                log_end=max(end, self._known_ends.get(place, end)),
+            )
+            for place, end in ends.items()
+        }
+
+    def _check_partitions(self, ends: Mapping[TopicPartition, int]) -> None:
+        new = sorted(place for place in ends if place not in self._committed)
+        if not new:
+            return
+        names = ", ".join(f"{topic}-{partition}" for topic, partition in new)
+        if self._plan.sub_topology.stores:
+            raise StateError(
+                f"The input of {self.name} has new partitions ({names}), but its state is divided into "
+                f"{self._plan.tasks} tasks: their keys would meet the wrong stores.",
+                remedy="reset the application, or restore a savepoint to the new number of partitions",
+            )
+        raise OperationError(
+            f"The input of {self.name} has new partitions ({names}).",
+            remedy="none needed: the query starts again and reads them from their first record",
+        )
+
+    def _commit_empty_ranges(self, *, all_tasks: bool) -> None:
+        behind = {
+            partition
+            for (topic, partition), end in self._ends.items()
+            if self._committed[(topic, partition)] < end
+        }
+        partitions = range(self._plan.tasks) if all_tasks else sorted(behind)
+        self._run_without_rows(partitions)
+        self._uncommitted_since = None
+        self._last_run_at = time.monotonic()
+
+    def _run_without_rows(self, partitions: range | list[int]) -> None:
+        if not len(partitions):
+            return
+        frame = self._spark.range(0, len(partitions), 1, len(partitions))
+        function = RunTasks(
+            plan=self._encoded_plan,
+            ranges=self._ranges(self._ends),
+            partitions=tuple(partitions),
+            batch_id=next(self._tickets),
+            run_id=self._run_name,
+            with_rows=False,
+        )
+        self._take(_collect(frame, function))
+
+    def _take(self, results: list[TaskResult]) -> None:
+        """Keeps what the tasks committed, then raises the first error there was."""
+        positions: dict[TopicPartition, int] = {}
+        hosts: dict[str, str] = {}
+        records = 0
+        for result in results:
+            positions.update(result.positions)
+            hosts[result.task] = result.worker
+            if result.statistics is not None:
+                records += result.statistics.records_in
+                self._hooks.on_statistics(result.statistics)
+        self._committed.update(positions)
+        rest = {place for result in results if result.undecided for place in result.positions}
+        self._places_with_rest = (self._places_with_rest - positions.keys()) | rest
+        self._set_progress(
+            positions=dict(self._committed),
+            task_hosts={**self._progress.task_hosts, **hosts},
+            records=self._progress.records + records,
+        )
+        for result in results:
+            if result.error is not None:
+                raise result.error
+
+    def _read_committed(self) -> dict[TopicPartition, int]:
+        config = self._plan.config
+        places = [place for partition in range(self._plan.tasks) for place in self._plan.inputs_of(partition)]
+        found = committed_offsets(config.bootstrap_servers, config.application_id, places)
+        missing = [place for place in places if found.get(place) is None]
+        if missing:
+            raise StateError(
+                f"Group {config.application_id} has no committed offset for "
+                + ", ".join(f"{topic}-{partition}" for topic, partition in missing)
+                + ".",
+                remedy="start the application again: the driver decides where new partitions begin",
+            )
+        return {place: commit.offset for place, commit in found.items() if commit is not None}
+
+    def _task_names(self) -> list[str]:
+        return [f"{self.sub_topology}_{partition}" for partition in range(self._plan.tasks)]
+
+    def _set_progress(self, **changes: Any) -> None:
+        self._progress = replace(self._progress, **changes)
+
+
+def _collect(frame: DataFrame, function: RunTasks) -> list[TaskResult]:
+    rows = frame.mapInArrow(function, RESULT_SCHEMA).collect()  # type: ignore[arg-type]
+    return [pickle.loads(row.result) for row in rows]  # noqa: S301 - written by our own workers
+
+
+def _scratch_directory() -> str | None:
+    shared_memory = Path("/dev/shm")
+    return str(shared_memory) if shared_memory.is_dir() else None
+
+
+def _readable(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
+    return {f"{topic}-{partition}": offset for (topic, partition), offset in offsets.items()}

@@ -1,0 +1,128 @@
+"""The streaming frame of a sub-topology: Kafka records, with the user's frame functions in the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+
+import orjson
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
+
+from millrace.config import StreamsConfig
+from millrace.errors import TopologyError
+from millrace.task.input import TopicPartition
+from millrace.topology.nodes import SourceNode
+from millrace.topology.topology import SubTopology, full_topic_name
+
+NEEDED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+
+_OPTIONS = {
+    # Spark reads uncommitted records unless it is told not to.
+    "kafka.isolation.level": "read_committed",
+    "failOnDataLoss": "true",
+    "includeHeaders": "true",
+    # A record that arrives alone must not wait half a second for company.
+    "kafka.fetch.max.wait.ms": "20",
+    "kafka.max.poll.records": "50000",
+    "kafka.max.partition.fetch.bytes": str(10 * 1024 * 1024),
+    "kafka.fetch.max.bytes": str(50 * 1024 * 1024),
+}
+
+
+def records_per_trigger(config: StreamsConfig, partitions: int) -> int:
+    """Most records of one batch: the setting, or a number that grows with the partitions up to what memory bears."""
+    if config.max_batch_records is not None:
+        return config.max_batch_records
+    return min(DEFAULT_RECORDS_PER_PARTITION * partitions, DEFAULT_RECORDS_LIMIT)
+
+
+DEFAULT_RECORDS_PER_PARTITION = 250_000
+DEFAULT_RECORDS_LIMIT = 2_000_000
+
+
+def streaming_frame(
+    spark: SparkSession,
+    sub_topology: SubTopology,
+    config: StreamsConfig,
+    starts: Mapping[TopicPartition, int],
+) -> DataFrame:
+    """Rows for the tasks: ``topic`` (its place among the sorted input topics), ``partition``, ``offset``,
+    ``timestamp`` (milliseconds), ``key``, ``value``, ``headers``.
+
+    Args:
+        spark: the session.
+        sub_topology: what the query runs.
+        config: the application's configuration.
+        starts: first offset of every input partition.
+
+    Raises:
+        TopologyError: a frame function removed a column that the task needs.
+    """
+    topics = sub_topology.input_topics(config.application_id)
+    plain = [source for source in sub_topology.sources if not source.frame_functions]
+    framed = [source for source in sub_topology.sources if source.frame_functions]
+    frames = []
+    if plain:
+        names = sorted(name for source in plain for name in _names(source, config))
+        frames.append(_kafka(spark, names, config, starts))
+    for source in framed:
+        frame = _kafka(spark, sorted(_names(source, config)), config, starts)
+        for function in source.frame_functions:
+            frame = function(frame)
+        missing = [column for column in NEEDED_COLUMNS if column not in frame.columns]
+        if missing:
+            raise TopologyError(
+                f"A frame function of source {source.name} removed the columns {missing}.",
+                remedy="keep topic, partition, offset, timestamp, key, value and headers; add or change others",
+            )
+        frames.append(frame)
+    numbered = [_for_tasks(frame, topics) for frame in frames]
+    return reduce(DataFrame.unionByName, numbered)
+
+
+def _names(source: SourceNode, config: StreamsConfig) -> list[str]:
+    return [full_topic_name(topic, config.application_id, internal=source.internal) for topic in source.topics]
+
+
+def _kafka(
+    spark: SparkSession, topics: list[str], config: StreamsConfig, starts: Mapping[TopicPartition, int]
+) -> DataFrame:
+    own: dict[str, dict[str, int]] = {topic: {} for topic in topics}
+    for (topic, partition), offset in starts.items():
+        if topic in own:
+            own[topic][str(partition)] = offset
+    partitions = sum(len(offsets) for offsets in own.values())
+    clients = {f"kafka.{key}": value for key, value in config.client_settings("consumer.").items()}
+    options = {
+        **_OPTIONS,
+        **clients,
+        "kafka.bootstrap.servers": config.bootstrap_servers,
+        "subscribe": ",".join(topics),
+        "startingOffsets": orjson.dumps(own).decode(),
+        "maxOffsetsPerTrigger": str(records_per_trigger(config, partitions)),
+        # A consumer group of its own: the application's group has no members, only offsets.
+        "kafka.group.id": f"{config.application_id}-spark",
+    }
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+def _for_tasks(frame: DataFrame, topics: tuple[str, ...]) -> DataFrame:
+    if len(topics) == 1:
+        place = F.lit(0)
+    else:
+        place = reduce(
+            lambda column, numbered: column.when(F.col("topic") == numbered[1], numbered[0]),
+            list(enumerate(topics))[1:],
+            F.when(F.col("topic") == topics[0], 0),
+        )
+    return frame.select(
+        place.alias("topic"),
+        F.col("partition"),
+        F.col("offset"),
+        F.unix_millis(F.col("timestamp")).alias("timestamp"),
+        F.col("key"),
+        F.col("value"),
+        # Most records have no headers, and a null crosses to Python for next to nothing.
+        F.when(F.size(F.col("headers")) > 0, F.col("headers")).alias("headers"),
+    )

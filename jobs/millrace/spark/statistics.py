@@ -1,0 +1,60 @@
+"""A task's outcome as the row of statistics that the driver's metrics are made of."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+from millrace.metrics import (
+    END_TO_END_BUCKETS,
+    LATENCY_BUCKETS,
+    LATENESS_BUCKETS,
+    DropReason,
+    Phase,
+    TaskStatistics,
+    observe,
+)
+from millrace.task.task import BatchOutcome
+
+_PHASES = {"read": Phase.READ, "process": Phase.PROCESS, "commit": Phase.COMMIT, "store": Phase.STORE}
+
+
+def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, transactional: bool) -> TaskStatistics:
+    """The row of one batch of one task.
+
+    Args:
+        outcome: what the task did.
+        batch_id: number of the batch in its query.
+        run_id: names the start of the query.
+        transactional: whether the batch was committed by a transaction.
+    """
+    durations = outcome.durations
+    process = [durations["process"]] if "process" in durations else []
+    commit = [durations["commit"]] if "commit" in durations else []
+    return TaskStatistics(
+        task_id=outcome.task,
+        batch_id=batch_id,
+        run_id=run_id,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        records_in=outcome.counts.get("read", 0),
+        records_out=_with_prefix(outcome, "written."),
+        dropped={DropReason(reason): count for reason, count in _with_prefix(outcome, "dropped.").items()},
+        dead_letters=outcome.counts.get("dead_letters", 0),
+        transactions_committed=int(transactional and outcome.committed),
+        restored=outcome.restored,
+        restore_s=durations.get("restore", 0.0) if outcome.restored else 0.0,
+        store_entries={store: entries for store, (entries, _) in outcome.store_sizes.items()},
+        store_bytes={store: size for store, (_, size) in outcome.store_sizes.items()},
+        stream_times=dict(outcome.stream_times),
+        lateness_max_ms=int(outcome.lateness.max()) if len(outcome.lateness) else None,
+        phases={phase: durations[name] for name, phase in _PHASES.items() if name in durations},
+        process_latency=observe(process, LATENCY_BUCKETS),
+        commit_latency=observe(commit, LATENCY_BUCKETS),
+        end_to_end_latency=observe(outcome.latencies, END_TO_END_BUCKETS),
+        lateness=observe(outcome.lateness / 1000, LATENESS_BUCKETS),
+    )
+
+
+def _with_prefix(outcome: BatchOutcome, prefix: str) -> dict[str, int]:
+    return {name.removeprefix(prefix): count for name, count in outcome.counts.items() if name.startswith(prefix)}

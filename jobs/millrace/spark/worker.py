@@ -1,0 +1,165 @@
+"""What runs inside a Spark task: rows in, one row of results out; everything else the task itself writes to Kafka."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import socket
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from pyspark import TaskContext
+
+from millrace.errors import (
+    BrokerUnavailableError,
+    MillraceError,
+    StateDirectoryLockedError,
+    TaskMigratedError,
+    TransactionAbortedError,
+)
+from millrace.metrics import TaskStatistics
+from millrace.spark.plan import QueryPlan, plan_from_bytes
+from millrace.spark.statistics import statistics_of
+from millrace.spark.warm_tasks import warm_tasks
+from millrace.state.restore import RestoreProgress
+from millrace.task.input import InputBatch, OffsetRange, TopicPartition
+from millrace.task.records import object_array
+
+RESULT_SCHEMA = "result binary"
+
+_RETRIED = (BrokerUnavailableError, StateDirectoryLockedError, TaskMigratedError, TransactionAbortedError)
+"""Errors after which Spark's own second attempt may succeed; every other one of ours would only come again."""
+
+
+@dataclass(frozen=True)
+class TaskResult:
+    """What a Spark task returns.
+
+    Args:
+        task: name of the task, for example ``1_3``.
+        worker: ``host/pid`` of the process that ran it.
+        positions: committed offset of each of the task's input partitions; empty where it failed.
+        undecided: rows that wait for older records of another input.
+        statistics: what it counted and measured; ``None`` where it failed.
+        error: why it failed for good.
+    """
+
+    task: str
+    worker: str
+    positions: Mapping[TopicPartition, int] = field(default_factory=dict)
+    undecided: int = 0
+    statistics: TaskStatistics | None = None
+    error: MillraceError | None = None
+
+
+@dataclass(frozen=True)
+class RunTasks:
+    """The function for ``mapInArrow``: runs the task of each Spark partition.
+
+    Args:
+        plan: the encoded query plan.
+        ranges: the batch's part of every input partition.
+        partitions: the tasks of the Spark partitions, where those are known by their number; ``None`` where a task is
+            known by the partition of its rows.
+        batch_id: number of the batch; unique within ``run_id``.
+        run_id: names the start of the query.
+        with_rows: whether the Spark partitions carry rows of the batch.
+    """
+
+    plan: bytes
+    ranges: Mapping[TopicPartition, OffsetRange]
+    partitions: tuple[int, ...] | None
+    batch_id: int
+    run_id: str
+    with_rows: bool
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Takes the rows of one Spark partition, runs its task, and yields the pickled result."""
+        plan = plan_from_bytes(self.plan)
+        # The iterator is read to its end in any case: Spark waits for that.
+        rows = [_input_batch(batch, plan.topics) for batch in batches if self.with_rows and batch.num_rows]
+        partition = self._partition(rows)
+        if partition is None:
+            return
+        result = self._run(plan, partition, rows)
+        yield pa.RecordBatch.from_arrays([pa.array([pickle.dumps(result)], type=pa.binary())], names=["result"])
+
+    def _partition(self, rows: list[InputBatch]) -> int | None:
+        if self.partitions is not None:
+            context = TaskContext.get()
+            assert context is not None
+            return self.partitions[context.partitionId()]
+        return int(rows[0].partition[0]) if rows else None
+
+    def _run(self, plan: QueryPlan, partition: int, rows: list[InputBatch]) -> TaskResult:
+        spec = plan.task_spec(partition)
+        worker = f"{socket.gethostname()}/{os.getpid()}"
+        for batch in rows:
+            if batch.partition.min() != partition or batch.partition.max() != partition:
+                found = sorted(set(batch.partition.tolist()))
+                raise AssertionError(f"Task {spec.name} was given rows of the partitions {found}.")
+        ranges = {place: self.ranges[place] for place in spec.inputs}
+        try:
+            with warm_tasks().task(spec, _ProgressReporter(plan.progress_address, spec.name)) as task:
+                outcome = task.run_batch(rows, ranges)
+        except _RETRIED:
+            raise
+        except MillraceError as error:
+            return TaskResult(spec.name, worker, error=error)
+        statistics = statistics_of(
+            outcome, batch_id=self.batch_id, run_id=self.run_id, transactional=spec.transactional_id is not None
+        )
+        return TaskResult(
+            spec.name, worker, positions=outcome.positions, undecided=outcome.undecided, statistics=statistics
+        )
+
+
+class _ProgressReporter:
+    """Tells the driver how far a restore is, by datagrams: losing one does no harm."""
+
+    def __init__(self, address: str, task: str) -> None:
+        self._address = address
+        self._task = task
+
+    def __call__(self, progress: RestoreProgress) -> None:
+        if not self._address:
+            return
+        host, _, port = self._address.rpartition(":")
+        message = {
+            "task": self._task,
+            "store": progress.store,
+            "records": progress.records,
+            "remaining": progress.remaining,
+            "rate": progress.records_per_s,
+        }
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(orjson.dumps(message), (host, int(port)))
+
+
+def _input_batch(batch: pa.RecordBatch, topics: tuple[str, ...]) -> InputBatch:
+    headers = batch.column("headers")
+    return InputBatch(
+        topics=topics,
+        topic=_integers(batch.column("topic")),
+        partition=_integers(batch.column("partition")),
+        offset=_integers(batch.column("offset")),
+        timestamp=_integers(batch.column("timestamp")),
+        keys=batch.column("key"),
+        values=batch.column("value"),
+        headers=None if headers.null_count == len(headers) else object_array(_headers(headers)),
+    )
+
+
+def _headers(column: pa.Array) -> list[Any]:
+    return [
+        None if listed is None else [(header["key"], header["value"]) for header in listed]
+        for listed in column.to_pylist()
+    ]
+
+
+def _integers(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
+    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)

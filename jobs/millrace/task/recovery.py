@@ -1,0 +1,140 @@
+"""Bringing a task's stores to its committed offsets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from functools import partial
+
+import structlog
+
+from millrace.config import ProcessingGuarantee
+from millrace.errors import StateError
+from millrace.state import TaskPosition, TaskState
+from millrace.state.restore import RestoreProgress, restore
+from millrace.task.input import TopicPartition
+from millrace.task.signature import Signature
+from millrace.task.spec import TaskSpec
+
+_log = structlog.get_logger(__name__)
+
+
+ProgressListener = Callable[[RestoreProgress], None]
+
+
+def bring_to(
+    state: TaskState,
+    spec: TaskSpec,
+    committed: Mapping[TopicPartition, int],
+    signature: Signature,
+    on_progress: ProgressListener,
+) -> int:
+    """Makes the stores stand for the committed offsets, by replaying changelogs where they are behind.
+
+    Args:
+        state: the task's stores.
+        spec: the task.
+        committed: committed offset of each input partition.
+        signature: what was committed with them.
+        on_progress: called while changelogs are read.
+
+    Returns:
+        How many changelog records were replayed.
+
+    Raises:
+        StateError: the stores are ahead of the committed offsets under exactly once, or a changelog does not have
+            what is missing. A crash in between is harmless: the position moves only at the end.
+    """
+    stores = spec.sub_topology.stores
+    if not stores:
+        return 0
+    position = state.position
+    stored = {place: position.inputs[place] for place in committed if place in position.inputs}
+    ahead = {place: offset for place, offset in stored.items() if offset > committed[place]}
+    if ahead and _is_exactly_once(spec):
+        raise StateError(
+            f"Task {spec.name}: the stores in {spec.state_directory} contain input up to "
+            + ", ".join(f"{topic}-{partition} offset {offset}" for (topic, partition), offset in ahead.items())
+            + f", but the group has committed { ({f'{t}-{p}': committed[(t, p)] for t, p in ahead}) }.",
+            remedy="if the offsets were moved back on purpose, reset the application; otherwise delete the task's "
+            "state directory, so that the stores are restored from their changelogs",
+        )
+    current = stored == dict(committed)
+    unlogged = any(not store.logged for store in stores)
+    if not current and (unlogged or (position.inputs and _tombstones_may_be_missing(spec, position))):
+        state.wipe()
+    replay = partial(_replay, state, spec, signature=signature, committed=committed, on_progress=on_progress)
+    try:
+        restored = replay(position=state.position)
+    except StateError as error:
+        if not state.position.changelogs:
+            raise
+        _log.warning("delta restore failed, restoring whole", task=spec.name, reason=error.message)
+        state.wipe()
+        restored = replay(position=state.position)
+    if restored or not current:
+        state.commit(
+            TaskPosition(
+                inputs=dict(committed),
+                changelogs=dict(signature.changelogs),
+                stream_times=dict(signature.stream_times),
+                written_at_ms=int(time.time() * 1000),
+                run_id=signature.run,
+            )
+        )
+    return restored
+
+
+def _tombstones_may_be_missing(spec: TaskSpec, position: TaskPosition) -> bool:
+    """Whether tombstones that the stores have not seen may have been compacted away."""
+    if not spec.tombstone_retention_ms or not position.written_at_ms:
+        return False
+    age_ms = time.time() * 1000 - position.written_at_ms
+    if age_ms <= min(spec.tombstone_retention_ms.values()) / 2:
+        return False
+    _log.info("stores are too old for a delta restore", task=spec.name, age_hours=round(age_ms / 3_600_000, 1))
+    return True
+
+
+def _replay(
+    state: TaskState,
+    spec: TaskSpec,
+    *,
+    position: TaskPosition,
+    signature: Signature,
+    committed: Mapping[TopicPartition, int],
+    on_progress: ProgressListener,
+) -> int:
+    """Replays what each logged store lacks; returns the number of records."""
+    records = 0
+    for store in spec.sub_topology.stores:
+        topic = store.changelog_topic(spec.config.application_id)
+        if topic is None:
+            continue
+        begin: int | None
+        if store.source_topic is not None:
+            place = (topic, spec.partition)
+            begin, end = position.inputs.get(place), committed[place]
+        else:
+            begin, end = position.changelogs.get(store.name), signature.changelogs.get(store.name, 0)
+        if begin == end or end == 0:
+            continue
+        if begin is not None and begin > end and not _is_exactly_once(spec):
+            # At least once, a store may be ahead of the commit: its input comes again.
+            continue
+        records += restore(
+            state,
+            store.name,
+            topic,
+            spec.partition,
+            from_offset=begin,
+            to_offset=end,
+            bootstrap_servers=spec.config.bootstrap_servers,
+            settings=spec.config.client_settings("consumer."),
+            on_progress=on_progress,
+        ).records
+    return records
+
+
+def _is_exactly_once(spec: TaskSpec) -> bool:
+    return spec.config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2

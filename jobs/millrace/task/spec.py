@@ -1,0 +1,56 @@
+"""What a worker must know to run a task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.state import StateDirectory
+from millrace.task.input import TopicPartition
+from millrace.topology.topology import SubTopology
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec:
+    """A task, as the driver describes it to workers.
+
+    Args:
+        sub_topology: the nodes and stores.
+        partition: the task's partition.
+        config: the application's configuration.
+        run_id: number of the application's run.
+        inputs: the task's input partitions.
+        partition_counts: partitions of every topic that the sub-topology writes to.
+        max_message_bytes: largest record that those topics take, where it is not the broker's default.
+        tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
+    """
+
+    sub_topology: SubTopology
+    partition: int
+    config: StreamsConfig
+    run_id: int
+    inputs: tuple[TopicPartition, ...]
+    partition_counts: Mapping[str, int]
+    max_message_bytes: Mapping[str, int] = field(default_factory=dict)
+    tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        """The task's name, for example ``1_3``."""
+        return f"{self.sub_topology.number}_{self.partition}"
+
+    @property
+    def transactional_id(self) -> str | None:
+        """The id that fences older attempts, ``None`` under at least once."""
+        if self.config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+            return f"{self.config.application_id}-{self.name}"
+        return None
+
+    @property
+    def state_directory(self) -> Path:
+        """Where the task's stores are."""
+        return StateDirectory(self.config.state_dir).task(
+            self.config.application_id, self.sub_topology.number, self.partition
+        )

@@ -1,0 +1,385 @@
+"""One task: a partition of a sub-topology, its stores, its producer, and the protocol that keeps them in step.
+
+The order of a batch, which is what exactly once rests on:
+
+1. the producer takes the task's transactional id over, which ends whatever an older attempt left open; only then are
+   the committed offsets read. A task that is warm from the batch before skips both: a takeover shows at its commit.
+2. input up to the committed offsets was processed by an earlier attempt and is skipped.
+3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them.
+4. the batch is processed into overlays; the stores are not touched.
+5. one transaction: outputs, changelog records, dead letters, and the new offsets with the task's signature.
+6. the overlays are written to the database together with the new position, in one write.
+
+A crash before 5 ends leaves nothing behind; a crash after it is made good by 2 and 3.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import structlog
+
+from millrace.errors import OffsetsMovedError, StateError
+from millrace.kafka.offsets import committed_offsets
+from millrace.kafka.producer import TaskProducer
+from millrace.state import TaskPosition, TaskState
+from millrace.task.collector import OutputBatch
+from millrace.task.crash_points import CrashPoint, crash_here
+from millrace.task.engine import Engine
+from millrace.task.gap_reader import read_gap
+from millrace.task.input import (
+    InputBatch,
+    OffsetRange,
+    TopicPartition,
+    concat_inputs,
+    decided_length,
+    empty_input,
+    in_stream_order,
+    positions_after,
+)
+from millrace.task.recovery import ProgressListener, bring_to
+from millrace.task.signature import Signature
+from millrace.task.spec import TaskSpec
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchOutcome:
+    """What a task did with a batch.
+
+    Args:
+        task: the task's name.
+        positions: committed offset of each input partition after the batch.
+        undecided: rows that were left for a later batch, since older records of another input may still come.
+        committed: whether there was something to commit, by this attempt or by an earlier one that could not tell.
+        counts: ``read``, ``written.<topic>``, ``dropped.<reason>``, ``dead_letters``; those that are not 0.
+        durations: seconds by phase: open, restore, read, process, commit, store.
+        lateness: how far behind stream time records were, milliseconds.
+        latencies: from each record's timestamp to the commit, seconds; one number per record.
+        store_sizes: entries and bytes by store.
+        stream_times: stream time of each windowed operator, milliseconds, by node.
+        restored: changelog records that were replayed before the batch.
+    """
+
+    task: str
+    positions: Mapping[TopicPartition, int]
+    undecided: int = 0
+    committed: bool = False
+    counts: Mapping[str, int] = field(default_factory=dict)
+    durations: Mapping[str, float] = field(default_factory=dict)
+    lateness: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    latencies: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.float64))
+    store_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    stream_times: Mapping[str, int] = field(default_factory=dict)
+    restored: int = 0
+
+
+class Task:
+    """A task that stays open between batches. Any exception makes it useless: close it and open a new one.
+
+    Args:
+        spec: what to run.
+        on_restore: called while changelogs are read.
+    """
+
+    def __init__(self, spec: TaskSpec, on_restore: ProgressListener = lambda _: None) -> None:
+        self.spec = spec
+        self._on_restore = on_restore
+        self._log = _log.bind(application=spec.config.application_id, task=spec.name)
+        self._producer: TaskProducer | None = None
+        self._state: TaskState | None = None
+        self._engine: Engine | None = None
+        self._committed: dict[TopicPartition, int] = {}
+        self._untold: Mapping[str, int] = {}
+        self._changelog_ends: dict[str, int] = {}
+        self._restored = 0
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, int]:
+        """Committed offset of each input partition, as of the last batch."""
+        return self._committed
+
+    def run_batch(self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange]) -> BatchOutcome:
+        """Processes what is not committed yet of the ranges, and commits it.
+
+        Args:
+            rows: what Spark brought, in any order.
+            ranges: the batch's part of each of the task's input partitions.
+
+        Raises:
+            OffsetsMovedError: the committed offsets are not the application's own.
+            StateError: stores, changelogs and committed offsets do not fit.
+            TaskMigratedError: a newer attempt took over.
+            MillraceError: a record could not be processed, and its handler does not continue; nothing was committed.
+        """
+        clock = _Clock()
+        if self._engine is None:
+            signature = self._open(clock)
+            if any(self._committed[place] > offsets.start for place, offsets in ranges.items()):
+                # An earlier attempt at this batch committed and died before it could say what it had counted.
+                self._untold = signature.counts
+        assert self._engine is not None
+        if all(self._committed[place] >= offsets.end for place, offsets in ranges.items()):
+            return self._already_committed(clock)
+        batch, ranges = self._uncommitted(rows, ranges)
+        ordered = in_stream_order(batch)
+        length = decided_length(ordered, ranges)
+        decided = ordered.slice(length)
+        clock.lap("read")
+        crash_here(CrashPoint.BEFORE_PROCESSING)
+        collector = _ProducerCollector(self._open_producer(), self.spec)
+        try:
+            self._engine.process(decided, collector)
+            clock.lap("process")
+            positions = {**self._committed, **positions_after(ordered, length, ranges)}
+            counts = self._counts(decided, collector)
+            self._commit(positions, counts, collector, clock)
+        except BaseException:
+            self.close()
+            raise
+        committed_at = time.time()
+        assert self._state is not None
+        return BatchOutcome(
+            task=self.spec.name,
+            positions=positions,
+            undecided=len(ordered) - length,
+            committed=True,
+            counts=counts,
+            durations=clock.laps,
+            lateness=np.concatenate(self._engine.failures.lateness or [np.empty(0, dtype=np.int64)]),
+            latencies=committed_at - decided.timestamp / 1000,
+            store_sizes=self._state.sizes(),
+            stream_times=dict(self._engine.context.stream_times),
+            restored=self._take_restored(),
+        )
+
+    def close(self) -> None:
+        """Gives up an open transaction and closes the stores. May be called more than once."""
+        producer, state = self._producer, self._state
+        self._producer = self._state = self._engine = None
+        try:
+            if producer is not None:
+                producer.close()
+        finally:
+            if state is not None:
+                state.close()
+
+    def _take_restored(self) -> int:
+        restored, self._restored = self._restored, 0
+        return restored
+
+    def _open(self, clock: _Clock) -> Signature:
+        spec = self.spec
+        try:
+            self._state = TaskState.open(spec.state_directory, spec.sub_topology.stores)
+            self._producer = TaskProducer(
+                spec.config.bootstrap_servers,
+                transactional_id=spec.transactional_id,
+                transaction_timeout_ms=spec.config.transaction_timeout_ms,
+                settings=spec.config.client_settings("producer."),
+                max_message_bytes=spec.max_message_bytes,
+            )
+            self._producer.init()
+            signature = self._read_committed()
+            clock.lap("open")
+            crash_here(CrashPoint.TASK_OPENED)
+            self._restored = bring_to(self._state, spec, self._committed, signature, self._on_restore)
+            clock.lap("restore")
+            self._changelog_ends = dict(signature.changelogs)
+            self._engine = Engine(
+                spec.sub_topology,
+                spec.config,
+                self._state,
+                task=spec.name,
+                partition=spec.partition,
+                stream_times=signature.stream_times,
+                partition_times=signature.partition_times,
+            )
+        except BaseException:
+            self.close()
+            raise
+        self._log.info("task opened", committed=_readable(self._committed), restored=self._restored)
+        return signature
+
+    def _read_committed(self) -> Signature:
+        config = self.spec.config
+        found = committed_offsets(config.bootstrap_servers, config.application_id, list(self.spec.inputs))
+        missing = [place for place in self.spec.inputs if found.get(place) is None]
+        signature = Signature.from_metadata(
+            {place: commit.metadata for place in self.spec.inputs if (commit := found.get(place)) is not None}
+        )
+        if missing or signature is None:
+            raise OffsetsMovedError(
+                f"Task {self.spec.name}: the committed offsets of group {config.application_id} at "
+                f"{', '.join(f'{topic}-{partition}' for topic, partition in missing or self.spec.inputs)} are "
+                f"{'missing' if missing else 'not written by this application'}.",
+                remedy="stop whatever else commits to this group, then restore the offsets from the status topic "
+                "(millrace status --offsets) or reset the application",
+            )
+        self._committed = {place: commit.offset for place in self.spec.inputs if (commit := found[place]) is not None}
+        return signature
+
+    def _uncommitted(
+        self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange]
+    ) -> tuple[InputBatch, dict[TopicPartition, OffsetRange]]:
+        """The rows that are not committed yet, with what lies between the committed offsets and what Spark brought."""
+        topics = tuple(sorted({topic for topic, _ in self.spec.inputs}))
+        parts = list(rows)
+        adjusted = dict(ranges)
+        for place, offsets in ranges.items():
+            committed = self._committed[place]
+            if committed < offsets.start:
+                gap, gap_end = read_gap(self.spec.config, topics, place, start=committed, end=offsets.start)
+                parts.append(gap)
+                if gap_end < offsets.start:
+                    # Too much to read at once: what Spark brought comes after it, so it has to wait.
+                    adjusted[place] = OffsetRange(committed, gap_end, offsets.log_end)
+            elif committed > offsets.start:
+                adjusted[place] = OffsetRange(committed, max(committed, offsets.end), offsets.log_end)
+        batch = concat_inputs(parts) if parts else empty_input(topics)
+        wanted = np.zeros(len(batch), dtype=bool)
+        for (topic, partition), offsets in adjusted.items():
+            own = (batch.topic == batch.topics.index(topic)) & (batch.partition == partition)
+            wanted |= own & (batch.offset >= self._committed[(topic, partition)]) & (batch.offset < offsets.end)
+        if not wanted.all():
+            batch = batch.take(np.flatnonzero(wanted))
+        return batch, adjusted
+
+    def _open_producer(self) -> TaskProducer:
+        assert self._producer is not None
+        return self._producer
+
+    def _commit(
+        self,
+        positions: Mapping[TopicPartition, int],
+        counts: Mapping[str, int],
+        collector: _ProducerCollector,
+        clock: _Clock,
+    ) -> None:
+        producer, state, engine = self._open_producer(), self._state, self._engine
+        assert state is not None
+        assert engine is not None
+        collector.begin()
+        crash_here(CrashPoint.INSIDE_TRANSACTION)
+        producer.flush()
+        for store, topic in collector.changelog_topics.items():
+            end = producer.sent_end_offset(topic, self.spec.partition)
+            if end is not None:
+                self._changelog_ends[store] = end
+        signature = Signature(
+            run=self.spec.run_id,
+            partition_times=engine.partition_times,
+            changelogs=self._changelog_ends,
+            stream_times=engine.context.stream_times,
+            counts=counts,
+        )
+        metadata = signature.to_metadata(list(positions))
+        producer.commit(
+            {place: (offset, metadata[place]) for place, offset in positions.items()},
+            self.spec.config.application_id,
+        )
+        self._committed = dict(positions)
+        clock.lap("commit")
+        crash_here(CrashPoint.AFTER_COMMIT)
+        state.commit(
+            TaskPosition(
+                inputs=dict(positions),
+                changelogs=self._changelog_ends,
+                stream_times=dict(engine.context.stream_times),
+                written_at_ms=int(time.time() * 1000),
+                run_id=self.spec.run_id,
+            )
+        )
+        clock.lap("store")
+        crash_here(CrashPoint.AFTER_STORE_WRITE)
+
+    def _counts(self, decided: InputBatch, collector: _ProducerCollector) -> dict[str, int]:
+        assert self._engine is not None
+        failures = self._engine.failures
+        counts = {"read": len(decided), "dead_letters": failures.dead_letters}
+        counts.update({f"written.{topic}": count for topic, count in collector.written.items()})
+        counts.update({f"dropped.{reason}": count for reason, count in failures.dropped.items()})
+        return {name: count for name, count in counts.items() if count}
+
+    def _already_committed(self, clock: _Clock) -> BatchOutcome:
+        untold, self._untold = self._untold, {}
+        return BatchOutcome(
+            task=self.spec.name,
+            positions=dict(self._committed),
+            committed=bool(untold),
+            counts=untold,
+            durations=clock.laps,
+            restored=self._take_restored(),
+        )
+
+
+class _ProducerCollector:
+    """Sends output into the batch's transaction, which it opens with the first record."""
+
+    def __init__(self, producer: TaskProducer, spec: TaskSpec) -> None:
+        self._producer = producer
+        self._spec = spec
+        self.written: Counter[str] = Counter()
+        self.changelog_topics: dict[str, str] = {}
+
+    def begin(self) -> None:
+        """Opens the transaction unless it is open."""
+        if not self._producer.in_transaction:
+            crash_here(CrashPoint.BEFORE_TRANSACTION)
+            self._producer.begin()
+
+    def send(self, batch: OutputBatch) -> None:
+        """Sends a batch of records."""
+        self.begin()
+        whole = isinstance(batch.partitions, int)
+        self._producer.send(
+            batch.topic,
+            batch.keys,
+            batch.values,
+            batch.timestamps,
+            partition=batch.partitions if whole else None,
+            partitions=None if whole else batch.partitions,
+            headers=batch.headers,
+            track=batch.store is not None,
+        )
+        if batch.store is not None:
+            self.changelog_topics[batch.store] = batch.topic
+        else:
+            self.written[batch.topic] += len(batch)
+
+    def partition_count(self, topic: str) -> int:
+        """How many partitions a topic has.
+
+        Raises:
+            StateError: the topic was not there when the application started.
+        """
+        count = self._spec.partition_counts.get(topic)
+        if count is None:
+            raise StateError(
+                f"Task {self._spec.name} writes to topic {topic}, which did not exist when the application started.",
+                remedy="create the topic and start the application again",
+            )
+        return count
+
+
+class _Clock:
+    """Seconds by phase."""
+
+    def __init__(self) -> None:
+        self.laps: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def lap(self, phase: str) -> None:
+        """Ends a phase."""
+        now = time.perf_counter()
+        self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
+        self._last = now
+
+
+def _readable(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
+    return {f"{topic}-{partition}": offset for (topic, partition), offset in offsets.items()}

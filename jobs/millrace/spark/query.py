@@ -241,11 +241,7 @@ class SparkQuery:
         if by_number:
             # Asked for before Spark plans the next batch: what that batch leaves out of it, its limit has left out.
             self._known_ends = end_offsets(self._plan.config.bootstrap_servers, list(ends))
-        self._uncommitted_since = None
-        if any(self._committed[place] < end for place, end in ends.items()):
-            self._uncommitted_since = time.monotonic()
-            if not results:
-                self._commit_empty_ranges(all_tasks=False)
+        self._commit_empty_ranges_if_due(any_rows=bool(results))
         self._last_run_at = time.monotonic()
         finished = time.time()
         self._set_progress(last_batch_finished_at=finished, batches=self._progress.batches + 1)
@@ -278,6 +274,16 @@ class SparkQuery:
             f"The input of {self.name} has new partitions ({names}).",
             remedy="none needed: the query starts again and reads them from their first record",
         )
+
+    def _commit_empty_ranges_if_due(self, *, any_rows: bool) -> None:
+        """Input without records is committed at once when nothing else happens, otherwise after a while."""
+        now = time.monotonic()
+        if all(self._committed[place] >= end for place, end in self._ends.items()):
+            self._uncommitted_since = None
+            return
+        self._uncommitted_since = self._uncommitted_since or now
+        if not any_rows or now - self._uncommitted_since >= IDLE_COMMIT_S:
+            self._commit_empty_ranges(all_tasks=False)
 
     def _commit_empty_ranges(self, *, all_tasks: bool) -> None:
         behind = {

@@ -46,6 +46,13 @@ class DirectoryLock:
     def release(self) -> None:
         """Give the lock back. Idempotent."""
         if self._descriptor is not None:
+            # Closing alone would leave it to a child that was forked and still has the file open.
+            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+            self.forget()
+
+    def forget(self) -> None:
+        """Close the file without unlocking it: for a forked child, whose parent keeps the lock."""
+        if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None
             _open_locks.discard(self)
@@ -77,7 +84,7 @@ def _locked_descriptor(directory: Path) -> int:
 def _forget_locks_in_child() -> None:
     # A lock belongs to the open file, which a forked child shares: it would outlive the parent in the child.
     for lock in list(_open_locks):
-        lock.release()
+        lock.forget()
 
 
 os.register_at_fork(after_in_child=_forget_locks_in_child)

@@ -110,5 +110,4 @@ class GraphBuilder:
             nodes=tuple(self._nodes.values()),
             co_partitioned=tuple(self._co_partitioned),
             generated_stores=frozenset(self._generated_stores),
-            next_index=self._next_index,
         )

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from millrace.errors import TopologyError
+from millrace.rewrites.merge_repartition_topics import merge_repartition_topics
 from millrace.rewrites.reuse_source_topic import reuse_source_topic
 from millrace.topology.logical import LogicalGraph
 
 Rewrite = Callable[[LogicalGraph], LogicalGraph]
 
-REWRITES: Mapping[str, Rewrite] = {"reuse-source-topic": reuse_source_topic}
+REWRITES: Mapping[str, Rewrite] = {
+    "reuse-source-topic": reuse_source_topic,
+    "merge-repartition-topics": merge_repartition_topics,
+}
 
 
 def apply_rewrites(graph: LogicalGraph, names: Sequence[str]) -> LogicalGraph:

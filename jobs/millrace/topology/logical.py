@@ -142,13 +142,11 @@ class LogicalGraph:
         co_partitioned: groups of input and repartition nodes (by the name of their source) whose topics must have the
             same number of partitions.
         generated_stores: names of the stores that the user did not name.
-        next_index: the counter of generated names.
     """
 
     nodes: tuple[AnyLogicalNode, ...]
     co_partitioned: tuple[frozenset[str], ...] = ()
     generated_stores: frozenset[str] = field(default=frozenset())
-    next_index: int = 0
 
     def by_name(self) -> dict[str, AnyLogicalNode]:
         """The nodes under their names."""

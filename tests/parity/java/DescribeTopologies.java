@@ -298,6 +298,15 @@ public class DescribeTopologies {
             both.groupByKey(Grouped.with(S, S)).count().toStream().to("out-count");
             both.groupByKey(Grouped.with(S, S)).reduce((a, v) -> v).toStream().to("out-reduce");
         });
+        all.put("optimised_named_behind_a_filter", b ->
+            b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v, Named.as("re-key")).filter((k, v) -> true)
+                .groupByKey(Grouped.as("by-value")).count(Materialized.as("counts")).toStream().to("out"));
+        all.put("optimised_join_and_aggregation", b -> {
+            final KStream<String, String> keyed = b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v);
+            keyed.leftJoin(b.table("users", Consumed.with(S, S)), (v, t) -> v).to("joined");
+            keyed.peek((k, v) -> { }).groupByKey().count().toStream().to("counted");
+            keyed.toTable(Materialized.as("latest")).toStream().to("tabled");
+        });
         return all;
     }
 }

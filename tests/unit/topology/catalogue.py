@@ -367,3 +367,17 @@ def optimised_merge(b: StreamsBuilder) -> None:
     both = one.merge(two)
     both.group_by_key(Grouped.with_(S, S)).count().to_stream().to("out-count")
     both.group_by_key(Grouped.with_(S, S)).reduce(left).to_stream().to("out-reduce")
+
+
+@optimised
+def optimised_named_behind_a_filter(b: StreamsBuilder) -> None:
+    keyed = b.stream("in", STRINGS).select_key(same, named="re-key").filter(true)
+    keyed.group_by_key(Grouped.as_("by-value")).count(Materialized.as_("counts")).to_stream().to("out")
+
+
+@optimised
+def optimised_join_and_aggregation(b: StreamsBuilder) -> None:
+    keyed = b.stream("in", STRINGS).select_key(same)
+    keyed.left_join(b.table("users", STRINGS), left).to("joined")
+    keyed.peek(same).group_by_key().count().to_stream().to("counted")
+    keyed.to_table(Materialized.as_("latest")).to_stream().to("tabled")

@@ -1,0 +1,60 @@
+"""From the name of a function, as a specification has it, to the topology that it builds."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+from millrace.config import StreamsConfig
+from millrace.dsl.builder import StreamsBuilder
+from millrace.errors import ConfigurationError, MillraceError, TopologyError
+from millrace.topology.topology import Topology
+
+
+def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
+    """The topology that a function builds.
+
+    Args:
+        module: ``package.module:function``; the function takes a :class:`StreamsBuilder`.
+        config: settings that matter for building: whether explicit names are compulsory.
+
+    Raises:
+        ConfigurationError: the module cannot be imported, or has no such function.
+        TopologyError: the function failed, or built nothing.
+    """
+    module_name, _, function_name = module.partition(":")
+    try:
+        imported = importlib.import_module(module_name)
+    except ModuleNotFoundError as error:
+        raise ConfigurationError(
+            f"The module {module_name!r} cannot be imported: there is no {error.name!r}.",
+            remedy="correct `module`, install the package, or put its directory on PYTHONPATH",
+        ) from error
+    except Exception as error:
+        raise ConfigurationError(
+            f"The module {module_name!r} cannot be imported: {type(error).__name__}: {error}.",
+            remedy="mend the module; `millrace --verbose topology` shows the traceback",
+        ) from error
+    function = getattr(imported, function_name, None)
+    if not callable(function):
+        own = [
+            name
+            for name, member in inspect.getmembers(imported, inspect.isfunction)
+            if member.__module__ == imported.__name__ and not name.startswith("_")
+        ]
+        raise ConfigurationError(
+            f"The module {module_name!r} has no function {function_name!r}; it has {', '.join(own) or 'none'}.",
+            remedy="name a function that takes a StreamsBuilder, as `package.module:function`",
+        )
+    builder = StreamsBuilder()
+    try:
+        function(builder)
+    except MillraceError:
+        raise
+    except Exception as error:
+        raise TopologyError(
+            f"{module} failed while it built the topology: {type(error).__name__}: {error}.",
+            remedy="mend the function; `millrace --verbose topology` shows the traceback",
+        ) from error
+    naming = config is not None and config.ensure_explicit_internal_resource_naming
+    return builder.build(ensure_explicit_naming=naming)

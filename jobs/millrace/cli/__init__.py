@@ -1,0 +1,5 @@
+"""The command ``millrace``."""
+
+from millrace.cli.application import main
+
+__all__ = ["main"]

@@ -1,0 +1,141 @@
+"""``millrace run``, ``deploy``, ``stop`` and ``status``."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from millrace.cli.console import messages, out, progress
+from millrace.cli.environment import fill_in_environment, spec_path
+from millrace.logs import LogFormat, configure_logs
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the application, as in config/apps/NAME.yaml.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Make the checks and print the plan; change nothing.")]
+Reason = Annotated[str, typer.Option("--reason", help="Goes to the application's journal.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command(epilog="Example: [bold]millrace run config/apps/fraud-detection.yaml[/]")(run)
+    app.command(epilog="Example: [bold]millrace deploy fraud-detection --dry-run[/]")(deploy)
+    app.command(epilog='Example: [bold]millrace stop fraud-detection --reason "broker maintenance"[/]')(stop)
+    app.command(epilog="Example: [bold]millrace status --once[/]")(status)
+
+
+def run(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="Specification: a YAML file, or a name in config/apps.")],
+    run_directory: Annotated[
+        Path | None,
+        typer.Option(
+            help="Where the driver keeps control.json and its token. Default: run/NAME of the installation.",
+            file_okay=False,
+        ),
+    ] = None,
+    log_format: Annotated[
+        LogFormat | None, typer.Option(help="Default: console on a terminal, json elsewhere.")
+    ] = None,
+) -> None:
+    """Run an application in this process until it is stopped (Ctrl-C stops it gracefully).
+
+    It exits with 0 when it was stopped, 1 when it failed, 3 when a newer driver of the application took over.
+    """
+    from millrace.dsl.loading import load_topology
+    from millrace.ops.home import Home
+    from millrace.ops.spec import load_spec
+
+    configure_logs(log_format=log_format)
+    fill_in_environment()
+    # Spark would otherwise start its workers with the first `python3` of the path, which lacks the libraries.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
+    loaded = load_spec(spec_path(spec))
+    config = loaded.streams_config()
+    topology = load_topology(loaded.module, config)
+    # Only now, since it imports Spark: a mistake in the specification shows at once.
+    from millrace.control.run import run_application
+
+    directory = run_directory or Home.from_environment().application(loaded.name).path
+    directory.mkdir(parents=True, exist_ok=True)
+    raise typer.Exit(run_application(config, topology, run_directory=directory))
+
+
+def deploy(
+    name: Name,
+    dry_run: DryRun = False,
+    wait: Annotated[bool, typer.Option(help="Wait until it processes what arrives.")] = True,
+    reason: Reason = "deployed with `millrace deploy`",
+) -> None:
+    """Bring up what the application's specification says, or change the running one to it."""
+    from millrace import ops
+
+    _quiet()
+    home = ops.Home.from_environment()
+    with progress(f"deploying {name}") as tell:
+        outcome = ops.deploy(home, name, reason=reason, dry_run=dry_run)
+        if wait and not dry_run:
+            tell(f"waiting until {name} is ready; its log is {home.application(name).log}")
+            observation = ops.wait_until_ready(home, name)
+    _print_outcome(outcome)
+    if wait and not dry_run:
+        out.print(f"{name} is ready: {observation.text}", markup=False)
+
+
+def stop(name: Name, dry_run: DryRun = False, reason: Reason = "stopped with `millrace stop`") -> None:
+    """Stop an application: gracefully within its limit, then by force. It stays stopped until it is deployed again."""
+    from millrace import ops
+    from millrace.errors import OperationError
+
+    _quiet()
+    home = ops.Home.from_environment()
+    deployed = home.deployed()
+    if name not in deployed:
+        raise OperationError(
+            f"{name} was never deployed here ({home.root}).",
+            remedy=f"name one of these: {', '.join(deployed)}" if deployed else "there is nothing to stop",
+        )
+    with progress(f"stopping {name}"):
+        outcome = ops.stop(home, name, reason=reason, dry_run=dry_run)
+    _print_outcome(outcome)
+
+
+def status(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all applications.")] = None,
+    once: Annotated[bool, typer.Option("--once", help="Print the table once, and end.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, once.")] = False,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+) -> None:
+    """Show how the applications are: a table that stays up to date until Ctrl-C.
+
+    With --once or --json it exits with 1 when an application that should run does not work.
+    """
+    from millrace.cli.status_table import look, print_json, table, watch
+
+    _quiet()
+    if as_json or once:
+        rows = look(names or [])
+        if as_json:
+            print_json(rows)
+        else:
+            out.print(table(rows), soft_wrap=False)
+        raise typer.Exit(1 if any(row.observation.verdict.needs_restart for row in rows) else 0)
+    watch(names or [], interval_s=interval)
+
+
+def _quiet() -> None:
+    configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
+    fill_in_environment()
+
+
+def _print_outcome(outcome: object) -> None:
+    from millrace.ops.outcome import Outcome
+
+    assert isinstance(outcome, Outcome)
+    for step in outcome.steps:
+        messages.print(f"  {step}", markup=False)
+    would = "would do: " if outcome.dry_run else ""
+    out.print(f"{outcome.application}: {would}{outcome.action} ({outcome.text})", markup=False)

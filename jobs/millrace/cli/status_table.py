@@ -1,0 +1,121 @@
+"""The table of ``millrace status``."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from millrace.cli.console import out
+from millrace.errors import OperationError
+from millrace.ops.control_client import control_address
+from millrace.ops.home import Home
+from millrace.ops.observe import Observation, Verdict, observe
+from millrace.ops.spec import load_specs
+
+_COLOURS = {
+    Verdict.HEALTHY: "green",
+    Verdict.WAITING: "yellow",
+    Verdict.UNHEALTHY: "red",
+    Verdict.DEAD: "red",
+    Verdict.STOPPED: "dim",
+    Verdict.NOT_DEPLOYED: "dim",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One application.
+
+    Args:
+        observation: how it is.
+        address: its control plane; empty where it has none.
+    """
+
+    observation: Observation
+    address: str
+
+    def document(self) -> dict[str, Any]:
+        """For ``--json``."""
+        return {**self.observation.summary(), "control_address": self.address}
+
+
+def look(names: Sequence[str]) -> list[Row]:
+    """How these applications are; without names all that have a specification or were deployed.
+
+    Raises:
+        OperationError: there is no application of a name.
+    """
+    home = Home.from_environment()
+    known = sorted({*load_specs(home.specs), *home.deployed()})
+    for name in names:
+        if name not in known:
+            raise OperationError(
+                f"There is no application {name!r}.", remedy=f"these are known: {', '.join(known) or 'none'}"
+            )
+    rows = []
+    for name in names or known:
+        observation = observe(home, name)
+        process = observation.process
+        control = control_address(home.application(name), process) if process else None
+        rows.append(Row(observation=observation, address=control.address if control else ""))
+    return rows
+
+
+def table(rows: Sequence[Row], *, before: Sequence[Row] = ()) -> Table:
+    """The rows as a table; with an earlier look, also records per second."""
+    result = Table(box=None, pad_edge=False, header_style="bold")
+    for header in ("application", "health", "state"):
+        result.add_column(header, no_wrap=True)
+    for header in ("lag", "records/s", "restarts"):
+        result.add_column(header, justify="right", no_wrap=True)
+    result.add_column("control plane", no_wrap=True)
+    earlier = {row.observation.application: row.observation for row in before}
+    for row in rows:
+        seen = row.observation
+        colour = _COLOURS[seen.verdict]
+        result.add_row(
+            seen.application,
+            Text(seen.verdict.value.replace("_", " "), style=colour),
+            seen.state or "-",
+            _number(seen.lag),
+            _number(_rate(seen, earlier.get(seen.application))),
+            str(seen.restarts) if seen.process else "-",
+            row.address or "-",
+        )
+        if seen.verdict not in {Verdict.HEALTHY, Verdict.NOT_DEPLOYED}:
+            result.add_row(Text(f"  {seen.text}", style=colour, overflow="ellipsis"))
+    return result
+
+
+def watch(names: Sequence[str], *, interval_s: float) -> None:
+    """Keeps the table up to date until it is interrupted; where there is no terminal it is printed again and again."""
+    before: list[Row] = []
+    with Live(console=out, auto_refresh=False, screen=False) as live:
+        while True:
+            rows = look(names)
+            live.update(table(rows, before=before), refresh=True)
+            before = rows
+            time.sleep(interval_s)
+
+
+def print_json(rows: Sequence[Row]) -> None:
+    """One JSON array."""
+    text = orjson.dumps([row.document() for row in rows], option=orjson.OPT_INDENT_2).decode()
+    out.print(text, markup=False)
+
+
+def _rate(now: Observation, before: Observation | None) -> float | None:
+    if before is None or before.process != now.process or now.records is None or before.records is None:
+        return None
+    return (now.records - before.records) / (now.at - before.at) if now.at > before.at else None
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:,.0f}"

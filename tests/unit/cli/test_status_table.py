@@ -1,0 +1,47 @@
+"""The table of ``millrace status``."""
+
+from __future__ import annotations
+
+import re
+
+from rich.console import Console
+
+from millrace.cli.status_table import Row, table
+from millrace.ops import Observation, Reason, Verdict
+from millrace.processes import ProcessIdentity
+
+
+def row(*, verdict: Verdict = Verdict.HEALTHY, records: int = 0, at: float = 0.0, pid: int = 7, text: str = "") -> Row:
+    observation = Observation(
+        application="orders",
+        verdict=verdict,
+        reason=Reason.WORKING,
+        text=text,
+        process=ProcessIdentity(pid, 1),
+        state="RUNNING",
+        lag=1234,
+        records=records,
+        at=at,
+    )
+    return Row(observation=observation, address="http://127.0.0.1:5000")
+
+
+def rendered(now: Row, before: Row | None = None) -> str:
+    console = Console(width=160, record=True, file=None, quiet=False)
+    with console.capture() as capture:
+        console.print(table([now], before=[before] if before else []))
+    return re.sub(r" +", " ", capture.get())
+
+
+def test_the_rate_is_that_between_two_looks() -> None:
+    text = rendered(row(records=3000, at=12.0), row(records=1000, at=10.0))
+    assert "orders healthy RUNNING 1,234 1,000 0 http://127.0.0.1:5000" in text
+
+
+def test_a_restarted_driver_has_no_rate_yet() -> None:
+    text = rendered(row(records=10, at=12.0, pid=8), row(records=1000, at=10.0, pid=7))
+    assert "RUNNING 1,234 - 0" in text
+
+
+def test_what_is_wrong_is_said_below_the_row() -> None:
+    assert "no progress for 120 s" in rendered(row(verdict=Verdict.UNHEALTHY, text="no progress for 120 s"))

@@ -225,6 +225,10 @@ class RocksBytesStore:
         """Give the disk space of a deleted range back now."""
         self._database.family(self._name).compact_range(begin, end)
 
+    def file_bytes(self) -> int:
+        """Size of the files on disk."""
+        return self._number("rocksdb.total-sst-files-size")
+
     def is_empty(self) -> bool:
         """Whether there is no committed entry."""
         iterator = self._database.family(self._name).iter()
@@ -233,13 +237,13 @@ class RocksBytesStore:
 
     def size(self) -> tuple[int, int]:
         """RocksDB's own estimates: number of keys; bytes in files and write buffers."""
-        family = self._database.family(self._name)
+        return (
+            self._number("rocksdb.estimate-num-keys"),
+            self.file_bytes() + self._number("rocksdb.cur-size-all-mem-tables"),
+        )
 
-        def number(name: str) -> int:
-            return int(family.property_int_value(name) or 0)
-
-        in_files = number("rocksdb.total-sst-files-size")
-        return number("rocksdb.estimate-num-keys"), in_files + number("rocksdb.cur-size-all-mem-tables")
+    def _number(self, name: str) -> int:
+        return int(self._database.family(self._name).property_int_value(name) or 0)
 
 
 def _until(items: Iterator[tuple[bytes, bytes]], before: bytes) -> Iterator[tuple[bytes, bytes]]:

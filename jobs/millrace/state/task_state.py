@@ -307,8 +307,11 @@ class TaskState:
             return
         for name, count in list(self._expired_segments.items()):
             store = self._stores[name]
-            if count >= _COMPACT_AFTER_SEGMENTS and isinstance(store, LayeredWindowStore):
-                self._database.bytes_store(name).compact(*store.segments.kept_before())
+            if count < _COMPACT_AFTER_SEGMENTS or not isinstance(store, LayeredWindowStore):
+                continue
+            files = self._database.bytes_store(name)
+            if files.file_bytes() >= self._options.rocksdb.write_buffer_bytes // 4:
+                files.compact(*store.segments.kept_before())
                 self._expired_segments[name] = 0
 
     @staticmethod

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.errors import SerializationError
+from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.task.columns import BoolArray, Column, IntArray
-from millrace.metrics import DropReason
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition
 from millrace.task.records import Records

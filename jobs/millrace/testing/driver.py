@@ -12,11 +12,11 @@ import pyarrow as pa
 
 from millrace.config import StreamsConfig
 from millrace.errors import TopologyError
+from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
-from millrace.metrics import DropReason
 from millrace.task.input import InputBatch
 from millrace.task.records import object_array
 from millrace.task.serialization import or_default

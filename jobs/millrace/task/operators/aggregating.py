@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from millrace.metrics import DropReason
 from millrace.state import KeyValueStore
 from millrace.task.aggregation.groups import group, group_codes
 from millrace.task.aggregation.update import update_aggregates
-from millrace.metrics import DropReason
 from millrace.task.operators.table_writing import write_table
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from millrace.task.columns import Column
 from millrace.metrics import DropReason
+from millrace.task.columns import Column
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from millrace.state import KeyValueStore
 from millrace.metrics import DropReason
+from millrace.state import KeyValueStore
 from millrace.task.operators.table_writing import write_table
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from millrace.metrics import DropReason
 from millrace.state import WindowStore
 from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.update import update_aggregates
 from millrace.task.columns import IntArray, WindowedColumn
-from millrace.metrics import DropReason
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_array

@@ -1,0 +1,484 @@
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.LongNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.node.TextNode;
+import java.io.BufferedReader;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.time.Duration;
+import java.time.Instant;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Properties;
+import java.util.TreeSet;
+import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.serialization.ByteArrayDeserializer;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
+import org.apache.kafka.common.serialization.Deserializer;
+import org.apache.kafka.common.serialization.Serde;
+import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.serialization.Serializer;
+import org.apache.kafka.common.utils.Bytes;
+import org.apache.kafka.streams.KeyValue;
+import org.apache.kafka.streams.StreamsBuilder;
+import org.apache.kafka.streams.StreamsConfig;
+import org.apache.kafka.streams.TestInputTopic;
+import org.apache.kafka.streams.TopologyTestDriver;
+import org.apache.kafka.streams.errors.LogAndContinueExceptionHandler;
+import org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler;
+import org.apache.kafka.streams.kstream.Branched;
+import org.apache.kafka.streams.kstream.BranchedKStream;
+import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.Joined;
+import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KStream;
+import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.Materialized;
+import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.kstream.TimeWindowedKStream;
+import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.state.KeyValueIterator;
+import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.test.TestRecord;
+
+/**
+ * Runs scenarios in Kafka Streams' own TopologyTestDriver, with caching off: one JSON object a line on standard input,
+ * one result a line on standard output. The format is described in tests/parity/scenario.py, which runs the same
+ * scenarios through ours; the tables of functions here and there have the same names and meanings.
+ */
+@SuppressWarnings({"unchecked", "rawtypes"})
+public class RunScenarios {
+
+    private static final ObjectMapper JSON = new ObjectMapper();
+    private static final HexFormat HEX = HexFormat.of();
+    private static final Serde<Object> KEY = Serdes.serdeFrom(new KeySerializer(), new KeyDeserializer());
+    private static final Serde<Object> VALUE = Serdes.serdeFrom(new ValueSerializer(), new ValueDeserializer());
+
+    private final Map<String, Object> named = new HashMap<>();
+    private final StreamsBuilder builder = new StreamsBuilder();
+
+    public static void main(final String[] args) throws IOException {
+        final PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
+        try (BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
+            for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+                out.println(JSON.writeValueAsString(run(JSON.readTree(line))));
+            }
+        }
+    }
+
+    private static ObjectNode run(final JsonNode scenario) throws IOException {
+        final RunScenarios topology = new RunScenarios();
+        for (final JsonNode step : scenario.get("topology")) {
+            topology.add(step);
+        }
+        final Path state = Files.createTempDirectory("parity");
+        final Properties settings = new Properties();
+        settings.put(StreamsConfig.APPLICATION_ID_CONFIG, "app");
+        settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:0");
+        settings.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
+        settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0");
+        for (final JsonNode setting : scenario.path("settings")) {
+            switch (setting.asText()) {
+                case "continue after deserialization errors" -> settings.put(
+                    StreamsConfig.DESERIALIZATION_EXCEPTION_HANDLER_CLASS_CONFIG, LogAndContinueExceptionHandler.class);
+                case "continue after processing errors" -> settings.put(
+                    StreamsConfig.PROCESSING_EXCEPTION_HANDLER_CLASS_CONFIG,
+                    LogAndContinueProcessingExceptionHandler.class);
+                case "dead letters" -> settings.put(StreamsConfig.ERRORS_DEAD_LETTER_QUEUE_TOPIC_NAME_CONFIG, "dlq");
+                default -> throw new IllegalArgumentException(setting.asText());
+            }
+        }
+        try (TopologyTestDriver driver = new TopologyTestDriver(topology.builder.build(), settings)) {
+            final Map<String, TestInputTopic<byte[], byte[]>> inputs = new HashMap<>();
+            for (final JsonNode record : scenario.get("input")) {
+                final String topic = record.get(0).asText();
+                inputs.computeIfAbsent(topic, name -> driver.createInputTopic(
+                    name, new ByteArraySerializer(), new ByteArraySerializer()))
+                    .pipeInput(bytes(record.get(1)), bytes(record.get(2)), record.get(3).asLong());
+            }
+            return topology.result(scenario, driver);
+        } finally {
+            try (var paths = Files.walk(state)) {
+                for (final Path path : paths.sorted(java.util.Comparator.reverseOrder()).toList()) {
+                    Files.delete(path);
+                }
+            }
+        }
+    }
+
+    private static byte[] bytes(final JsonNode text) {
+        return text.isNull() ? null : text.asText().getBytes(StandardCharsets.UTF_8);
+    }
+
+    private ObjectNode result(final JsonNode scenario, final TopologyTestDriver driver) {
+        final ObjectNode result = JSON.createObjectNode();
+        final ObjectNode topics = result.putObject("topics");
+        for (final String topic : new TreeSet<>(driver.producedTopicNames())) {
+            if (topic.endsWith("-repartition")) {
+                continue;
+            }
+            final ArrayNode records = topics.putArray(topic);
+            for (final TestRecord<byte[], byte[]> record : driver.createOutputTopic(
+                topic, new ByteArrayDeserializer(), new ByteArrayDeserializer()).readRecordsToList()) {
+                final ArrayNode row = records.addArray();
+                row.add(hex(record.key())).add(hex(record.value())).add(record.timestamp());
+                if (topic.equals("dlq")) {
+                    deadLetterHeaders(record, row.addArray());
+                }
+            }
+        }
+        final ObjectNode stores = result.putObject("stores");
+        for (final JsonNode step : scenario.get("topology")) {
+            if (!step.has("store")) {
+                continue;
+            }
+            final String name = step.get("store").asText();
+            final ArrayNode entries = stores.putArray(name);
+            final KeyValueStore<Object, ValueAndTimestamp<Object>> table = driver.getTimestampedKeyValueStore(name);
+            if (table != null) {
+                try (KeyValueIterator<Object, ValueAndTimestamp<Object>> all = table.all()) {
+                    all.forEachRemaining(entry -> entries.addArray().add((String) entry.key)
+                        .add(json(entry.value.value())).add(entry.value.timestamp()));
+                }
+                continue;
+            }
+            final WindowStore<Object, ValueAndTimestamp<Object>> windows = driver.getTimestampedWindowStore(name);
+            try (KeyValueIterator<Windowed<Object>, ValueAndTimestamp<Object>> all = windows.all()) {
+                all.forEachRemaining(entry -> entries.addArray().add((String) entry.key.key())
+                    .add(json(entry.value.value())).add(entry.value.timestamp())
+                    .add(entry.key.window().start()).add(entry.key.window().end()));
+            }
+        }
+        double dropped = 0;
+        for (final var metric : driver.metrics().values()) {
+            if (metric.metricName().name().equals("dropped-records-total")) {
+                dropped += (Double) metric.metricValue();
+            }
+        }
+        result.put("dropped", (long) dropped);
+        return result;
+    }
+
+    /** Names of all headers, and the values of those that say where the record came from. */
+    private static void deadLetterHeaders(final TestRecord<byte[], byte[]> record, final ArrayNode names) {
+        for (final Header header : record.headers()) {
+            final boolean isPlace = header.key().matches("__streams\\.errors\\.(topic|partition|offset)");
+            names.add(isPlace ? header.key() + "=" + new String(header.value(), StandardCharsets.UTF_8) : header.key());
+        }
+    }
+
+    private static String hex(final byte[] data) {
+        return data == null ? null : HEX.formatHex(data);
+    }
+
+    // ------------------------------------------------------------------------------------------------- operators
+
+    private void add(final JsonNode step) {
+        final String fn = step.path("fn").asText(null);
+        final String as = step.path("as").asText(null);
+        switch (step.get("op").asText()) {
+            case "stream" -> named.put(as, builder.stream(topics(step), Consumed.with(KEY, VALUE)));
+            case "table" -> named.put(as, builder.table(
+                step.get("topic").asText(), Consumed.with(KEY, VALUE), keyValueStore(step, VALUE)));
+            case "filter" -> named.put(as, stream(step).filter((key, value) -> test(fn, key, value)));
+            case "filter_not" -> named.put(as, stream(step).filterNot((key, value) -> test(fn, key, value)));
+            case "map" -> named.put(as, stream(step).map((key, value) -> pair(fn, key, value)));
+            case "map_values" -> named.put(as, stream(step).mapValues((key, value) -> value(fn, key, value)));
+            case "flat_map" -> named.put(as, stream(step).flatMap((key, value) -> pairs(fn, key, value)));
+            case "flat_map_values" -> named.put(as, stream(step).flatMapValues((key, value) -> values(fn, value)));
+            case "select_key" -> named.put(as, stream(step).selectKey((key, value) -> key(fn, key, value)));
+            case "peek" -> named.put(as, stream(step).peek((key, value) -> { }));
+            case "branch" -> branch(step);
+            case "merge" -> named.put(as, stream(step).merge((KStream<Object, Object>) get(step, "with")));
+            case "repartition" -> named.put(as, stream(step).repartition(
+                Repartitioned.<Object, Object>as(step.get("name").asText()).withKeySerde(KEY).withValueSerde(VALUE)));
+            case "group_by" -> named.put(as, stream(step).groupBy(
+                (key, value) -> key(fn, key, value), Grouped.with(KEY, VALUE)));
+            case "group_by_key" -> named.put(as, stream(step).groupByKey(Grouped.with(KEY, VALUE)));
+            case "windowed_by" -> named.put(as, ((KGroupedStream<Object, Object>) get(step, "on")).windowedBy(
+                windows(step)));
+            case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
+            case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
+            case "to_table" -> named.put(as, stream(step).toTable(keyValueStore(step, VALUE)));
+            case "join" -> named.put(as, stream(step).join((KTable<Object, Object>) get(step, "table"),
+                (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
+            case "left_join" -> named.put(as, stream(step).leftJoin((KTable<Object, Object>) get(step, "table"),
+                (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
+            case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
+            default -> throw new IllegalArgumentException(step.toString());
+        }
+    }
+
+    private static List<String> topics(final JsonNode step) {
+        final List<String> topics = new ArrayList<>();
+        step.get("topics").forEach(topic -> topics.add(topic.asText()));
+        return topics;
+    }
+
+    private Object get(final JsonNode step, final String field) {
+        final Object found = named.get(step.get(field).asText());
+        if (found == null) {
+            throw new IllegalArgumentException(step.toString());
+        }
+        return found;
+    }
+
+    private KStream<Object, Object> stream(final JsonNode step) {
+        return (KStream<Object, Object>) get(step, "on");
+    }
+
+    private static TimeWindows windows(final JsonNode step) {
+        final TimeWindows windows = TimeWindows.ofSizeAndGrace(
+            Duration.ofMillis(step.get("size").asLong()), Duration.ofMillis(step.get("grace").asLong()));
+        return step.has("advance") ? windows.advanceBy(Duration.ofMillis(step.get("advance").asLong())) : windows;
+    }
+
+    private static <V> Materialized<Object, V, KeyValueStore<Bytes, byte[]>> keyValueStore(
+        final JsonNode step, final Serde<V> serde) {
+        return Materialized.<Object, V, KeyValueStore<Bytes, byte[]>>as(step.get("store").asText())
+            .withKeySerde(KEY).withValueSerde(serde);
+    }
+
+    private static <V> Materialized<Object, V, WindowStore<Bytes, byte[]>> windowStore(
+        final JsonNode step, final Serde<V> serde) {
+        final Materialized<Object, V, WindowStore<Bytes, byte[]>> store =
+            Materialized.<Object, V, WindowStore<Bytes, byte[]>>as(step.get("store").asText())
+                .withKeySerde(KEY).withValueSerde(serde);
+        return step.has("retention") ? store.withRetention(Duration.ofMillis(step.get("retention").asLong())) : store;
+    }
+
+    private void branch(final JsonNode step) {
+        final BranchedKStream<Object, Object> split = stream(step).split();
+        for (final JsonNode part : step.get("branches")) {
+            split.branch((key, value) -> test(part.get("fn").asText(), key, value),
+                Branched.withConsumer(stream -> named.put(part.get("as").asText(), stream)));
+        }
+        if (step.has("default")) {
+            split.defaultBranch(Branched.withConsumer(stream -> named.put(step.get("default").asText(), stream)));
+        } else {
+            split.noDefaultBranch();
+        }
+    }
+
+    private KTable<?, ?> aggregated(final JsonNode step, final String fn) {
+        final String op = step.get("op").asText();
+        if (get(step, "on") instanceof TimeWindowedKStream) {
+            final TimeWindowedKStream<Object, Object> grouped = (TimeWindowedKStream<Object, Object>) get(step, "on");
+            return switch (op) {
+                case "count" -> grouped.count(windowStore(step, Serdes.Long()));
+                case "reduce" -> grouped.reduce((old, value) -> reduced(fn, old, value), windowStore(step, VALUE));
+                default -> grouped.aggregate(() -> initial(fn),
+                    (key, value, old) -> aggregate(fn, key, value, old), windowStore(step, VALUE));
+            };
+        }
+        final KGroupedStream<Object, Object> grouped = (KGroupedStream<Object, Object>) get(step, "on");
+        return switch (op) {
+            case "count" -> grouped.count(keyValueStore(step, Serdes.Long()));
+            case "reduce" -> grouped.reduce((old, value) -> reduced(fn, old, value), keyValueStore(step, VALUE));
+            default -> grouped.aggregate(() -> initial(fn),
+                (key, value, old) -> aggregate(fn, key, value, old), keyValueStore(step, VALUE));
+        };
+    }
+
+    // ------------------------------------------------------------------------------------------------- functions
+
+    private static Long number(final Object value) {
+        if (value instanceof Long) {
+            return (Long) value;
+        }
+        if (value instanceof JsonNode node) {
+            final JsonNode amount = node.isObject() ? node.path("amount") : node;
+            return amount.isIntegralNumber() ? amount.asLong() : null;
+        }
+        return null;
+    }
+
+    private static long orZero(final Object value) {
+        final Long number = number(value);
+        return number == null ? 0 : number;
+    }
+
+    private static Object user(final Object value) {
+        return value instanceof ObjectNode node && node.path("user").isTextual() ? node.get("user").asText() : null;
+    }
+
+    private static boolean test(final String fn, final Object key, final Object value) {
+        final Long number = number(value);
+        return switch (fn) {
+            case "amount>10" -> number != null && number > 10;
+            case "amount even" -> number != null && Math.floorMod(number, 2) == 0;
+            case "has amount" -> number != null;
+            case "key==a" -> "a".equals(key);
+            case "always" -> true;
+            case "fails on 13" -> failsOn13(number);
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    private static boolean failsOn13(final Long number) {
+        if (number != null && number == 13) {
+            throw new IllegalStateException("13");
+        }
+        return true;
+    }
+
+    private static Object key(final String fn, final Object key, final Object value) {
+        final Long number = number(value);
+        return switch (fn) {
+            case "user" -> user(value);
+            case "amount mod 3" -> number == null ? null : "m" + Math.floorMod(number, 3);
+            case "key@start" -> ((Windowed<Object>) key).key() + "@" + ((Windowed<Object>) key).window().start();
+            case "same" -> key;
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    private static Object value(final String fn, final Object key, final Object value) {
+        final Long number = number(value);
+        return switch (fn) {
+            case "amount" -> number == null ? null : LongNode.valueOf(number);
+            case "amount+1" -> number == null ? null : LongNode.valueOf(number + 1);
+            case "null if odd" -> number == null || Math.floorMod(number, 2) == 1 ? null : value;
+            case "key" -> key == null ? null : TextNode.valueOf((String) key);
+            case "fails on 13" -> failsOn13(number) ? value : null;
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    private static KeyValue<Object, Object> pair(final String fn, final Object key, final Object value) {
+        return switch (fn) {
+            case "user, amount" -> KeyValue.pair(user(value), value("amount", key, value));
+            case "key or null, amount" -> KeyValue.pair(
+                Math.floorMod(orZero(value), 2) == 1 ? null : key, value("amount", key, value));
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    private static List<Object> values(final String fn, final Object value) {
+        if (!fn.equals("amount mod 3 times")) {
+            throw new IllegalArgumentException(fn);
+        }
+        final List<Object> values = new ArrayList<>();
+        for (long times = 0; times < Math.floorMod(orZero(value), 3); times++) {
+            values.add(LongNode.valueOf(orZero(value) + 100 * times));
+        }
+        return values;
+    }
+
+    private static List<KeyValue<Object, Object>> pairs(final String fn, final Object key, final Object value) {
+        if (!fn.equals("amount mod 3 keys")) {
+            throw new IllegalArgumentException(fn);
+        }
+        final List<KeyValue<Object, Object>> pairs = new ArrayList<>();
+        for (long times = 0; times < Math.floorMod(orZero(value), 3); times++) {
+            pairs.add(KeyValue.pair((key == null ? "" : key) + "x" + times, LongNode.valueOf(orZero(value) + times)));
+        }
+        return pairs;
+    }
+
+    private static Object reduced(final String fn, final Object old, final Object value) {
+        final long sum = orZero(old) + orZero(value);
+        return switch (fn) {
+            case "latest" -> value;
+            case "sum" -> LongNode.valueOf(sum);
+            case "sum, gone at multiples of 5" -> Math.floorMod(sum, 5) == 0 ? null : LongNode.valueOf(sum);
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    private static Object initial(final String fn) {
+        return switch (fn) {
+            case "max", "min", "first", "last" -> null;
+            case "texts" -> TextNode.valueOf("");
+            default -> LongNode.valueOf(0);
+        };
+    }
+
+    private static Object aggregate(final String fn, final Object key, final Object value, final Object old) {
+        final Long number = number(value);
+        final Long before = number(old);
+        return switch (fn) {
+            case "sum" -> LongNode.valueOf(orZero(old) + orZero(value));
+            case "sum, gone at multiples of 5" -> reduced(fn, old, value);
+            case "max" -> number == null || before != null && before >= number ? old : LongNode.valueOf(number);
+            case "min" -> number == null || before != null && before <= number ? old : LongNode.valueOf(number);
+            case "first" -> number == null || before != null ? old : LongNode.valueOf(number);
+            case "last" -> number == null ? old : LongNode.valueOf(number);
+            case "texts" -> TextNode.valueOf(((TextNode) old).asText() + key + ":" + number + ";");
+            case "sum, fails on 13" -> failsOn13(number) ? LongNode.valueOf(orZero(old) + orZero(value)) : null;
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    private static Object joined(final String fn, final Object left, final Object right) {
+        return switch (fn) {
+            case "left|right" -> TextNode.valueOf(number(left) + "|" + number(right));
+            case "null if even" -> Math.floorMod(orZero(left), 2) == 0 ? null : left;
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    // ---------------------------------------------------------------------------------------------------- serdes
+
+    private static String json(final Object value) {
+        try {
+            return JSON.writeValueAsString(value);
+        } catch (final IOException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    private static final class KeySerializer implements Serializer<Object> {
+        private final TimeWindowedSerializer<Object> windowed = new TimeWindowedSerializer(Serdes.String().serializer());
+
+        @Override
+        public byte[] serialize(final String topic, final Object key) {
+            if (key instanceof Windowed window) {
+                return windowed.serialize(topic, window);
+            }
+            return key == null ? null : ((String) key).getBytes(StandardCharsets.UTF_8);
+        }
+    }
+
+    private static final class KeyDeserializer implements Deserializer<Object> {
+        @Override
+        public Object deserialize(final String topic, final byte[] data) {
+            return data == null ? null : new String(data, StandardCharsets.UTF_8);
+        }
+    }
+
+    private static final class ValueSerializer implements Serializer<Object> {
+        @Override
+        public byte[] serialize(final String topic, final Object value) {
+            return value == null ? null : json(value).getBytes(StandardCharsets.UTF_8);
+        }
+    }
+
+    private static final class ValueDeserializer implements Deserializer<Object> {
+        @Override
+        public Object deserialize(final String topic, final byte[] data) {
+            try {
+                final JsonNode node = data == null ? null : JSON.readTree(data);
+                // Numbers are long everywhere, so that a value is the same before and after a topic.
+                return node != null && node.isIntegralNumber() ? LongNode.valueOf(node.asLong()) : node;
+            } catch (final IOException error) {
+                throw new org.apache.kafka.common.errors.SerializationException(error);
+            }
+        }
+    }
+}

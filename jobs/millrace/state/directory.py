@@ -135,18 +135,20 @@ class StateDirectory:
             the tasks whose state was removed.
 
         Raises:
-            StateDirectoryLockedError: a live process holds at least one task; nothing is removed then.
+            StateDirectoryLockedError: a live process holds the application or a task; nothing is removed then.
             StateError: the directory cannot be removed.
         """
-        tasks = self.tasks(application_id)
-        locks: list[DirectoryLock] = []
+        root = self.application(application_id)
+        if not root.exists():
+            return []
+        # The driver holds the application's directory, the workers hold those of the tasks.
+        locks = [DirectoryLock(root)]
         try:
+            tasks = self.tasks(application_id)
             for sub_topology, partition in tasks:
                 locks.append(DirectoryLock(self.task(application_id, sub_topology, partition)))
-            root = self.application(application_id)
-            if root.exists():
-                shutil.rmtree(root)
-                _log.info("local state removed", application_id=application_id, tasks=len(tasks))
+            shutil.rmtree(root)
+            _log.info("local state removed", application_id=application_id, tasks=len(tasks))
         except OSError as error:
             raise StateError(
                 f"The local state of {application_id} in {self._root} cannot be removed: {error}",

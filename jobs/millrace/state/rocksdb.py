@@ -221,14 +221,6 @@ class RocksBytesStore:
     def discard_staged(self) -> None:
         """Nothing: the batch is forgotten."""
 
-    def compact(self, begin: bytes, end: bytes) -> None:
-        """Give the disk space of a deleted range back now."""
-        self._database.family(self._name).compact_range(begin, end)
-
-    def file_bytes(self) -> int:
-        """Size of the files on disk."""
-        return self._number("rocksdb.total-sst-files-size")
-
     def is_empty(self) -> bool:
         """Whether there is no committed entry."""
         iterator = self._database.family(self._name).iter()
@@ -239,7 +231,7 @@ class RocksBytesStore:
         """RocksDB's own estimates: number of keys; bytes in files and write buffers."""
         return (
             self._number("rocksdb.estimate-num-keys"),
-            self.file_bytes() + self._number("rocksdb.cur-size-all-mem-tables"),
+            self._number("rocksdb.total-sst-files-size") + self._number("rocksdb.cur-size-all-mem-tables"),
         )
 
     def _number(self, name: str) -> int:

@@ -73,10 +73,6 @@ class Segments:
             return None
         return big_endian(self.first_kept), big_endian(self.first_live)
 
-    def kept_before(self) -> tuple[bytes, bytes]:
-        """Local keys of all segments that were deleted."""
-        return big_endian(0), big_endian(self.first_kept)
-
     def without_expired(self) -> Segments:
         """The same once the expired segments are deleted."""
         return replace(self, first_kept=max(self.first_kept, self.first_live))

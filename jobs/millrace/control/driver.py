@@ -18,7 +18,7 @@ from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCod
 from millrace.control.health import Health, assess
 from millrace.control.lifecycle import ApplicationState, Lifecycle
 from millrace.control.periodic import Periodic
-from millrace.control.query import Query
+from millrace.control.query import Query, is_alive
 from millrace.control.reporter import Application, Publisher, StatusReporter
 from millrace.control.server import ControlServer, ControlSurface
 from millrace.control.status import ApplicationStatus, DriverIdentity
@@ -65,7 +65,6 @@ class Driver:
         self._failed_ticks: queue.SimpleQueue[tuple[Query, Exception]] = queue.SimpleQueue()
         self._pausing = threading.Lock()
         self._paused = False
-        self._ticked: dict[str, float] = {}
 
     def run(self, *, handle_signals: bool = True) -> ExitCode:
         """Runs the application; returns when it has ended. Call it once.
@@ -184,10 +183,10 @@ class Driver:
             prepared.queries,
             self._settings.restart,
             stop_timeout_s=self._settings.stop_timeout_s,
-            on_restart=self._reporter.set_restarts,
+            on_restart=self._query_restarts,
         )
         self._supervisor.start()
-        threads.append(Periodic("ticker", min(1.0, self._settings.tick_interval_s), self._tick_idle_queries, self.fail))
+        threads.append(Periodic("ticker", self._settings.tick_interval_s, self._tick_idle_queries, self.fail))
         threads[-1].start()
 
     def _supervise(self) -> None:
@@ -272,6 +271,11 @@ class Driver:
         except MillraceError as error:
             log.warning("status not published", state=str(state), problem=error.message)
 
+    def _query_restarts(self, sub_topology: int, restarts: int) -> None:
+        self._reporter.set_restarts(sub_topology, restarts)
+        if restarts:
+            self._hooks.on_restart(sub_topology)
+
     def _beat(self) -> None:
         self._reporter.pulse()
         self._refuse_live_members()
@@ -293,20 +297,16 @@ class Driver:
             )
 
     def _tick_idle_queries(self) -> None:
-        now = time.time()
         for each in self._queries:
-            last = max(each.progress.last_batch_finished_at or 0.0, self._ticked.get(each.name, 0.0))
-            if now - last < self._settings.tick_interval_s or not each.is_active:
+            if not is_alive(each) or not each.lock.acquire(blocking=False):  # inside a batch it is not idle
                 continue
-            if each.lock.acquire(blocking=False):  # a query inside a batch is not idle
-                try:
-                    each.tick()
-                except Exception as error:
-                    self._failed_ticks.put((each, error))
-                    self._woken.put(None)
-                finally:
-                    each.lock.release()
-                self._ticked[each.name] = now
+            try:
+                each.tick()
+            except Exception as error:
+                self._failed_ticks.put((each, error))
+                self._woken.put(None)
+            finally:
+                each.lock.release()
 
     def _pause_queries(self) -> None:
         for each in self._queries:

@@ -33,6 +33,7 @@ class DriverHooks:
         warm_up: makes the first batch fast; called before the queries start.
         live_members: live members of the application's consumer group, each described in words.
         end_offsets: the last stable offset of each input partition now.
+        on_restart: told of a query's death, by the number of its sub-topology.
         metrics: the metrics in Prometheus' text format.
         describe: the topology as text.
         picture: the topology as SVG.
@@ -44,6 +45,7 @@ class DriverHooks:
     warm_up: Callable[[], None] = lambda: None
     live_members: Callable[[], Sequence[str]] = lambda: ()
     end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
+    on_restart: Callable[[int], None] = lambda _: None
     metrics: Callable[[], bytes] = lambda: b""
     describe: Callable[[], str] = lambda: ""
     picture: Callable[[], bytes] | None = None
@@ -58,7 +60,7 @@ class DriverSettings:
         server_address: ``host:port`` of the control plane; port 0 takes a free one.
         token_file: file with the control plane's bearer token; ``None`` writes a random one beside ``control_file``.
         heartbeat_interval_s: longest time between two heartbeats, seconds.
-        tick_interval_s: how long a query is idle before the task code runs without rows, seconds.
+        tick_interval_s: time between two looks whether an idle query has something to do, seconds.
         barrier_timeout_s: longest wait for running batches at a stop or pause, seconds.
         stop_timeout_s: longest wait for one query to stop, seconds.
         restart: when to start a died query again.
@@ -69,7 +71,7 @@ class DriverSettings:
     server_address: str = "127.0.0.1:0"
     token_file: Path | None = None
     heartbeat_interval_s: float = 3.0
-    tick_interval_s: float = 20.0
+    tick_interval_s: float = 1.0
     barrier_timeout_s: float = 60.0
     stop_timeout_s: float = 30.0
     restart: RestartPolicy = field(default_factory=RestartPolicy)

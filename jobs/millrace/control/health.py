@@ -30,7 +30,7 @@ class HealthLimits:
     Args:
         heartbeat_s: longest age of the status, seconds, but at least three of the driver's own intervals.
         progress_s: longest time without progress while there is something to process or to restore, seconds.
-        start_s: longest time from the driver's start until its first query is active, seconds.
+        start_s: longest time without progress (restores count) until the first query is active, seconds.
     """
 
     heartbeat_s: float = 30.0
@@ -87,9 +87,10 @@ def _assess_working(status: ApplicationStatus, now: float, limits: HealthLimits)
         return _unwell(HealthReason.NO_PROGRESS, stuck)
     if status.state is ApplicationState.RUNNING:
         return Health(alive=True, ready=True, reason=HealthReason.WORKING, text=status.state.meaning)
-    waited = now - status.started_at
+    moved_at = max([status.started_at, *(each.last_progress_at or 0.0 for each in status.progress.values())])
+    waited = now - moved_at
     if waited > limits.start_s and not any(each.active or each.batches for each in status.progress.values()):
-        text = f"no query is active {waited:.0f} s after the start; at most {limits.start_s:.0f} s are allowed"
+        text = f"no query is active after {waited:.0f} s without progress; at most {limits.start_s:.0f} s are allowed"
         return _unwell(HealthReason.START_TIMEOUT, text)
     return _not_ready(HealthReason.STARTING, status.reason or status.state.meaning)
 

@@ -5,10 +5,14 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
+import structlog
+
 from millrace.spark.progress import QueryProgress
 from millrace.task.input import TopicPartition
 
-__all__ = ["Query", "QueryProgress", "TopicPartition"]
+__all__ = ["Query", "QueryProgress", "TopicPartition", "cause_of_death", "is_alive"]
+
+log = structlog.get_logger(__name__)
 
 
 class Query(Protocol):
@@ -59,4 +63,24 @@ class Query(Protocol):
         """Ends :meth:`pause`."""
 
     def tick(self) -> None:
-        """Runs the task code without rows: commits idle offsets again, keeps workers warm. Returns soon if not due."""
+        """Runs the task code without rows where that is due: commits input without records, keeps workers warm.
+
+        Called about once a second while no batch runs, so that it must return soon where nothing is due.
+        """
+
+
+def is_alive(query: Query) -> bool:
+    """Whether the streaming query runs; one that cannot even be asked, since its engine is gone, does not."""
+    try:
+        return query.is_active
+    except Exception as error:
+        log.warning("query cannot be asked", query=query.name, problem=f"{type(error).__name__}: {error}")
+        return False
+
+
+def cause_of_death(query: Query) -> BaseException | None:
+    """Why the query died, or why it cannot be asked."""
+    try:
+        return query.exception
+    except Exception as error:
+        return error

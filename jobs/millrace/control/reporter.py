@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from millrace.control.lifecycle import Lifecycle
 from millrace.control.progress import lag_by_partition, observe
-from millrace.control.query import Query, QueryProgress, TopicPartition
+from millrace.control.query import Query, QueryProgress, TopicPartition, is_alive
 from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
 
 
@@ -207,7 +207,7 @@ class StatusReporter:
             number: replace(each, positions={**starts.get(number, {}), **each.positions})
             for number, each in progresses.items()
         }
-        active = {query.sub_topology: query.is_active for query in queries}
+        active = {query.sub_topology: is_alive(query) for query in queries}
         with self._lock:
             for number, progress in progresses.items():
                 moved = any(self._positions.get(key) != offset for key, offset in progress.positions.items())

@@ -12,7 +12,7 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from millrace.control.status import ApplicationStatus, newest_records
+from millrace.control.status import ApplicationStatus, DriverIdentity, newest_records
 from millrace.errors import (
     BrokerUnavailableError,
     DriverFencedError,
@@ -196,6 +196,7 @@ class StatusPublisher:
         self._lock = threading.Lock()
         self._producer: Producer | None = None
         self._epoch = 0
+        self._run: tuple[DriverIdentity, str] | None = None
         self._fenced: DriverFencedError | None = None
 
     @property
@@ -238,6 +239,7 @@ class StatusPublisher:
         with self._lock:
             if self._fenced is not None:
                 raise self._fenced
+            self._run = (status.driver, status.run_id)
             if self._producer is None:
                 self._reopen()
             try:
@@ -304,7 +306,11 @@ class StatusPublisher:
 
     def _raise_if_taken_over(self) -> None:
         last = self._last_status()
-        if last is not None and last.driver_epoch > self._epoch:
+        # Two drivers that start at the same moment may have found the same epoch: then the run tells them apart.
+        if last is not None and (
+            last.driver_epoch > self._epoch
+            or (last.driver_epoch == self._epoch and (last.driver, last.run_id) != self._run)
+        ):
             self._discard()
             self._fenced = DriverFencedError(
                 f"Driver {self._epoch} of {self._application_id} was fenced by a newer driver: number "

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 
 import structlog
 
-from millrace.control.query import Query
+from millrace.control.query import Query, cause_of_death, is_alive
 from millrace.control.restarts import RestartHistory, RestartPolicy, next_restart, permanent_cause
 from millrace.errors import MillraceError, OperationError
 
@@ -48,13 +49,15 @@ class QuerySupervisor:
         self._due: dict[str, float] = {}
 
     def start(self) -> None:
-        """Starts all queries; one that cannot start is treated as one that died.
+        """Starts all queries side by side, since each may have to restore; one that cannot start counts as died.
 
         Raises:
             MillraceError: a restart would only repeat the failure.
         """
-        for query in self._queries:
-            self._try_start(query)
+        with ThreadPoolExecutor(max_workers=len(self._queries), thread_name_prefix="start-query") as pool:
+            errors = list(pool.map(_start, self._queries))
+        for query, error in zip(self._queries, errors, strict=True):
+            self._take(query, error)
 
     def look(self) -> None:
         """Notices queries that died, and starts those whose wait is over.
@@ -65,8 +68,8 @@ class QuerySupervisor:
         for query in self._queries:
             due = self._due.get(query.name)
             if due is None:
-                if not query.is_active:
-                    self._plan_restart(query, query.exception)
+                if not is_alive(query):
+                    self._plan_restart(query, cause_of_death(query))
                 elif query.progress.batches > self._histories.get(query.name, _UNTOUCHED).batches:
                     self._on_restart(query.sub_topology, 0)
             elif self._clock() >= due:
@@ -109,9 +112,10 @@ class QuerySupervisor:
         return problems
 
     def _try_start(self, query: Query) -> None:
-        try:
-            query.start()
-        except Exception as error:
+        self._take(query, _start(query))
+
+    def _take(self, query: Query, error: Exception | None) -> None:
+        if error is not None:
             self._plan_restart(query, error)
         else:
             self._due.pop(query.name, None)
@@ -135,3 +139,11 @@ class QuerySupervisor:
         log.warning(
             "query died", query=query.name, error=what, attempt=restart.history.attempts, restart_in_s=restart.wait_s
         )
+
+
+def _start(query: Query) -> Exception | None:
+    try:
+        query.start()
+    except Exception as error:
+        return error
+    return None

@@ -39,7 +39,8 @@ def test_older_attempts_are_fenced_before_offsets_are_read_and_queries_start_las
     last = make_status(driver_epoch=7, transactional_ids=["app-0_0", "app-9_9"])
     running = make_driver(make_query(1), make_query(0), last=last).start()
     running.wait_for(S.RUNNING)
-    assert running.journal == ["open publisher", "fence", "prepare", "start app-0", "start app-1"]
+    assert running.journal[:3] == ["open publisher", "fence", "prepare"]
+    assert sorted(running.journal[3:]) == ["start app-0", "start app-1"]
     assert running.fenced_ids == [["app-0_0", "app-9_9"]]
     assert running.previous == [last]
     assert running.publisher.published[-1].driver_epoch == 8
@@ -399,3 +400,41 @@ def test_a_stop_during_the_start_starts_no_query(make_driver: Make, make_query: 
     assert running.end() is ExitCode.STOPPED
     assert query.starts == 0
     assert running.publisher.published[-1].state is S.NOT_RUNNING
+
+
+def test_queries_start_side_by_side_so_that_one_restore_does_not_wait_for_another(
+    make_driver: Make, make_query: Make
+) -> None:
+    first, second = make_query(0), make_query(1)
+    meeting = threading.Barrier(2, timeout=5)
+    for query in (first, second):
+        original = query.start
+
+        def start(original: Callable[[], None] = original) -> None:
+            meeting.wait()
+            original()
+
+        query.start = start
+    running = make_driver(first, second).start()
+    running.wait_for(S.RUNNING)
+
+
+def test_a_query_whose_engine_is_gone_counts_as_dead(make_driver: Make, make_query: Make) -> None:
+    restarted: list[int] = []
+    query = make_query(3)
+
+    class Gone(type(query)):  # type: ignore[misc]
+        @property
+        def is_active(self) -> bool:
+            if self.starts:
+                raise ConnectionError("the JVM is gone")
+            return False
+
+        @is_active.setter
+        def is_active(self, _: bool) -> None: ...
+
+    query.__class__ = Gone
+    running = make_driver(query, hooks={"on_restart": restarted.append}).start()
+    assert running.end() is ExitCode.FAILED
+    assert restarted == [3, 3]
+    assert running.driver.lifecycle.state is S.ERROR

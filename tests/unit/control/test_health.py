@@ -73,5 +73,5 @@ def test_a_paused_application_may_lag(make_status: Callable[..., Any]) -> None:
 def test_a_start_that_never_ends_is_unhealthy(make_status: Callable[..., Any]) -> None:
     status = make_status(state=S.REBALANCING, updated_at=1101.0, progress={0: SubTopologyStatus()})
     assert assess(status, now=1101, limits=LIMITS).reason is R.START_TIMEOUT
-    restoring = status.model_copy(update={"progress": {0: SubTopologyStatus(active=True)}})
+    restoring = status.model_copy(update={"progress": {0: SubTopologyStatus(last_progress_at=1100.0)}})
     assert assess(restoring, now=1101, limits=LIMITS).reason is R.STARTING

@@ -1,0 +1,55 @@
+"""A driver with queries that do nothing, in a process of its own: `driver_process.py <bootstrap> <id> <directory>`."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+
+from millrace.control.driver import Driver
+from millrace.control.driver_options import DriverHooks, DriverSettings
+from millrace.control.query import QueryProgress
+from millrace.control.reporter import Application, Prepared
+from millrace.control.status_topic import StatusPublisher
+
+
+class IdleQuery:
+    name = "idle-0"
+    sub_topology = 0
+    exception = None
+    progress = QueryProgress(sub_topology=0)
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.is_active = False
+
+    def start(self) -> None:
+        self.is_active = True
+
+    def stop(self, timeout_s: float) -> None:
+        self.is_active = False
+
+    def request_stop(self) -> None: ...
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def tick(self) -> None: ...
+
+
+def main(bootstrap_servers: str, application_id: str, directory: Path) -> int:
+    prepared = Prepared(
+        queries=(IdleQuery(),), transactional_ids=(f"{application_id}-0_0",), offsets={0: {("in", 0): 5}}
+    )
+    driver = Driver(
+        Application(application_id=application_id, run_id=directory.name),
+        DriverHooks(prepare=lambda _: prepared),
+        StatusPublisher(bootstrap_servers, application_id),
+        DriverSettings(control_file=directory / "control.json", heartbeat_interval_s=0.3),
+    )
+    return driver.run()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))

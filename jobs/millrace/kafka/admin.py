@@ -1,198 +1,263 @@
-"""Asking the broker about topics, and changing them. Every call ends within its time limit."""
+"""Administration of a cluster with a time limit on every call."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Collection, Iterable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import (
+    AdminClient,
+    ConfigResource,  # type: ignore[attr-defined]
+    NewPartitions,  # type: ignore[attr-defined]
+    NewTopic,  # type: ignore[attr-defined]
+)
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
-from millrace.errors import PreflightError
-from millrace.kafka.clients import base_settings, kafka_error, translate
-from millrace.kafka.topics import TopicSpec
+from millrace.errors import BrokerUnavailableError, MillraceError, OperationError, PreflightError
+from millrace.kafka.clients import base_settings, is_refusal, kafka_error, translate
+from millrace.kafka.topics import BROKER_DEFAULT, TopicDescription, TopicSpec
 
-DEFAULT_TIMEOUT_S = 10.0
+T = TypeVar("T")
 
-
-@dataclass(frozen=True)
-class TopicDescription:
-    """A topic as the broker has it.
-
-    Args:
-        name: its name.
-        partitions: number of partitions.
-        topic_id: the broker's UUID of it: another one after the topic was deleted and created again.
-        replication_factor: replicas of partition 0.
-    """
-
-    name: str
-    partitions: int
-    topic_id: str
-    replication_factor: int
+_GRACE_S = 2.0
 
 
 class KafkaAdmin:
-    """The administrative calls that Millrace makes.
+    """Topics, settings and limits of a cluster.
+
+    Every method answers or raises within about ``timeout_s``: :class:`BrokerUnavailableError` where nobody answers,
+    :class:`PreflightError` where the broker refuses the credentials or a permission is missing.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
-        settings: client settings of the user (security).
-        timeout_s: longest time of one call, seconds.
+        settings: client settings (security, ...) of the user.
+        timeout_s: longest time of one request, seconds.
     """
 
     def __init__(
-        self,
-        bootstrap_servers: str,
-        *,
-        settings: Mapping[str, str] | None = None,
-        timeout_s: float = DEFAULT_TIMEOUT_S,
+        self, bootstrap_servers: str, *, settings: Mapping[str, str] | None = None, timeout_s: float = 5.0
     ) -> None:
-        self._bootstrap_servers = bootstrap_servers
-        self._timeout_s = timeout_s
-        self._client = AdminClient(base_settings(bootstrap_servers, settings))
+        self.bootstrap_servers = bootstrap_servers
+        self.timeout_s = timeout_s
+        self._refusal: KafkaError | None = None
+        configuration: dict[str, Any] = {**base_settings(bootstrap_servers, settings), "error_cb": self._on_error}
+        self.client = AdminClient(configuration)
 
-    def topic_names(self) -> list[str]:
-        """All topics of the cluster, sorted.
+    def number_of_brokers(self) -> int:
+        """How many brokers the cluster has now."""
+        cluster: Any = self.result(
+            self.client.describe_cluster(request_timeout=self.timeout_s), doing="describing the cluster"
+        )
+        return len(cluster.nodes)
 
-        Raises:
-            BrokerUnavailableError: no broker answered in time.
-        """
-        try:
-            return sorted(self._client.list_topics(timeout=self._timeout_s).topics)
-        except KafkaException as error:
-            raise self._translated(error, "listing topics") from error
-
-    def broker_count(self) -> int:
-        """Number of brokers; raises as :meth:`topic_names`."""
-        try:
-            return len(self._client.list_topics(timeout=self._timeout_s).brokers)
-        except KafkaException as error:
-            raise self._translated(error, "listing brokers") from error
-
-    def describe(self, names: Iterable[str]) -> dict[str, TopicDescription]:
-        """Those of the topics that exist; raises as :meth:`topic_names`."""
-        wanted = sorted(set(names))
-        if not wanted:
+    def describe_topics(self, names: Collection[str]) -> dict[str, TopicDescription]:
+        """The topics among ``names`` that exist."""
+        if not names:
             return {}
-        found = {}
-        for name, future in self._described(wanted).items():
-            try:
-                topic = future.result(self._timeout_s + 1)
-            except KafkaException as error:
-                if kafka_error(error).code() == KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    continue
-                raise self._translated(error, f"describing topic {name}") from error
-            found[name] = TopicDescription(
-                name, len(topic.partitions), str(topic.topic_id), len(topic.partitions[0].replicas)
-            )
+        futures = self.client.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout_s)
+        found: dict[str, TopicDescription] = {}
+        for name, future in futures.items():
+            topic: Any = self.result(future, doing=f"describing topic {name}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART)
+            if topic is not None:
+                found[name] = TopicDescription(
+                    name=name,
+                    topic_id=str(topic.topic_id),
+                    partitions=len(topic.partitions),
+                    replication_factor=len(topic.partitions[0].replicas),
+                    leaderless=tuple(each.id for each in topic.partitions if each.leader is None),
+                    internal=topic.is_internal,
+                )
         return found
 
-    def create(self, specs: Sequence[TopicSpec]) -> list[str]:
-        """Creates the topics that are missing, and returns their names.
+    def describe_topic(self, name: str) -> TopicDescription:
+        """One topic.
 
         Raises:
-            PreflightError: one exists with another number of partitions, or the broker refused.
-            BrokerUnavailableError: no broker answered in time.
+            PreflightError: it does not exist.
         """
-        existing = self.describe(spec.name for spec in specs)
-        wrong = [
-            f"{spec.name}: expected: {spec.partitions}, actual: {existing[spec.name].partitions}"
-            for spec in specs
-            if spec.name in existing and existing[spec.name].partitions != spec.partitions
-        ]
-        if wrong:
+        found = self.describe_topics([name])
+        if name not in found:
             raise PreflightError(
-                f"Topics exist with another number of partitions than the application needs; {', '.join(wrong)}.",
-                remedy="reset the application if its input was re-partitioned, or give the topic the number it needs",
+                f"Topic {name} does not exist at {self.bootstrap_servers}.",
+                remedy=f"create it (`millrace topics create {name}`) or correct the name",
             )
-        missing = [spec for spec in specs if spec.name not in existing]
+        return found[name]
+
+    def topic_settings(self, name: str) -> dict[str, str]:
+        """All settings of a topic, the broker's defaults included.
+
+        Raises:
+            OperationError: the topic does not exist.
+        """
+        return self._settings(ConfigResource(ConfigResource.Type.TOPIC, name), f"reading settings of topic {name}")
+
+    def broker_settings(self) -> dict[str, str]:
+        """Settings of one broker of the cluster, which stand for those of all."""
+        cluster: Any = self.result(
+            self.client.describe_cluster(request_timeout=self.timeout_s), doing="describing the cluster"
+        )
+        broker = str(cluster.nodes[0].id)
+        return self._settings(
+            ConfigResource(ConfigResource.Type.BROKER, broker), f"reading settings of broker {broker}"
+        )
+
+    def max_transaction_timeout_ms(self) -> int:
+        """Longest ``transaction.timeout.ms`` that the brokers grant, milliseconds."""
+        return int(self.broker_settings()["transaction.max.timeout.ms"])
+
+    def max_message_bytes(self, names: Iterable[str]) -> dict[str, int]:
+        """``max.message.bytes`` of topics, for :class:`millrace.kafka.producer.TaskProducer`."""
+        return {name: int(self.topic_settings(name)["max.message.bytes"]) for name in names}
+
+    def create_missing(self, specs: Iterable[TopicSpec]) -> tuple[str, ...]:
+        """Create the topics that do not exist, and check the partition count of those that do.
+
+        Several callers at once are fine. Returns when every topic has leaders.
+
+        Returns:
+            Names of the topics that this call created.
+
+        Raises:
+            PreflightError: a topic exists with another number of partitions (nothing is created then), or the broker
+                does not take a spec.
+        """
+        wanted = {spec.name: spec for spec in specs}
+        existing = self.describe_topics(wanted)
+        self._check_partitions(wanted, existing)
+        missing = [spec for name, spec in wanted.items() if name not in existing]
         if not missing:
-            return []
-        futures = self._client.create_topics(
+            return ()
+        futures = self.client.create_topics(
             [
                 NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.settings))
                 for spec in missing
             ],
-            operation_timeout=self._timeout_s,
-            request_timeout=self._timeout_s,
+            request_timeout=self.timeout_s,
+            operation_timeout=self.timeout_s,
+        )
+        created = tuple(name for name, future in futures.items() if self._created(name, future))
+        self._wait_for_leaders(wanted)
+        return created
+
+    def delete_topics(self, names: Collection[str]) -> None:
+        """Delete topics with everything in them; those that do not exist are passed over."""
+        if not names:
+            return
+        futures = self.client.delete_topics(
+            list(names), request_timeout=self.timeout_s, operation_timeout=self.timeout_s
         )
         for name, future in futures.items():
-            try:
-                future.result(self._timeout_s + 1)
-            except KafkaException as error:
-                if kafka_error(error).code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                    raise self._translated(error, f"creating topic {name}") from error
-        return [spec.name for spec in missing]
+            self.result(future, doing=f"deleting topic {name}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART)
 
-    def delete(self, names: Sequence[str]) -> None:
-        """Deletes topics; those that do not exist are no error."""
-        if not names:
-            return
-        for name, future in self._client.delete_topics(list(names), operation_timeout=self._timeout_s).items():
-            try:
-                future.result(self._timeout_s + 1)
-            except KafkaException as error:
-                if kafka_error(error).code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                    raise self._translated(error, f"deleting topic {name}") from error
+    def add_partitions(self, topic: str, total: int) -> None:
+        """Raise the number of partitions of a topic to ``total``."""
+        futures = self.client.create_partitions([NewPartitions(topic, total)], request_timeout=self.timeout_s)
+        self.result(futures[topic], doing=f"adding partitions to topic {topic}")
 
-    def settings_of(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
-        """All settings in force of topics that exist."""
-        return self._settings(ConfigResource.Type.TOPIC, list(names))
+    def delete_records(self, before: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+        """Delete the records before an offset, which a topic with ``cleanup.policy`` delete allows.
 
-    def broker_settings(self) -> dict[str, str]:
-        """All settings in force of one of the brokers."""
-        try:
-            brokers = self._client.list_topics(timeout=self._timeout_s).brokers
-        except KafkaException as error:
-            raise self._translated(error, "listing brokers") from error
-        broker = str(min(brokers))
-        return self._settings(ConfigResource.Type.BROKER, [broker])[broker]
+        Args:
+            before: ``(topic, partition) -> offset``; that offset itself stays. -1 stands for the end.
 
-    def delete_records(self, before: Mapping[tuple[str, int], int]) -> None:
-        """Deletes the records of partitions in front of an offset each."""
-        asked = [TopicPartition(topic, partition, offset) for (topic, partition), offset in before.items()]
-        if not asked:
-            return
-        for place, future in self._client.delete_records(asked, request_timeout=self._timeout_s).items():
-            try:
-                future.result(self._timeout_s + 1)
-            except KafkaException as error:
-                raise self._translated(error, f"deleting records of {place.topic}-{place.partition}") from error
-
-    def _described(self, names: list[str]) -> dict[str, Any]:
-        described: dict[str, Any] = self._client.describe_topics(
-            TopicCollection(names), request_timeout=self._timeout_s
-        )
-        return described
-
-    def _settings(self, kind: Any, names: list[str]) -> dict[str, dict[str, str]]:
-        if not names:
+        Returns:
+            The new begin of each log.
+        """
+        if not before:
             return {}
-        asked = [ConfigResource(kind, name) for name in names]
-        settings = {}
-        for resource, future in self._client.describe_configs(asked, request_timeout=self._timeout_s).items():
-            try:
-                entries = future.result(self._timeout_s + 1)
-            except KafkaException as error:
-                raise self._translated(error, f"reading the settings of {resource.name}") from error
-            settings[resource.name] = {name: entry.value for name, entry in entries.items() if entry.value is not None}
-        return settings
-
-    def _translated(self, error: KafkaException, doing: str) -> Exception:
-        return translate(kafka_error(error), doing=doing, bootstrap_servers=self._bootstrap_servers)
-
-
-def require_topics(described: Mapping[str, TopicDescription], names: Iterable[str]) -> None:
-    """Checks that topics exist.
-
-    Raises:
-        PreflightError: names those that are missing.
-    """
-    missing = sorted(set(names) - set(described))
-    if missing:
-        raise PreflightError(
-            f"Topics are missing on the broker: {', '.join(missing)}.",
-            remedy="create them (millrace topics create), or correct their names in the application",
+        positions = [TopicPartition(topic, partition, offset) for (topic, partition), offset in before.items()]
+        futures = self.client.delete_records(
+            positions, request_timeout=self.timeout_s, operation_timeout=self.timeout_s
         )
+        begins: dict[tuple[str, int], int] = {}
+        for position, future in futures.items():
+            deleted: Any = self.result(future, doing=f"deleting records of {position.topic}-{position.partition}")
+            begins[position.topic, position.partition] = deleted.low_watermark
+        return begins
+
+    def result(self, future: Future[T], *, doing: str, unless: int | None = None) -> T | None:
+        """What a future of :attr:`client` holds.
+
+        Args:
+            future: a result of an admin call.
+            doing: what was asked, for the error message.
+            unless: error code that gives ``None`` instead of an exception.
+
+        Raises:
+            BrokerUnavailableError, PreflightError, OperationError: see :func:`millrace.kafka.clients.translate`.
+        """
+        try:
+            return future.result(self.timeout_s + _GRACE_S)
+        except KafkaException as error:
+            inner = kafka_error(error)
+            if unless is not None and inner.code() == unless:
+                return None
+            raise self.translated(inner, doing) from error
+        except FutureTimeoutError as error:
+            raise BrokerUnavailableError(
+                f"No answer from {self.bootstrap_servers} within {self.timeout_s:g} s while {doing}.",
+                remedy="start the broker (`millrace broker start`) or correct bootstrap.servers",
+            ) from error
+
+    def translated(self, error: KafkaError, doing: str) -> MillraceError:
+        """The error of ours for one that this client met."""
+        # A refused connection shows as a time-out of the request; the reason comes by the callback.
+        self.client.poll(0)
+        translated = translate(error, doing=doing, bootstrap_servers=self.bootstrap_servers)
+        if isinstance(translated, BrokerUnavailableError) and self._refusal is not None:
+            return translate(self._refusal, doing=doing, bootstrap_servers=self.bootstrap_servers)
+        return translated
+
+    def _on_error(self, error: KafkaError) -> None:
+        if is_refusal(error):
+            self._refusal = error
+
+    def _settings(self, resource: ConfigResource, doing: str) -> dict[str, str]:
+        future = self.client.describe_configs([resource], request_timeout=self.timeout_s)[resource]
+        entries: Any = self.result(future, doing=doing)
+        return {name: entry.value for name, entry in entries.items() if entry.value is not None}
+
+    def _check_partitions(self, wanted: Mapping[str, TopicSpec], existing: Mapping[str, TopicDescription]) -> None:
+        for name, topic in existing.items():
+            partitions = wanted[name].partitions
+            if partitions not in (BROKER_DEFAULT, topic.partitions):
+                raise PreflightError(
+                    f"Topic {name} has {topic.partitions} partitions, and {partitions} are needed.",
+                    remedy=f"give the input topics {topic.partitions} partitions, or reset the application so that "
+                    f"{name} is made anew; adding partitions would send keys to tasks that do not have their state",
+                )
+
+    def _created(self, name: str, future: Future[None]) -> bool:
+        try:
+            future.result(self.timeout_s + _GRACE_S)
+        except KafkaException as error:
+            inner = kafka_error(error)
+            if inner.code() == KafkaError.TOPIC_ALREADY_EXISTS:
+                return False
+            translated = self.translated(inner, f"creating topic {name}")
+            if isinstance(translated, OperationError):
+                raise PreflightError(
+                    f"The broker does not create topic {name}: {inner.name()}: {inner.str()}.",
+                    remedy="correct the topic's partitions, replication factor or settings",
+                ) from error
+            raise translated from error
+        return True
+
+    def _wait_for_leaders(self, wanted: Mapping[str, TopicSpec]) -> None:
+        def is_waiting() -> bool:
+            found = self.describe_topics(wanted)
+            self._check_partitions(wanted, found)
+            return len(found) < len(wanted) or any(topic.leaderless for topic in found.values())
+
+        try:
+            Retrying(
+                retry=retry_if_result(bool), stop=stop_after_delay(self.timeout_s + _GRACE_S), wait=wait_fixed(0.05)
+            )(is_waiting)
+        except RetryError:
+            raise OperationError(
+                f"Topics {', '.join(sorted(wanted))} were created, and have no leaders after {self.timeout_s:g} s.",
+                remedy="see the brokers' logs",
+            ) from None

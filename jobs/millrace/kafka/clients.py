@@ -73,6 +73,11 @@ def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = 
     }
 
 
+def is_refusal(error: KafkaError) -> bool:
+    """Whether the broker answered, and refused the credentials or a permission."""
+    return error.code() in _REFUSED
+
+
 def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> MillraceError:
     """The error of ours for one of librdkafka's.
 
@@ -87,7 +92,7 @@ def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> Millr
             f"No broker answered at {bootstrap_servers} while {doing}: {error.str()}.",
             remedy="start the broker (`millrace broker start`) or correct bootstrap.servers",
         )
-    if code in _REFUSED:
+    if is_refusal(error):
         return PreflightError(
             f"The broker at {bootstrap_servers} refused {doing}: {error.str()}.",
             remedy="correct security.protocol, the sasl.* and ssl.* settings, or grant the permission on the broker",

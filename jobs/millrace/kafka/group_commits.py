@@ -57,7 +57,7 @@ class GroupCommitter:
                 lambda error: isinstance(error, KafkaException) and kafka_error(error).retriable()
             ),
             stop=stop_after_delay(timeout_s),
-            wait=wait_exponential_jitter(initial=0.02, max=1.0, jitter=0.02),
+            wait=wait_exponential_jitter(multiplier=0.02, max=1.0, jitter=0.02),
             reraise=True,
         )
         try:

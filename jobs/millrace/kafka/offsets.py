@@ -1,188 +1,146 @@
-"""Offsets: those a group has committed, and where the logs of partitions begin and end."""
+"""Offsets of logs and groups, read with a time limit, and the lag between them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from enum import Enum
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
-from millrace.errors import PreflightError
-from millrace.kafka.clients import base_settings, kafka_error, translate
-
-DEFAULT_TIMEOUT_S = 10.0
+from millrace.kafka.admin import KafkaAdmin
 
 Place = tuple[str, int]
-"""Topic and partition."""
+"""``(topic, partition)``."""
+
+
+_EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
+_LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+class End(Enum):
+    """Which end of a log."""
+
+    HIGH_WATERMARK = IsolationLevel.READ_UNCOMMITTED
+    """After the last replicated record, records of open transactions included."""
+    LAST_STABLE = IsolationLevel.READ_COMMITTED
+    """Before the first record of the oldest open transaction; where none is open, the high watermark."""
 
 
 @dataclass(frozen=True)
-class Commit:
-    """A committed offset.
+class CommittedOffset:
+    """What a group has committed for a partition.
 
     Args:
         offset: next offset to read.
-        metadata: the text committed beside it, ``None`` where there is none.
+        metadata: the text beside it, empty where there is none.
     """
 
     offset: int
-    metadata: str | None
+    metadata: str = ""
 
 
 def committed_offsets(
-    bootstrap_servers: str,
-    group: str,
-    places: Sequence[Place],
-    *,
-    settings: Mapping[str, str] | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> dict[Place, Commit]:
-    """What a group has committed. Waits for transactions that have sent offsets but are not decided.
+    admin: KafkaAdmin, group: str, partitions: Collection[Place] | None = None, *, stable: bool = True
+) -> dict[Place, CommittedOffset]:
+    """Committed offsets of a group.
 
     Args:
-        bootstrap_servers: comma-separated ``host:port``.
-        group: the consumer group.
-        places: the partitions.
-        settings: client settings of the user.
-        timeout_s: longest time, seconds.
+        admin: the cluster.
+        group: group id; an unknown one has no offsets.
+        partitions: which; default: all that the group has committed.
+        stable: wait, within the admin's time limit, while a transaction that carries offsets of the group is open.
 
     Returns:
-        The commits of those partitions that have one.
+        The partitions that have one; those without are left out, no sentinel stands for them.
 
     Raises:
-        BrokerUnavailableError: no broker answered in time.
-        OperationError: the broker refused.
+        OperationError: a transaction with offsets stayed open for longer than the time limit.
+        BrokerUnavailableError, PreflightError: see :class:`KafkaAdmin`.
     """
-    if not places:
+    positions = None if partitions is None else [TopicPartition(*place) for place in sorted(partitions)]
+    if positions is not None and not positions:
         return {}
-    asked = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition) for topic, partition in places])
-
-    def ask(admin: AdminClient) -> Any:
-        futures = admin.list_consumer_group_offsets([asked], require_stable=True, request_timeout=timeout_s)
-        return futures[group].result(timeout_s + 1)
-
-    answer = _ask(bootstrap_servers, settings, f"reading the committed offsets of group {group}", ask)
-    commits: dict[Place, Commit] = {}
-    for place in answer.topic_partitions:
-        if place.error is not None:
-            raise translate(
-                place.error,
-                doing=f"reading the committed offset of {place.topic}-{place.partition}",
-                bootstrap_servers=bootstrap_servers,
-            )
-        # A missing offset is a negative number, which must never be taken for one.
-        if place.offset >= 0:
-            commits[place.topic, place.partition] = Commit(place.offset, place.metadata or None)
-    return commits
+    futures = admin.client.list_consumer_group_offsets(
+        [ConsumerGroupTopicPartitions(group, positions)], require_stable=stable, request_timeout=admin.timeout_s
+    )
+    answer: Any = admin.result(
+        futures[group], doing=f"reading committed offsets of {group}", unless=KafkaError.GROUP_ID_NOT_FOUND
+    )
+    committed: dict[Place, CommittedOffset] = {}
+    for position in answer.topic_partitions if answer is not None else ():
+        if position.error is not None:
+            raise admin.translated(position.error, f"reading committed offsets of {group}")
+        if position.offset >= 0:
+            committed[position.topic, position.partition] = CommittedOffset(position.offset, position.metadata or "")
+    return committed
 
 
-def begin_offsets(
-    bootstrap_servers: str,
-    places: Iterable[Place],
-    *,
-    settings: Mapping[str, str] | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> dict[Place, int]:
-    """First offset of each partition's log; raises as :func:`end_offsets`."""
-    return _listed(bootstrap_servers, places, OffsetSpec.earliest(), settings, timeout_s)
-
-
-def end_offsets(
-    bootstrap_servers: str,
-    places: Iterable[Place],
-    *,
-    settings: Mapping[str, str] | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> dict[Place, int]:
-    """Last stable offset of each partition: where a read_committed reader ends now.
+def begin_offsets(admin: KafkaAdmin, partitions: Collection[Place]) -> dict[Place, int]:
+    """First offsets that the logs still hold.
 
     Raises:
-        BrokerUnavailableError: no broker answered in time.
-        PreflightError: a partition does not exist.
+        OperationError: a partition does not exist.
     """
-    return _listed(bootstrap_servers, places, OffsetSpec.latest(), settings, timeout_s)
+    return _list_offsets(admin, dict.fromkeys(partitions, _EARLIEST), End.HIGH_WATERMARK)
 
 
-def offsets_for_time(
-    bootstrap_servers: str,
-    places: Iterable[Place],
-    timestamp_ms: int,
-    *,
-    settings: Mapping[str, str] | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> dict[Place, int]:
-    """Offset of the first record of each partition at or after a time; the log's end where there is none.
+def end_offsets(admin: KafkaAdmin, partitions: Collection[Place], end: End = End.LAST_STABLE) -> dict[Place, int]:
+    """Ends of logs: the offset that the next record gets, or up to which a read_committed reader may read.
+
+    Raises:
+        OperationError: a partition does not exist.
+    """
+    return _list_offsets(admin, dict.fromkeys(partitions, _LATEST), end)
+
+
+def offsets_for_times(admin: KafkaAdmin, times: Mapping[Place, int]) -> dict[Place, int | None]:
+    """First offsets whose records have a timestamp at or after a time.
 
     Args:
-        bootstrap_servers: comma-separated ``host:port``.
-        places: the partitions.
-        timestamp_ms: the time, milliseconds since the epoch.
-        settings: client settings of the user.
-        timeout_s: longest time, seconds.
+        admin: the cluster.
+        times: milliseconds since 1970 by partition.
+
+    Returns:
+        ``None`` where no such record exists.
     """
-    listed = list(places)
-    found = _listed(bootstrap_servers, listed, OffsetSpec.for_timestamp(timestamp_ms), settings, timeout_s)
-    missing = [place for place, offset in found.items() if offset < 0]
-    ends = end_offsets(bootstrap_servers, missing, settings=settings, timeout_s=timeout_s) if missing else {}
-    return {place: ends.get(place, offset) for place, offset in found.items()}
+    found = _list_offsets(
+        admin, {place: OffsetSpec.for_timestamp(time) for place, time in times.items()}, End.HIGH_WATERMARK
+    )
+    return {place: None if offset < 0 else offset for place, offset in found.items()}
 
 
-def lags(
-    bootstrap_servers: str,
-    group: str,
-    places: Sequence[Place],
-    *,
-    settings: Mapping[str, str] | None = None,
-    timeout_s: float = DEFAULT_TIMEOUT_S,
-) -> dict[Place, int | None]:
-    """How far the group is behind the last stable offset of each partition, in offsets; ``None`` where unknown.
+def lag(committed: CommittedOffset | int | None, end: int | None) -> int | None:
+    """Records (and markers) between a committed offset and the end; never negative, ``None`` where either is unknown.
 
-    The committed offsets are read first: the other way round a fast consumer would be ahead of an old end.
+    Read the committed offset before the end: the other way round a fast reader seems to be past the end.
     """
-    commits = committed_offsets(bootstrap_servers, group, places, settings=settings, timeout_s=timeout_s)
-    ends = end_offsets(bootstrap_servers, places, settings=settings, timeout_s=timeout_s)
-    return {place: lag(commits[place].offset if place in commits else None, ends.get(place)) for place in places}
-
-
-def lag(committed: int | None, end: int | None) -> int | None:
-    """Offsets from ``committed`` to ``end``, never below 0; ``None`` where either is unknown."""
-    if committed is None or end is None or committed < 0 or end < 0:
+    if committed is None or end is None:
         return None
-    return max(0, end - committed)
+    return max(0, end - (committed if isinstance(committed, int) else committed.offset))
 
 
-def _listed(
-    bootstrap_servers: str,
-    places: Iterable[Place],
-    spec: Any,
-    settings: Mapping[str, str] | None,
-    timeout_s: float,
-) -> dict[Place, int]:
-    asked = {TopicPartition(topic, partition): spec for topic, partition in places}
-    if not asked:
+def group_lag(
+    admin: KafkaAdmin, group: str, partitions: Collection[Place], end: End = End.LAST_STABLE
+) -> dict[Place, int | None]:
+    """Lag of a group in partitions; ``None`` for those without a committed offset."""
+    committed = committed_offsets(admin, group, partitions, stable=False)
+    ends = end_offsets(admin, partitions, end)
+    return {place: lag(committed.get(place), ends.get(place)) for place in partitions}
+
+
+def _list_offsets(admin: KafkaAdmin, specs: Mapping[Place, Any], end: End) -> dict[Place, int]:
+    if not specs:
         return {}
-
-    def ask(admin: AdminClient) -> dict[Place, int]:
-        futures = admin.list_offsets(asked, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=timeout_s)
-        return {
-            (place.topic, place.partition): future.result(timeout_s + 1).offset for place, future in futures.items()
-        }
-
-    names = ", ".join(sorted({place.topic for place in asked}))
-    return _ask(bootstrap_servers, settings, f"asking for offsets of {names}", ask)
-
-
-def _ask(
-    bootstrap_servers: str, settings: Mapping[str, str] | None, doing: str, ask: Callable[[AdminClient], Any]
-) -> Any:
-    try:
-        return ask(AdminClient(base_settings(bootstrap_servers, settings)))
-    except KafkaException as error:
-        if kafka_error(error).name() == "UNKNOWN_TOPIC_OR_PART":
-            raise PreflightError(
-                f"A topic or partition is missing on the broker at {bootstrap_servers} while {doing}.",
-                remedy="create the topic (millrace topics create), or correct its name",
-            ) from error
-        raise translate(kafka_error(error), doing=doing, bootstrap_servers=bootstrap_servers) from error
+    futures = admin.client.list_offsets(
+        {TopicPartition(*place): spec for place, spec in specs.items()},
+        isolation_level=end.value,
+        request_timeout=admin.timeout_s,
+    )
+    found: dict[Place, int] = {}
+    for position, future in futures.items():
+        answer: Any = admin.result(future, doing=f"reading offsets of {position.topic}-{position.partition}")
+        found[position.topic, position.partition] = answer.offset
+    return found

@@ -47,8 +47,9 @@ class TaskProducer:
     readers together with the committed offsets. Without one, records are idempotent and acknowledged by all in-sync
     replicas, and the offsets are committed after all of them: at least once.
 
-    A producer that raised :class:`TaskMigratedError` or whose :attr:`is_usable` is false is of no more use: nothing
-    more is called on it, a new one takes its place. Not safe for concurrent use.
+    A producer whose :attr:`is_usable` is false is of no more use: nothing more is called on it, a new one takes its
+    place. That is so after every error but :class:`RecordTooLargeError`: a client that lost a record goes on with
+    sequence numbers that the broker refuses, so its next transaction would fail as well. Not safe for concurrent use.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -216,7 +217,7 @@ class TaskProducer:
             TaskMigratedError: another producer took the transactional id over; nothing was committed, and this
                 producer is discarded.
             TransactionAbortedError: the transaction was aborted, nothing was committed; the same input is to be
-                processed again, by this producer if :attr:`is_usable`, else by a new one.
+                processed again by a new producer.
             BrokerUnavailableError: no broker answered in time. Whether the commit took place shows in the committed
                 offsets after the next :meth:`init`; this producer is discarded.
         """
@@ -323,7 +324,7 @@ class TaskProducer:
         attempts = Retrying(
             retry=retry_if_exception(is_retriable),
             stop=stop_after_delay(self._timeout_s),
-            wait=wait_exponential_jitter(initial=0.02, max=1.0, jitter=0.02),
+            wait=wait_exponential_jitter(multiplier=0.02, max=1.0, jitter=0.02),
         )
         try:
             attempts(call, min(_CALL_LIMIT_S, self._timeout_s))
@@ -367,6 +368,7 @@ class TaskProducer:
             self._discard()
             raise TransactionAbortedError(f"{self}: {reason}.", remedy="the same input is processed again")
         self.abort()
+        self._discard()
         raise TransactionAbortedError(
             f"The transaction of {self} was aborted: {reason}.", remedy="the same input is processed again"
         )

@@ -24,7 +24,7 @@ class ProducerErrorKind(StrEnum):
     FATAL = "fatal"
     """The producer is discarded; a new one may try again."""
     ABORT = "abort"
-    """The transaction is aborted, the same input is processed again, the producer may be used on."""
+    """The transaction is aborted and the same input is processed again."""
     RETRY = "retry"
     """The same call again, after a wait."""
 

@@ -1,4 +1,4 @@
-"""What topics an application needs, with the settings that Kafka Streams gives them. Data only."""
+"""What topics are to look like: those of users, and the internal ones of an application as Kafka Streams makes them."""
 
 from __future__ import annotations
 
@@ -8,24 +8,50 @@ from dataclasses import dataclass, field
 from millrace.topology.nodes import RepartitionTopicSpec
 from millrace.topology.stores import StoreKind, StoreSpec
 
-_SEGMENT_BYTES = str(50 * 1024 * 1024)
+BROKER_DEFAULT = -1
+"""As partition count or replication factor: the broker's own default."""
+
+_MAX_LONG = 2**63 - 1
+_INTERNAL = {"message.timestamp.type": "CreateTime"}
+_REPARTITION = {"cleanup.policy": "delete", "segment.bytes": "52428800", "retention.ms": "-1"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class TopicSpec:
-    """A topic to create.
+    """A topic that has to exist.
 
     Args:
-        name: the broker's name.
-        partitions: number of partitions.
+        name: topic name.
+        partitions: number of partitions; -1 takes the broker's default, and is not compared with an existing topic.
         replication_factor: -1 takes the broker's default.
-        settings: topic settings that differ from the broker's defaults.
+        settings: topic settings that differ from the broker's.
     """
 
     name: str
-    partitions: int
-    replication_factor: int = -1
+    partitions: int = BROKER_DEFAULT
+    replication_factor: int = BROKER_DEFAULT
     settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicDescription:
+    """A topic that exists.
+
+    Args:
+        name: topic name.
+        topic_id: its UUID in Kafka's own text form; a topic that is deleted and created again has another one.
+        partitions: number of partitions.
+        replication_factor: replicas of its first partition.
+        leaderless: partitions without a leader now.
+        internal: whether it is one of Kafka's own topics.
+    """
+
+    name: str
+    topic_id: str
+    partitions: int
+    replication_factor: int
+    leaderless: tuple[int, ...] = ()
+    internal: bool = False
 
 
 def changelog_topic(
@@ -33,56 +59,55 @@ def changelog_topic(
     application_id: str,
     *,
     partitions: int,
-    replication_factor: int = -1,
+    replication_factor: int = BROKER_DEFAULT,
     additional_retention_ms: int = 86_400_000,
+    defaults: Mapping[str, str] | None = None,
 ) -> TopicSpec | None:
-    """The changelog topic of a store, ``None`` where it has none of its own.
-
-    Key-value changelogs are compacted; windowed ones also delete what is older than the store keeps, with a margin
-    (``windowstore.changelog.additional.retention.ms``), and always by the time of the record.
+    """The topic that backs a store: compacted; that of a window store also loses what its retention is over for.
 
     Args:
         store: the store.
-        application_id: prefix of the name.
-        partitions: number of tasks.
-        replication_factor: -1 takes the broker's default.
-        additional_retention_ms: the margin, milliseconds.
+        application_id: prefix of the topic name.
+        partitions: as many as the sub-topology has tasks.
+        replication_factor: of the configuration.
+        additional_retention_ms: ``windowstore.changelog.additional.retention.ms``, added to the store's retention
+            since brokers go by the wall clock and stores by stream time.
+        defaults: ``topic.*`` settings of the configuration; the store's own settings win over them.
+
+    Returns:
+        ``None`` for a store that is not logged or whose changelog is an input topic, which is not ours to create.
     """
-    if not store.logged or store.source_topic is not None:
-        return None
     name = store.changelog_topic(application_id)
-    assert name is not None
-    settings = {"message.timestamp.type": "CreateTime", "cleanup.policy": "compact"}
-    if store.kind is StoreKind.WINDOW:
-        settings["cleanup.policy"] = "compact,delete"
-        settings["retention.ms"] = str(store.retention_ms + additional_retention_ms)
-    return TopicSpec(
-        name=name,
-        partitions=partitions,
-        replication_factor=replication_factor,
-        settings={**settings, **dict(store.changelog_settings)},
-    )
+    if name is None or store.source_topic is not None:
+        return None
+    own = dict(store.changelog_settings)
+    windowed = store.kind is StoreKind.WINDOW
+    settings = {**_INTERNAL, "cleanup.policy": "compact,delete" if windowed else "compact", **(defaults or {}), **own}
+    if windowed and "retention.ms" not in own:
+        settings["retention.ms"] = str(min(store.retention_ms + additional_retention_ms, _MAX_LONG))
+    return TopicSpec(name=name, partitions=partitions, replication_factor=replication_factor, settings=settings)
 
 
 def repartition_topic(
-    spec: RepartitionTopicSpec, application_id: str, *, partitions: int, replication_factor: int = -1
+    repartition: RepartitionTopicSpec,
+    application_id: str,
+    *,
+    partitions: int,
+    replication_factor: int = BROKER_DEFAULT,
+    defaults: Mapping[str, str] | None = None,
 ) -> TopicSpec:
-    """A repartition topic: its records stay until the application has committed them, however old they are.
+    """The topic between two sub-topologies: nothing in it expires, the application deletes what it has processed.
 
     Args:
-        spec: what the topology says.
-        application_id: prefix of the name.
-        partitions: number of partitions.
-        replication_factor: -1 takes the broker's default.
+        repartition: the topic without its prefix.
+        application_id: prefix of the topic name.
+        partitions: used where the topic says no number of its own.
+        replication_factor: of the configuration.
+        defaults: ``topic.*`` settings of the configuration.
     """
     return TopicSpec(
-        name=f"{application_id}-{spec.name}",
-        partitions=partitions,
+        name=f"{application_id}-{repartition.name}",
+        partitions=repartition.partitions or partitions,
         replication_factor=replication_factor,
-        settings={
-            "cleanup.policy": "delete",
-            "retention.ms": "-1",
-            "segment.bytes": _SEGMENT_BYTES,
-            "message.timestamp.type": "CreateTime",
-        },
+        settings={**_INTERNAL, **_REPARTITION, **(defaults or {})},
     )

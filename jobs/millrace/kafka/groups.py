@@ -1,0 +1,141 @@
+"""Who else belongs to a consumer group, and how producers of a group's tasks are fenced."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
+
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.producer import TaskProducer
+
+_FENCE_THREADS = 8
+
+
+class GroupProtocol(StrEnum):
+    """How a group's members are coordinated."""
+
+    CLASSIC = "classic"
+    CONSUMER = "consumer"
+    OTHER = "other"
+    """A kind that the client library does not know: Kafka Streams' own protocol (KIP-1071), for example."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupMember:
+    """One member of a group.
+
+    Args:
+        member_id: given by the coordinator.
+        client_id: given by the member itself.
+        host: where it connects from.
+    """
+
+    member_id: str
+    client_id: str
+    host: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupMembership:
+    """Who belongs to a group.
+
+    Args:
+        group: group id.
+        protocol: ``None`` where the group does not exist.
+        state: the coordinator's word for it, in lower case; empty where the group does not exist.
+        members: those that are known; of a group with another protocol only that there are some is known.
+    """
+
+    group: str
+    protocol: GroupProtocol | None
+    state: str
+    members: tuple[GroupMember, ...] = ()
+
+    @property
+    def is_live(self) -> bool:
+        """Whether somebody belongs to the group, so that its offsets are not ours alone."""
+        return bool(self.members) or (
+            self.protocol is GroupProtocol.OTHER and self.state not in ("empty", "dead", "not_ready")
+        )
+
+    def __str__(self) -> str:
+        who = ", ".join(f"{member.client_id}@{member.host.lstrip('/')}" for member in self.members)
+        return f"{self.group} ({self.protocol or 'unknown'}, {self.state or 'no group'}): {who or 'no known members'}"
+
+
+def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
+    """Who belongs to a group now, whatever protocol its members speak.
+
+    Raises:
+        BrokerUnavailableError, PreflightError: see :class:`KafkaAdmin`.
+    """
+    listing: Any = admin.result(
+        admin.client.list_consumer_groups(request_timeout=admin.timeout_s), doing="listing consumer groups"
+    )
+    listed = next((each for each in listing.valid if each.group_id == group), None)
+    if listed is None:
+        for error in listing.errors:
+            raise admin.translated(error.args[0], "listing consumer groups")
+        return GroupMembership(group=group, protocol=None, state="")
+    protocol = _PROTOCOLS.get(listed.type, GroupProtocol.OTHER)
+    if protocol is GroupProtocol.OTHER:
+        return GroupMembership(group=group, protocol=protocol, state=_state(listed.state))
+    futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
+    described: Any = admin.result(
+        futures[group], doing=f"describing group {group}", unless=KafkaError.GROUP_ID_NOT_FOUND
+    )
+    if described is None:
+        return GroupMembership(group=group, protocol=None, state="")
+    members = tuple(
+        GroupMember(member_id=member.member_id, client_id=member.client_id, host=member.host)
+        for member in described.members
+    )
+    return GroupMembership(group=group, protocol=protocol, state=_state(described.state), members=members)
+
+
+def fence_transactional_ids(
+    bootstrap_servers: str,
+    transactional_ids: Collection[str],
+    *,
+    settings: Mapping[str, str] | None = None,
+    timeout_s: float = 60.0,
+) -> None:
+    """Take transactional ids over, so that every producer that has one of them is fenced and its transaction ended.
+
+    Needed where tasks were renumbered: nobody else would take over the ids of tasks that are no more. A crash in the
+    middle leaves some fenced; doing it again is harmless.
+
+    Args:
+        bootstrap_servers: comma-separated ``host:port``.
+        transactional_ids: which.
+        settings: producer settings (security) of the user.
+        timeout_s: longest time for one id, seconds.
+
+    Raises:
+        BrokerUnavailableError: an id could not be taken over in time.
+    """
+
+    def fence(transactional_id: str) -> None:
+        with TaskProducer(
+            bootstrap_servers, transactional_id=transactional_id, settings=settings, timeout_s=timeout_s
+        ) as producer:
+            producer.init()
+
+    if transactional_ids:
+        with ThreadPoolExecutor(min(_FENCE_THREADS, len(transactional_ids))) as pool:
+            list(pool.map(fence, transactional_ids))
+
+
+_PROTOCOLS = {
+    ConsumerGroupType.CLASSIC: GroupProtocol.CLASSIC,
+    ConsumerGroupType.CONSUMER: GroupProtocol.CONSUMER,
+}
+
+
+def _state(state: ConsumerGroupState) -> str:
+    return str(state.name).lower()

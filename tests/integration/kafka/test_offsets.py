@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from millrace.errors import OperationError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import (
+    CommittedOffset,
+    End,
+    begin_offsets,
+    committed_offsets,
+    end_offsets,
+    group_lag,
+    offsets_for_times,
+)
+
+
+@pytest.fixture
+def admin(bootstrap_servers: str) -> KafkaAdmin:
+    return KafkaAdmin(bootstrap_servers)
+
+
+def _transaction(producer, topic: str, count: int, *, first_timestamp: int = 0, commit: bool = True) -> None:
+    producer.begin()
+    timestamps = np.arange(first_timestamp, first_timestamp + count, dtype=np.int64)
+    producer.send(topic, [b"k"] * count, [b"v"] * count, timestamps, partition=0)
+    producer.flush()
+    if commit:
+        producer.commit({}, "unused")
+
+
+def test_lag_is_zero_when_a_transactional_topic_is_read_to_its_end(
+    admin: KafkaAdmin, make_topic, open_producer, unique: str
+) -> None:
+    """Case E01."""
+    topic, output = make_topic("in"), make_topic("out")
+    producer = open_producer(f"{unique}-in")
+    for _ in range(3):
+        _transaction(producer, topic, 1)
+    assert end_offsets(admin, [(topic, 0)]) == {(topic, 0): 6}
+    task = open_producer(f"{unique}-0_0")
+    task.begin()
+    task.send(output, [b"k"], [b"v"], np.zeros(1, np.int64), partition=0)
+    task.commit({(topic, 0): (6, "")}, unique)
+    assert group_lag(admin, unique, [(topic, 0)]) == {(topic, 0): 0}
+
+
+def test_a_partition_without_a_committed_offset_has_an_unknown_lag(
+    admin: KafkaAdmin, make_topic, open_producer, unique: str
+) -> None:
+    """Case M02."""
+    topic = make_topic("in", partitions=2)
+    producer = open_producer(f"{unique}-in")
+    _transaction(producer, topic, 9)
+    assert committed_offsets(admin, unique) == {}
+    assert group_lag(admin, unique, [(topic, 0), (topic, 1)]) == {(topic, 0): None, (topic, 1): None}
+    producer.begin()
+    producer.commit({(topic, 0): (4, "note")}, unique)
+    assert committed_offsets(admin, unique) == {(topic, 0): CommittedOffset(4, "note")}
+    assert group_lag(admin, unique, [(topic, 0), (topic, 1)]) == {(topic, 0): 6, (topic, 1): None}
+
+
+def test_the_last_stable_offset_stands_before_an_open_transaction(
+    admin: KafkaAdmin, make_topic, open_producer, unique: str
+) -> None:
+    topic = make_topic("in")
+    producer = open_producer(f"{unique}-in")
+    _transaction(producer, topic, 2)
+    _transaction(producer, topic, 3, commit=False)
+    assert end_offsets(admin, [(topic, 0)], End.LAST_STABLE) == {(topic, 0): 3}
+    assert end_offsets(admin, [(topic, 0)], End.HIGH_WATERMARK) == {(topic, 0): 6}
+    producer.abort()
+    assert end_offsets(admin, [(topic, 0)], End.LAST_STABLE) == {(topic, 0): 7}
+
+
+def test_offsets_for_times_are_those_of_the_first_later_record(
+    admin: KafkaAdmin, make_topic, open_producer, unique: str
+) -> None:
+    topic = make_topic("in", partitions=2)
+    _transaction(open_producer(f"{unique}-in"), topic, 10, first_timestamp=1_000)
+    assert offsets_for_times(admin, {(topic, 0): 1_004, (topic, 1): 0}) == {(topic, 0): 4, (topic, 1): None}
+    assert offsets_for_times(admin, {(topic, 0): 2_000}) == {(topic, 0): None}
+    assert begin_offsets(admin, []) == {}
+
+
+def test_a_partition_that_does_not_exist_is_an_error_that_names_it(admin: KafkaAdmin, make_topic) -> None:
+    topic = make_topic("in")
+    with pytest.raises(OperationError, match=f"{topic}-7"):
+        end_offsets(admin, [(topic, 0), (topic, 7)])

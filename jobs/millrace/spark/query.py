@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.errors import OperationError, StateError
+from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.metrics import TaskStatistics
 from millrace.spark.offset_log import batch_ends
@@ -66,6 +67,7 @@ class SparkQuery:
         self._plan = plan
         self._encoded_plan = plan.to_bytes()
         self._hooks = hooks
+        self._admin = KafkaAdmin(plan.config.bootstrap_servers, settings=plan.config.client_settings("admin."))
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._paused = threading.Event()
@@ -92,6 +94,11 @@ class SparkQuery:
     def sub_topology(self) -> int:
         """Number of the sub-topology."""
         return self._plan.sub_topology.number
+
+    @property
+    def plan(self) -> QueryPlan:
+        """What its workers know."""
+        return self._plan
 
     @property
     def lock(self) -> threading.RLock:
@@ -240,7 +247,7 @@ class SparkQuery:
         self._take(results)
         if by_number:
             # Asked for before Spark plans the next batch: what that batch leaves out of it, its limit has left out.
-            self._known_ends = end_offsets(self._plan.config.bootstrap_servers, list(ends))
+            self._known_ends = end_offsets(self._admin, list(ends))
         self._commit_empty_ranges_if_due(any_rows=bool(results))
         self._last_run_at = time.monotonic()
         finished = time.time()
@@ -287,9 +294,7 @@ class SparkQuery:
 
     def _commit_empty_ranges(self, *, all_tasks: bool) -> None:
         behind = {
-            partition
-            for (topic, partition), end in self._ends.items()
-            if self._committed[(topic, partition)] < end
+            partition for (topic, partition), end in self._ends.items() if self._committed[(topic, partition)] < end
         }
         partitions = range(self._plan.tasks) if all_tasks else sorted(behind)
         self._run_without_rows(partitions)
@@ -336,8 +341,8 @@ class SparkQuery:
     def _read_committed(self) -> dict[TopicPartition, int]:
         config = self._plan.config
         places = [place for partition in range(self._plan.tasks) for place in self._plan.inputs_of(partition)]
-        found = committed_offsets(config.bootstrap_servers, config.application_id, places)
-        missing = [place for place in places if found.get(place) is None]
+        found = committed_offsets(self._admin, config.application_id, places)
+        missing = [place for place in places if place not in found]
         if missing:
             raise StateError(
                 f"Group {config.application_id} has no committed offset for "
@@ -345,7 +350,7 @@ class SparkQuery:
                 + ".",
                 remedy="start the application again: the driver decides where new partitions begin",
             )
-        return {place: commit.offset for place, commit in found.items() if commit is not None}
+        return {place: commit.offset for place, commit in found.items()}
 
     def _task_names(self) -> list[str]:
         return [f"{self.sub_topology}_{partition}" for partition in range(self._plan.tasks)]
@@ -355,8 +360,8 @@ class SparkQuery:
 
 
 def _collect(frame: DataFrame, function: RunTasks) -> list[TaskResult]:
-    rows = frame.mapInArrow(function, RESULT_SCHEMA).collect()  # type: ignore[arg-type]
-    return [pickle.loads(row.result) for row in rows]  # noqa: S301 - written by our own workers
+    rows = frame.mapInArrow(function, RESULT_SCHEMA).collect()
+    return [pickle.loads(row.result) for row in rows]
 
 
 def _scratch_directory() -> str | None:

@@ -26,6 +26,7 @@ from millrace.spark.plan import QueryPlan, plan_from_bytes
 from millrace.spark.statistics import statistics_of
 from millrace.spark.warm_tasks import warm_tasks
 from millrace.state.restore import RestoreProgress
+from millrace.task.columns import IntArray
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
 from millrace.task.records import object_array
 
@@ -92,7 +93,8 @@ class RunTasks:
         if self.partitions is not None:
             context = TaskContext.get()
             assert context is not None
-            return self.partitions[context.partitionId()]
+            number: int = context.partitionId()
+            return self.partitions[number]
         return int(rows[0].partition[0]) if rows else None
 
     def _run(self, plan: QueryPlan, partition: int, rows: list[InputBatch]) -> TaskResult:
@@ -161,5 +163,6 @@ def _headers(column: pa.Array) -> list[Any]:
     ]
 
 
-def _integers(column: pa.Array) -> np.ndarray[Any, np.dtype[np.int64]]:
-    return column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+def _integers(column: pa.Array) -> IntArray:
+    integers: IntArray = column.to_numpy(zero_copy_only=False).astype(np.int64, copy=False)
+    return integers

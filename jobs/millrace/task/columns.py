@@ -19,16 +19,20 @@ BoolArray = npt.NDArray[np.bool_]
 class Column:
     """Keys or values of a batch of records.
 
+    A column made of objects stays one: Arrow gives all its values one type (fields that only some dictionaries have,
+    integers beside floats), so what is read off its Arrow form serves to compute with and is never passed on.
+
     Args:
         arrow: the column as an Arrow array.
-        objects: the column as Python objects, ``None`` for null. At least one of the two is given.
+        objects: the column as Python objects, ``None`` for null. One of the two is given.
     """
 
-    __slots__ = ("_arrow", "_objects")
+    __slots__ = ("_arrow", "_is_arrow", "_objects")
 
     def __init__(self, *, arrow: pa.Array | None = None, objects: list[Any] | None = None) -> None:
         self._arrow = arrow
         self._objects = objects
+        self._is_arrow = arrow is not None
 
     @classmethod
     def of_nulls(cls, length: int) -> Column:
@@ -36,12 +40,12 @@ class Column:
         return cls(objects=[None] * length)
 
     def __len__(self) -> int:
-        return len(self._objects) if self._objects is not None else len(self._arrow)
+        return len(self.objects) if self._arrow is None else len(self._arrow)
 
     @property
     def is_arrow(self) -> bool:
-        """Whether the column is at hand in Arrow without a conversion."""
-        return self._arrow is not None
+        """Whether the column was made in Arrow: its type is exact, and no object is lost in it."""
+        return self._is_arrow
 
     @property
     def arrow(self) -> pa.Array:
@@ -64,7 +68,9 @@ class Column:
     def objects(self) -> list[Any]:
         """The column as Python objects. Callers must not change the list."""
         if self._objects is None:
-            self._objects = self._arrow.to_pylist()
+            assert self._arrow is not None
+            listed: list[Any] = self._arrow.to_pylist()
+            self._objects = listed
         return self._objects
 
     def null_mask(self) -> BoolArray:
@@ -78,8 +84,8 @@ class Column:
 
     def take(self, indices: IntArray) -> Column:
         """The rows at ``indices``, in that order."""
-        # Objects cost ten times an Arrow take, so they are carried along only where Arrow is not at hand.
-        if self._arrow is not None:
+        # Objects cost ten times an Arrow take, so they are not carried along beside it.
+        if self._arrow is not None and self._is_arrow:
             return Column(arrow=self._arrow.take(pa.array(indices)))
         objects = self.objects
         return Column(objects=[objects[index] for index in indices.tolist()])

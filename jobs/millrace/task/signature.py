@@ -58,13 +58,14 @@ class Signature:
         """The signature in the metadata of a task's partitions; ``None`` where one of them is not signed by us."""
         partition_times: dict[TopicPartition, int] = {}
         values: dict[str, int] = {}
-        for number, place in enumerate(sorted(texts)):
-            metadata = CommitMetadata.decode(texts[place])
+        for place, text in texts.items():
+            metadata = CommitMetadata.decode(text)
             if metadata is None or RUN not in metadata.values:
                 return None
             partition_times[place] = metadata.partition_time
-            if number == 0:
-                values = dict(metadata.values)
+            # The part of the task stands with one partition, which is not the first any more once the task has read
+            # a new topic whose name sorts before it.
+            values.update(metadata.values)
         return cls(
             run=values.get(RUN, 0),
             partition_times=partition_times,

@@ -24,6 +24,7 @@ import numpy as np
 import structlog
 
 from millrace.errors import OffsetsMovedError, StateError
+from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.state import TaskPosition, TaskState
@@ -208,7 +209,8 @@ class Task:
 
     def _read_committed(self) -> Signature:
         config = self.spec.config
-        found = committed_offsets(config.bootstrap_servers, config.application_id, list(self.spec.inputs))
+        admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+        found = committed_offsets(admin, config.application_id, self.spec.inputs)
         missing = [place for place in self.spec.inputs if found.get(place) is None]
         signature = Signature.from_metadata(
             {place: commit.metadata for place in self.spec.inputs if (commit := found.get(place)) is not None}

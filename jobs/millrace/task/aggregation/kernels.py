@@ -80,39 +80,65 @@ def aggregate_columns(aggregator: ColumnAggregator, values: pa.Array, groups: Gr
         One state per group, in the order of the groups.
     """
     if isinstance(aggregator, StructAggregator):
-        states = [aggregate_columns(part, values, groups, _field(prior, name)) for name, part in aggregator.fields]
+        states = [aggregate_columns(part, values, groups, field_of(prior, name)) for name, part in aggregator.fields]
         return pa.StructArray.from_arrays(states, names=[name for name, _ in aggregator.fields])
     column = input_of(aggregator, values)
     check_input(aggregator, column)
     if isinstance(aggregator, CountAggregator) and aggregator.field is None:
         column = pa.array(np.ones(len(column), dtype=bool))
-    return _KERNELS[type(aggregator)](column, groups, prior)
+    states = _KERNELS[type(aggregator)](column, groups, prior)
+    return states.cast(state_type(aggregator, column.type, prior.type))
 
 
 def results_of(aggregator: ColumnAggregator, states: pa.Array) -> pa.Array:
-    """What goes downstream for stored states: the same, but for means."""
+    """What goes downstream for stored states: the same, but for means; the mean of nothing is null."""
     if isinstance(aggregator, AvgAggregator):
-        return pc.divide(_field(states, "sum").cast(pa.float64()), _field(states, "count").cast(pa.float64()))
+        counts = field_of(states, "count").cast(pa.float64())
+        # 0 becomes null, which a division passes on.
+        counts = pc.if_else(pc.equal(counts, 0.0), pa.scalar(None, pa.float64()), counts)
+        return pc.divide(field_of(states, "sum").cast(pa.float64()), counts)
     if isinstance(aggregator, StructAggregator) and any(
         isinstance(part, AvgAggregator) for _, part in aggregator.fields
     ):
         return pa.StructArray.from_arrays(
-            [results_of(part, _field(states, name)) for name, part in aggregator.fields],
+            [results_of(part, field_of(states, name)) for name, part in aggregator.fields],
             names=[name for name, _ in aggregator.fields],
         )
     return states
 
 
-def _has_mean(aggregator: StructAggregator) -> bool:
-    return any(isinstance(part, AvgAggregator) for _, part in aggregator.fields)
-
-
-def _field(column: pa.Array, name: str) -> pa.Array:
+def field_of(column: pa.Array, name: str) -> pa.Array:
+    """A field of a struct column with the struct's own nulls applied; nulls where there is no such field."""
     if pa.types.is_struct(column.type):
         index = column.type.get_field_index(name)
         if index >= 0:
             return column.flatten()[index]
     return pa.nulls(len(column))
+
+
+def needs_a_value(aggregator: ColumnAggregator) -> bool:
+    """Whether there is no aggregate before the first value that is not null."""
+    return isinstance(aggregator, MinAggregator | MaxAggregator | FirstAggregator | LastAggregator)
+
+
+def state_type(aggregator: BuiltInAggregator, values: pa.DataType, prior: pa.DataType) -> pa.DataType:
+    """Arrow type of the states, given those of the input column and of the old states."""
+    floating = pa.types.is_floating(values) or pa.types.is_floating(prior)
+    number = pa.float64() if floating else pa.int64()
+    known = prior if pa.types.is_null(values) else values
+    kind: pa.DataType = known
+    match aggregator:
+        case CountAggregator():
+            kind = pa.int64()
+        case SumAggregator():
+            kind = number
+        case AvgAggregator():
+            kind = pa.struct([("sum", pa.float64()), ("count", pa.int64())])
+        case CollectAggregator():
+            kind = pa.list_(values) if pa.types.is_null(prior) or not pa.types.is_null(values) else prior
+        case MinAggregator() | MaxAggregator() if pa.types.is_integer(known) or pa.types.is_floating(known):
+            kind = number
+    return kind
 
 
 def _count(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
@@ -122,7 +148,7 @@ def _count(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
 
 def _sum(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
     mask = _valid(values)
-    if _is_floating(values.type) or _is_floating(prior.type):
+    if pa.types.is_floating(values.type) or pa.types.is_floating(prior.type):
         totals = _doubles(prior)
         np.add.at(totals, groups.ids[mask], _numbers(values, pa.float64())[mask])
         return pa.array(totals)
@@ -133,10 +159,10 @@ def _sum(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
 
 def _avg(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
     mask = _valid(values)
-    totals = _doubles(_field(prior, "sum"))
+    totals = _doubles(field_of(prior, "sum"))
     np.add.at(totals, groups.ids[mask], _numbers(values, pa.float64())[mask])
-    counts = _integers(_field(prior, "count")) + np.bincount(groups.ids[mask], minlength=groups.count)
-    return pa.StructArray.from_arrays([pa.array(totals), pa.array(counts)], names=["sum", "count"], mask=None)
+    counts = _integers(field_of(prior, "count")) + np.bincount(groups.ids[mask], minlength=groups.count)
+    return pa.StructArray.from_arrays([pa.array(totals), pa.array(counts)], names=["sum", "count"])
 
 
 def _extreme(
@@ -149,7 +175,7 @@ def _extreme(
         return _fold(values, groups, prior, lambda old, new: new if old is None or better(new, old) else old)
 
     def numbers(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
-        kind = pa.float64() if _is_floating(values.type) or _is_floating(prior.type) else pa.int64()
+        kind = pa.float64() if pa.types.is_floating(values.type) or pa.types.is_floating(prior.type) else pa.int64()
         mask = _valid(values)
         rows = _numbers(values, kind)[mask]
         ids = groups.ids[mask]
@@ -180,7 +206,7 @@ def _collect(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
         if value is not None:
             states[group].append(value)
     value_type = prior.type if pa.types.is_null(values.type) else pa.list_(values.type)
-    return pa.array(states, type=None if pa.types.is_null(value_type) else value_type)
+    return pa.array(states, type=pa.list_(pa.null()) if pa.types.is_null(value_type) else value_type)
 
 
 def _fold(values: pa.Array, groups: Groups, prior: pa.Array, step: Callable[[Any, Any], Any]) -> pa.Array:
@@ -188,16 +214,12 @@ def _fold(values: pa.Array, groups: Groups, prior: pa.Array, step: Callable[[Any
     for group, value in zip(groups.ids.tolist(), values.to_pylist(), strict=True):
         if value is not None:
             states[group] = step(states[group], value)
-    return pa.array(states, type=None if pa.types.is_null(values.type) else values.type)
+    return pa.array(states, type=prior.type if pa.types.is_null(values.type) else values.type)
 
 
 def _valid(column: pa.Array) -> BoolArray:
     mask: BoolArray = column.is_valid().to_numpy(zero_copy_only=False)
     return mask
-
-
-def _is_floating(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_floating(kind))
 
 
 def _numbers(values: pa.Array, kind: pa.DataType) -> Any:

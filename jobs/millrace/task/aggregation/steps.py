@@ -1,4 +1,5 @@
-"""The built-in aggregations one record at a time: every intermediate state, for stores without caching.
+"""The built-in aggregations one record at a time: for every intermediate state, where a store is not cached, and for
+values without a type (JSON without a schema).
 
 They give the same states as the kernels (a test compares them); kernels are the fast form where only the last state of
 each group in a batch is needed.
@@ -12,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.task.aggregation.groups import Groups
-from millrace.task.aggregation.kernels import ColumnAggregator, check_input, input_of
+from millrace.task.aggregation.kernels import ColumnAggregator, check_input, field_of, input_of, state_type
 from millrace.topology.aggregators import (
     AvgAggregator,
     BuiltInAggregator,
@@ -40,12 +41,7 @@ def running_states(aggregator: ColumnAggregator, values: pa.Array, groups: Group
         One state per row.
     """
     if isinstance(aggregator, StructAggregator):
-        is_struct = pa.types.is_struct(prior.type)
-        columns = []
-        for name, part in aggregator.fields:
-            index = prior.type.get_field_index(name) if is_struct else -1
-            own = prior.flatten()[index] if index >= 0 else pa.nulls(len(prior))
-            columns.append(running_states(part, values, groups, own))
+        columns = [running_states(part, values, groups, field_of(prior, name)) for name, part in aggregator.fields]
         return pa.StructArray.from_arrays(columns, names=[name for name, _ in aggregator.fields])
     column = input_of(aggregator, values)
     check_input(aggregator, column)
@@ -58,7 +54,40 @@ def running_states(aggregator: ColumnAggregator, values: pa.Array, groups: Group
         state = step(states[group], value)
         states[group] = state
         after.append(state)
-    return pa.array(after)
+    return pa.array(after, type=state_type(aggregator, column.type, prior.type))
+
+
+def step_of(aggregator: ColumnAggregator) -> Callable[[Any, Any], Any]:
+    """``step(state, value) -> state`` over Python objects; ``None`` stands for no state and for null.
+
+    The step raises where a value has not the form that the aggregation needs.
+    """
+    if isinstance(aggregator, StructAggregator):
+        parts = [(name, step_of(part)) for name, part in aggregator.fields]
+
+        def step_all(state: Any, value: Any) -> Any:
+            return {name: step(None if state is None else state.get(name), value) for name, step in parts}
+
+        return step_all
+    step = _STEPS[type(aggregator)]
+    field = aggregator.field
+    if field is not None:
+        return lambda state, value: step(state, None if value is None else value.get(field))
+    if isinstance(aggregator, CountAggregator):
+        return lambda state, _: step(state, True)
+    return step
+
+
+def result_of(aggregator: ColumnAggregator, state: Any) -> Any:
+    """What goes downstream for a state: the same, but for means; the mean of nothing is ``None``."""
+    if isinstance(aggregator, AvgAggregator):
+        return state["sum"] / state["count"] if state is not None and state["count"] else None
+    if isinstance(aggregator, StructAggregator) and state is not None:
+        return {name: result_of(part, state[name]) for name, part in aggregator.fields}
+    return state
+
+
+_WRAP = 2**63
 
 
 def _count(state: Any, value: Any) -> Any:
@@ -66,7 +95,10 @@ def _count(state: Any, value: Any) -> Any:
 
 
 def _sum(state: Any, value: Any) -> Any:
-    return (0 if state is None else state) + (0 if value is None else value)
+    total = (0 if state is None else state) + (0 if value is None else value)
+    if isinstance(total, int) and not -_WRAP <= total < _WRAP:
+        total = (total + _WRAP) % (2 * _WRAP) - _WRAP
+    return total
 
 
 def _avg(state: Any, value: Any) -> Any:

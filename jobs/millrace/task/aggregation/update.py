@@ -4,15 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from millrace.serdes import Serde
 from millrace.task.aggregation.groups import Groups
-from millrace.task.aggregation.kernels import aggregate_columns, results_of
-from millrace.task.aggregation.steps import running_states
-from millrace.task.columns import Column, IntArray
+from millrace.task.aggregation.kernels import (
+    ColumnAggregator,
+    aggregate_columns,
+    input_of,
+    needs_a_value,
+    results_of,
+)
+from millrace.task.aggregation.steps import result_of, running_states, step_of
+from millrace.task.columns import BoolArray, Column, IntArray
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, to_bytes_list
@@ -20,9 +28,12 @@ from millrace.topology.aggregators import (
     Aggregator,
     BuiltInAggregator,
     CallableAggregator,
+    CountAggregator,
     ReduceAggregator,
     StructAggregator,
 )
+
+NO_TIMESTAMP = np.iinfo(np.int64).min
 
 
 @dataclass(frozen=True)
@@ -40,6 +51,16 @@ class AggregateUpdate:
     stored: list[bytes | None]
     results: Column
     timestamps: IntArray
+
+    def in_order(self) -> AggregateUpdate:
+        """The same, by row."""
+        by_row = np.argsort(self.rows).astype(np.int64)
+        return AggregateUpdate(
+            self.rows[by_row],
+            [self.stored[place] for place in by_row.tolist()],
+            self.results.take(by_row),
+            self.timestamps[by_row],
+        )
 
 
 def update_aggregates(
@@ -70,49 +91,100 @@ def update_aggregates(
     """
     old_values, old_timestamps = prior
     known = np.fromiter((value is not None for value in old_values), dtype=bool, count=len(old_values))
-    floor = np.where(known, old_timestamps, np.iinfo(np.int64).min)
+    floor = np.where(known, old_timestamps, NO_TIMESTAMP)
     old = from_bytes(old_values, serde)
     if isinstance(aggregator, BuiltInAggregator | StructAggregator):
-        values = records.values.arrow
-        if every_update:
-            states = running_states(aggregator, values, groups, old.arrow)
-            rows = np.arange(len(records), dtype=np.int64)
-        else:
-            states = aggregate_columns(aggregator, values, groups, old.arrow)
-            rows = groups.last_rows
-        stored = to_bytes_list(Column(arrow=states), serde)
-        results = Column(arrow=results_of(aggregator, states))
-    elif every_update:
-        rows, aggregates = _call(aggregator, records, groups, old.objects, context, node, serde.serialize)
+        if _is_typed(aggregator, records):
+            return _by_columns(aggregator, records, groups, old.arrow, floor, serde=serde, every_update=every_update)
+        step = step_of(aggregator)
+        finish: Callable[[Any], Any] | None = partial(result_of, aggregator)
+        fold: ReduceAggregator | CallableAggregator = CallableAggregator(
+            lambda: None, lambda _, value, state: step(state, value)
+        )
+    else:
+        fold, finish = aggregator, None
+    called, aggregates = _call(
+        fold,
+        records,
+        groups,
+        old.objects,
+        context=context,
+        node=node,
+        form=serde.serialize if every_update else _unchanged,
+    )
+    timestamps = _running_timestamps(
+        floor, groups.ids[called], records.timestamps[called], np.array([new is not None for new in aggregates])
+    )
+    if every_update:
         # Read back, since an adder may change the aggregate that it was given in place.
         stored, results = aggregates, from_bytes(aggregates, serde)
     else:
-        called, aggregates = _call(aggregator, records, groups, old.objects, context, node, _unchanged)
         last_place = {group: place for place, group in enumerate(groups.ids[called].tolist())}
         places = sorted(last_place.values())
-        rows = called[places]
+        called, timestamps = called[places], timestamps[places]
         results = Column(objects=[aggregates[place] for place in places])
         stored = to_bytes_list(results, serde)
-    timestamps = _timestamps(records, groups, floor, rows, every_update=every_update)
-    if bool((rows[1:] > rows[:-1]).all()):
-        return AggregateUpdate(rows, stored, results, timestamps)
-    by_row = np.argsort(rows).astype(np.int64)
-    return AggregateUpdate(
-        rows[by_row], [stored[place] for place in by_row.tolist()], results.take(by_row), timestamps[by_row]
+    if finish is not None:
+        results = Column(objects=[finish(state) for state in results.objects])
+    return AggregateUpdate(called, stored, results, timestamps)
+
+
+def _is_typed(aggregator: ColumnAggregator, records: Records) -> bool:
+    """Whether the aggregation can be computed in columns: it reads no value, or the values' type is known."""
+    return records.values.is_arrow or (isinstance(aggregator, CountAggregator) and aggregator.field is None)
+
+
+def _by_columns(
+    aggregator: ColumnAggregator,
+    records: Records,
+    groups: Groups,
+    old: pa.Array,
+    floor: IntArray,
+    *,
+    serde: Serde,
+    every_update: bool,
+) -> AggregateUpdate:
+    values = records.values.arrow if records.values.is_arrow else pa.nulls(len(records))
+    if every_update:
+        states = running_states(aggregator, values, groups, old)
+        rows = np.arange(len(records), dtype=np.int64)
+        present = states.is_valid().to_numpy(zero_copy_only=False)
+        timestamps = _running_timestamps(floor, groups.ids, records.timestamps, present)
+    else:
+        states = aggregate_columns(aggregator, values, groups, old)
+        rows = groups.last_rows
+        counted = np.ones(len(records), dtype=bool)
+        if isinstance(aggregator, BuiltInAggregator) and needs_a_value(aggregator):
+            valid = input_of(aggregator, values).is_valid().to_numpy(zero_copy_only=False)
+            counted = _from_first_value(floor, groups, valid)
+        timestamps = floor.copy()
+        np.maximum.at(timestamps, groups.ids[counted], records.timestamps[counted])
+        absent = timestamps == NO_TIMESTAMP
+        timestamps[absent] = records.timestamps[rows[absent]]
+    update = AggregateUpdate(
+        rows, to_bytes_list(Column(arrow=states), serde), Column(arrow=results_of(aggregator, states)), timestamps
     )
+    return update if bool((rows[1:] > rows[:-1]).all()) else update.in_order()
 
 
-def _timestamps(records: Records, groups: Groups, floor: IntArray, rows: IntArray, *, every_update: bool) -> IntArray:
-    if not every_update:
-        latest = floor.copy()
-        np.maximum.at(latest, groups.ids, records.timestamps)
-        result: IntArray = latest[groups.ids[rows]]
-        return result
-    latest_of = floor.tolist()
+def _from_first_value(floor: IntArray, groups: Groups, valid: BoolArray) -> BoolArray:
+    """Rows at which their group has an aggregate."""
+    first = np.full(groups.count, len(valid), dtype=np.int64)
+    rows = np.arange(len(valid), dtype=np.int64)
+    np.minimum.at(first, groups.ids[valid], rows[valid])
+    first[floor != NO_TIMESTAMP] = 0
+    counted: BoolArray = rows >= first[groups.ids]
+    return counted
+
+
+def _running_timestamps(floor: IntArray, ids: IntArray, timestamps: IntArray, present: BoolArray) -> IntArray:
+    """The timestamp after each row: the larger of the aggregate's and the row's, or the row's where there was none."""
+    latest = floor.tolist()
     running = []
-    for group, timestamp in zip(groups.ids[rows].tolist(), records.timestamps[rows].tolist(), strict=True):
-        latest_of[group] = max(latest_of[group], timestamp)
-        running.append(latest_of[group])
+    for group, timestamp, is_present in zip(ids.tolist(), timestamps.tolist(), present.tolist(), strict=True):
+        after = max(latest[group], timestamp)
+        running.append(after)
+        latest[group] = after if is_present else NO_TIMESTAMP
     return np.array(running, dtype=np.int64)
 
 
@@ -125,6 +197,7 @@ def _call(
     records: Records,
     groups: Groups,
     aggregates: list[Any],
+    *,
     context: TaskContext,
     node: str,
     form: Callable[[Any], Any],

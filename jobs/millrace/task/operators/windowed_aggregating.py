@@ -57,7 +57,7 @@ class WindowedAggregateProcessor(Processor):
             return None
         key_bytes = to_bytes_array(records.keys, self._key_serde)
         groups = self._groups(group_codes(key_bytes)[parents], starts)
-        one_to_one = len(parents) == len(records)
+        one_to_one = len(parents) == len(records) and bool((parents == np.arange(len(parents))).all())
         rows = records if one_to_one else records.expand(parents, ordinals, None, records.values.take(parents))
         keys: list[bytes] = key_bytes.take(parents[groups.first_rows]).to_pylist()
         group_starts = starts[groups.first_rows]

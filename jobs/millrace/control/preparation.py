@@ -1,0 +1,306 @@
+"""From a topology and what the broker has to query plans: internal topics, starting offsets, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import structlog
+
+from millrace.config import StreamsConfig
+from millrace.control.start_offsets import (
+    ChangelogTopic,
+    CommittedOffset,
+    InputTopic,
+    LastRun,
+    Origin,
+    Start,
+    SubTopologyInputs,
+    starting_offsets,
+)
+from millrace.control.status import ApplicationStatus
+from millrace.errors import PreflightError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.producer import TaskProducer
+from millrace.kafka.topics import TopicDescription, TopicSpec, changelog_topic, repartition_topic
+from millrace.spark.plan import QueryPlan
+from millrace.task.input import TopicPartition
+from millrace.task.signature import Signature
+from millrace.topology.topology import SubTopology, Topology, full_topic_name
+
+log = structlog.get_logger(__name__)
+
+_DEFAULT_TOMBSTONE_RETENTION_MS = 86_400_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preparation:
+    """What is known of an application's topics and offsets once older attempts are fenced.
+
+    Args:
+        plans: one for each sub-topology.
+        starts: where each input partition starts.
+        topics: the topics that the application reads or writes.
+    """
+
+    plans: tuple[QueryPlan, ...]
+    starts: Mapping[TopicPartition, Start]
+    topics: Mapping[str, TopicDescription]
+
+
+class Preparer:
+    """Prepares the start of an application.
+
+    Args:
+        config: its configuration.
+        topology: its topology.
+        progress_address: where workers report restores.
+    """
+
+    def __init__(self, config: StreamsConfig, topology: Topology, *, progress_address: str) -> None:
+        self._config = config
+        self._topology = topology
+        self._progress_address = progress_address
+        self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+
+    def check_topics(self) -> None:
+        """Checks that every topic that is not the application's own exists.
+
+        Raises:
+            BrokerUnavailableError: no broker answers.
+            PreflightError: topics are missing.
+        """
+        self._described_external()
+
+    def prepare(self, last: ApplicationStatus | None, *, run_id: int) -> Preparation:
+        """Creates internal topics, decides where to start, and commits the start of partitions that are new.
+
+        A crash midway is harmless: everything here finds its own traces and goes on.
+
+        Args:
+            last: the status of the run before, ``None`` where there was none.
+            run_id: number of this run.
+
+        Raises:
+            MillraceError: topics are missing, or offsets and state do not fit; see ``starting_offsets``.
+        """
+        external = self._described_external()
+        topics = {**external, **self._internal_topics(external)}
+        starts = self._starts(topics, last)
+        self._commit_new(starts, run_id)
+        return Preparation(plans=self._plans(topics, run_id), starts=starts, topics=topics)
+
+    def _described_external(self) -> dict[str, TopicDescription]:
+        wanted = self._external_topics()
+        found = self._admin.describe_topics(wanted)
+        missing = sorted(set(wanted) - set(found))
+        if missing:
+            raise PreflightError(
+                f"Topics of application {self._config.application_id} are missing on the broker at "
+                f"{self._config.bootstrap_servers}: {', '.join(missing)}.",
+                remedy="create them (millrace topics create), or correct their names in the application",
+            )
+        return found
+
+    def _external_topics(self) -> list[str]:
+        names = {
+            topic
+            for part in self._topology.sub_topologies
+            for source in part.sources
+            if not source.internal
+            for topic in source.topics
+        }
+        names |= {sink.topic for part in self._topology.sub_topologies for sink in part.sinks if not sink.internal}
+        if self._config.errors_dead_letter_queue_topic_name is not None:
+            names.add(self._config.errors_dead_letter_queue_topic_name)
+        return sorted(names)
+
+    def _internal_topics(self, external: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
+        """Creates repartition and changelog topics, and returns all that there are."""
+        application_id = self._config.application_id
+        partitions = {name: topic.partitions for name, topic in external.items()}
+        specs: list[TopicSpec] = []
+        waiting = list(self._topology.repartition_topics)
+        while waiting:
+            sized = [(spec, self._repartition_count(spec.name, spec.partitions, partitions)) for spec in waiting]
+            ready = [(spec, count) for spec, count in sized if count is not None]
+            if not ready:
+                raise PreflightError(
+                    f"The numbers of partitions of {[spec.name for spec in waiting]} depend on each other.",
+                    remedy="give one of the repartition topics a number of partitions",
+                )
+            for spec, count in ready:
+                topic = repartition_topic(
+                    spec,
+                    application_id,
+                    partitions=count,
+                    replication_factor=self._config.replication_factor,
+                    defaults=self._config.client_settings("topic."),
+                )
+                partitions[topic.name] = count
+                specs.append(topic)
+            waiting = [spec for spec, count in sized if count is None]
+        for part in self._topology.sub_topologies:
+            tasks = max(partitions[topic] for topic in part.input_topics(application_id))
+            for store in part.stores:
+                changelog = changelog_topic(
+                    store,
+                    application_id,
+                    partitions=tasks,
+                    replication_factor=self._config.replication_factor,
+                    additional_retention_ms=self._config.windowstore_changelog_additional_retention_ms,
+                    defaults=self._config.client_settings("topic."),
+                )
+                if changelog is not None:
+                    specs.append(changelog)
+        created = self._admin.create_missing(specs)
+        if created:
+            log.info("internal topics created", application=application_id, topics=created)
+        return self._admin.describe_topics([spec.name for spec in specs])
+
+    def _repartition_count(self, name: str, asked: int | None, partitions: Mapping[str, int]) -> int | None:
+        """How many partitions a repartition topic gets; ``None`` while an input of its writer has no number yet."""
+        if asked is not None:
+            return asked
+        writers = [
+            part
+            for part in self._topology.sub_topologies
+            if any(sink.internal and sink.topic == name for sink in part.sinks)
+        ]
+        inputs = [topic for part in writers for topic in part.input_topics(self._config.application_id)]
+        if any(topic not in partitions for topic in inputs):
+            return None
+        return max(partitions[topic] for topic in inputs)
+
+    def _starts(
+        self, topics: Mapping[str, TopicDescription], last: ApplicationStatus | None
+    ) -> dict[TopicPartition, Start]:
+        config = self._config
+        places = [
+            (name, partition)
+            for part in self._topology.sub_topologies
+            for name in part.input_topics(config.application_id)
+            for partition in range(topics[name].partitions)
+        ]
+        commits = committed_offsets(self._admin, config.application_id, places)
+        begins = begin_offsets(self._admin, places)
+        ends = end_offsets(self._admin, places)
+        committed = {
+            place: CommittedOffset(
+                offset=commit.offset, ours=Signature.from_metadata({place: commit.metadata}) is not None
+            )
+            for place, commit in commits.items()
+        }
+        inputs = [self._inputs(part, topics, begins, ends) for part in self._topology.sub_topologies]
+        last_run = None
+        if last is not None:
+            last_run = LastRun(
+                offsets={
+                    (topic, partition): offset
+                    for topic, offsets in last.offsets.items()
+                    for partition, offset in offsets.items()
+                },
+                topic_ids=last.topic_ids,
+                partitions=last.partitions,
+            )
+        return starting_offsets(inputs, committed, last_run, application_id=config.application_id)
+
+    def _inputs(
+        self,
+        part: SubTopology,
+        topics: Mapping[str, TopicDescription],
+        begins: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> SubTopologyInputs:
+        application_id = self._config.application_id
+        resets = {
+            full_topic_name(topic, application_id, internal=source.internal): (
+                "earliest" if source.internal else source.offset_reset or self._config.auto_offset_reset
+            )
+            for source in part.sources
+            for topic in source.topics
+        }
+        return SubTopologyInputs(
+            number=part.number,
+            topics=tuple(
+                InputTopic(
+                    name=name,
+                    topic_id=topics[name].topic_id,
+                    log_starts=tuple(begins[name, partition] for partition in range(topics[name].partitions)),
+                    ends=tuple(ends[name, partition] for partition in range(topics[name].partitions)),
+                    reset=resets[name],
+                )
+                for name in part.input_topics(application_id)
+            ),
+            stateful=bool(part.stores),
+            changelogs=tuple(self._changelogs(part, topics)),
+        )
+
+    def _changelogs(self, part: SubTopology, topics: Mapping[str, TopicDescription]) -> list[ChangelogTopic]:
+        names = [
+            name
+            for store in part.stores
+            if store.source_topic is None
+            and (name := store.changelog_topic(self._config.application_id)) is not None
+            and name in topics
+        ]
+        places = [(name, partition) for name in names for partition in range(topics[name].partitions)]
+        begins = begin_offsets(self._admin, places)
+        ends = end_offsets(self._admin, places)
+        return [
+            ChangelogTopic(
+                name=name,
+                partitions_with_data=tuple(
+                    ends[name, partition] > begins[name, partition] for partition in range(topics[name].partitions)
+                ),
+            )
+            for name in names
+        ]
+
+    def _commit_new(self, starts: Mapping[TopicPartition, Start], run_id: int) -> None:
+        """Commits, signed, the start of partitions that have no committed offset, so that tasks always find one."""
+        new = {place: start.offset for place, start in starts.items() if start.origin is not Origin.COMMITTED}
+        if not new:
+            return
+        metadata = Signature(run=run_id).to_metadata(list(new))
+        with TaskProducer(
+            self._config.bootstrap_servers,
+            transactional_id=f"{self._config.application_id}-start",
+            settings=self._config.client_settings("producer."),
+        ) as producer:
+            producer.init()
+            producer.begin()
+            producer.commit(
+                {place: (offset, metadata[place]) for place, offset in new.items()}, self._config.application_id
+            )
+        log.info("starting offsets committed", application=self._config.application_id, partitions=len(new))
+
+    def _plans(self, topics: Mapping[str, TopicDescription], run_id: int) -> tuple[QueryPlan, ...]:
+        application_id = self._config.application_id
+        settings = {name: self._admin.topic_settings(name) for name in topics}
+        plans = []
+        for part in self._topology.sub_topologies:
+            written = [full_topic_name(sink.topic, application_id, internal=sink.internal) for sink in part.sinks]
+            changelogs = {
+                store.name: name for store in part.stores if (name := store.changelog_topic(application_id)) is not None
+            }
+            written += changelogs.values()
+            if self._config.errors_dead_letter_queue_topic_name is not None:
+                written.append(self._config.errors_dead_letter_queue_topic_name)
+            plans.append(
+                QueryPlan(
+                    sub_topology=part,
+                    config=self._config,
+                    run_id=run_id,
+                    input_partitions={name: topics[name].partitions for name in part.input_topics(application_id)},
+                    partition_counts={name: topics[name].partitions for name in written},
+                    max_message_bytes={name: int(settings[name]["max.message.bytes"]) for name in written},
+                    tombstone_retention_ms={
+                        store: int(settings[name].get("delete.retention.ms", _DEFAULT_TOMBSTONE_RETENTION_MS))
+                        for store, name in changelogs.items()
+                    },
+                    progress_address=self._progress_address,
+                )
+            )
+        return tuple(plans)

@@ -1,0 +1,190 @@
+"""Runs one application in this process: the broker, Spark, the control plane and the metrics put together."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.control.driver import Driver
+from millrace.control.driver_options import DriverHooks, DriverSettings
+from millrace.control.preparation import Preparer
+from millrace.control.query import TopicPartition
+from millrace.control.reporter import Application, Prepared
+from millrace.control.restarts import RestartPolicy
+from millrace.control.status import ApplicationStatus
+from millrace.control.status_topic import StatusPublisher
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.groups import fence_transactional_ids, live_members
+from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
+from millrace.kafka.offsets import end_offsets, lag
+from millrace.metrics import ApplicationMetrics, TaskStatistics
+from millrace.spark.query import QueryHooks, SparkQuery
+from millrace.spark.restore_reports import RestoreReport, RestoreReports
+from millrace.spark.session import create_session
+from millrace.spark.warm_up import warm_up
+from millrace.state import DirectoryLock, StateDirectory
+from millrace.topology.picture import picture
+from millrace.topology.summary import summarize
+from millrace.topology.topology import Topology
+
+
+def run_application(config: StreamsConfig, topology: Topology, *, run_directory: Path) -> int:
+    """Runs an application until it is stopped, fails for good, or a newer driver takes over.
+
+    Args:
+        config: its configuration.
+        topology: its topology.
+        run_directory: where ``control.json`` and the control token go.
+
+    Returns:
+        The exit code of the process: 0 after a stop, 1 after a failure, 3 when a newer driver took over.
+
+    Raises:
+        StateDirectoryLockedError: another driver on this host runs the same application in the same state directory.
+    """
+    state = StateDirectory(config.state_dir).application(config.application_id)
+    lock = DirectoryLock(state)
+    try:
+        return _Run(config, topology, run_directory).run()
+    finally:
+        lock.release()
+
+
+class _Run:
+    """The parts of a running application and what flows between them."""
+
+    def __init__(self, config: StreamsConfig, topology: Topology, run_directory: Path) -> None:
+        self._config = config
+        self._topology = topology
+        self._metrics = ApplicationMetrics(config.application_id)
+        self._publisher = StatusPublisher(
+            config.bootstrap_servers,
+            config.application_id,
+            replication_factor=config.replication_factor,
+            client_settings=config.client_settings("admin."),
+        )
+        self._reports = RestoreReports("127.0.0.1", self._restore_reported)
+        self._preparer = Preparer(config, topology, progress_address=self._reports.address)
+        self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+        self._queries: tuple[SparkQuery, ...] = ()
+        # The JVM takes seconds to come up; meanwhile the broker is asked what there is.
+        self._session: Future[SparkSession] = Future()
+        self._driver = Driver(
+            Application(
+                application_id=config.application_id,
+                run_id=f"{config.application_id}-{id(self):x}",
+                topology_fingerprint=topology.fingerprint,
+                topology_summary=summarize(topology),
+                processing_guarantee=config.processing_guarantee,
+            ),
+            DriverHooks(
+                preflight=self._preparer.check_topics,
+                fence=self._fence,
+                prepare=self._prepare,
+                warm_up=self._warm_up,
+                live_members=self._live_members,
+                end_offsets=self._end_offsets,
+                metrics=self._exposition,
+                describe=topology.describe,
+                picture=lambda: picture(topology).encode(),
+            ),
+            self._publisher,
+            DriverSettings(
+                control_file=run_directory / "control.json",
+                server_address=config.application_server,
+                token_file=Path(config.control_token_file) if config.control_token_file else None,
+                heartbeat_interval_s=config.heartbeat_interval_ms / 1000,
+                tick_interval_s=1.0,
+                restart=RestartPolicy(
+                    initial_s=config.query_restart_backoff_ms / 1000, max_attempts=config.query_restart_attempts
+                ),
+            ),
+        )
+
+    def run(self) -> int:
+        """Runs until the application ends."""
+        threading.Thread(target=self._open_session, name="spark-session", daemon=True).start()
+        try:
+            return int(self._driver.run())
+        finally:
+            self._reports.close()
+            if self._session.done() and self._session.exception() is None:
+                self._session.result().stop()
+
+    def _open_session(self) -> None:
+        try:
+            self._session.set_result(create_session(self._config, resolve_jars(SPARK_KAFKA_JARS)))
+        except BaseException as error:
+            self._session.set_exception(error)
+
+    def _fence(self, transactional_ids: Sequence[str]) -> None:
+        if self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+            fence_transactional_ids(
+                self._config.bootstrap_servers,
+                transactional_ids,
+                settings=self._config.client_settings("producer."),
+            )
+
+    def _prepare(self, last: ApplicationStatus | None) -> Prepared:
+        preparation = self._preparer.prepare(last, run_id=self._publisher.epoch)
+        session = self._session.result()
+        hooks = QueryHooks(
+            before_batch=self._driver.heartbeat_now,
+            on_statistics=self._statistics_reported,
+            on_batch=self._metrics.observe_batch,
+        )
+        self._queries = tuple(SparkQuery(session, plan, hooks) for plan in preparation.plans)
+        inputs = {name for plan in preparation.plans for name in plan.topics}
+        return Prepared(
+            queries=self._queries,
+            transactional_ids=tuple(
+                transactional_id
+                for plan in preparation.plans
+                for partition in range(plan.tasks)
+                if (transactional_id := plan.task_spec(partition).transactional_id) is not None
+            ),
+            offsets={
+                plan.sub_topology.number: {
+                    place: start.offset for place, start in preparation.starts.items() if place[0] in plan.topics
+                }
+                for plan in preparation.plans
+            },
+            topic_ids={name: preparation.topics[name].topic_id for name in inputs},
+            partitions={name: preparation.topics[name].partitions for name in inputs},
+        )
+
+    def _warm_up(self) -> None:
+        warm_up(self._session.result())
+
+    def _live_members(self) -> Sequence[str]:
+        membership = live_members(self._admin, self._config.application_id)
+        return (str(membership),) if membership.is_live else ()
+
+    def _end_offsets(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        ends = end_offsets(self._admin, places)
+        for query in self._queries:
+            positions = query.progress.positions
+            self._metrics.set_lag(
+                query.sub_topology,
+                {place: lag(offset, ends.get(place)) for place, offset in positions.items() if place in ends},
+            )
+        return ends
+
+    def _statistics_reported(self, statistics: TaskStatistics) -> None:
+        self._metrics.record(statistics)
+
+    def _restore_reported(self, report: RestoreReport) -> None:
+        self._metrics.set_restore_progress(report.task, remaining=report.remaining, records_per_second=report.rate)
+        for query in self._queries:
+            if report.task.startswith(f"{query.sub_topology}_"):
+                query.on_restore_progress(report.task, report.remaining)
+
+    def _exposition(self) -> bytes:
+        status = self._driver.status()
+        self._metrics.set_application(state=status.state, driver_epoch=status.driver_epoch, paused=status.paused)
+        return self._metrics.exposition()

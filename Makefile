@@ -1,0 +1,39 @@
+# make demo [FOR=seconds] [RATE=payments a second]   the platform at work
+# make test [PARTS="check unit ..."]                 everything that must hold
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench docs clean
+
+PYTHON := .venv/bin/python
+FOR ?=
+RATE ?= 500
+PARTS ?=
+BENCH ?=
+
+help:
+	@sed -n 's/^# //p' Makefile
+	@echo 'make check | format | bench [BENCH="--workload W1,W2"] | docs | clean'
+
+setup:
+	@scripts/setup.sh
+
+demo: setup
+	@$(PYTHON) -m demo --rate $(RATE) $(if $(FOR),--seconds $(FOR))
+
+test: setup
+	@$(PYTHON) scripts/run_tests.py $(PARTS)
+
+check: setup
+	@$(PYTHON) scripts/check.py
+
+format: setup
+	@$(PYTHON) -m ruff check --fix .
+	@$(PYTHON) -m ruff format .
+
+bench: setup
+	@$(PYTHON) -m tests.bench.run $(BENCH)
+
+docs: setup
+	@$(PYTHON) -m millrace.config_reference > docs/configuration.md
+
+clean:
+	@rm -rf .venv .tools .millrace .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

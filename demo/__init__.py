@@ -1,0 +1,1 @@
+"""``make demo``: the whole platform at work, on this machine."""

@@ -1,0 +1,185 @@
+"""``python -m demo``: starts the platform, streams payments, prints alerts, stops everything, and checks the alerts."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import sys
+import threading
+import time
+from dataclasses import dataclass, field
+
+from apps.fraud_detection import ALERTS, PAYMENTS
+from apps.fraud_model import Alert
+from apps.payments import PaymentStream
+from demo.comparison import compare
+from demo.platform import APPLICATION, Interrupted, Platform, prepare
+from demo.topics import TopicReader, alert_of, committed_offsets
+from millrace import ops
+from millrace.cli.console import messages, out, progress, show_error
+from millrace.errors import MillraceError
+from millrace.home import millrace_home
+from millrace.logs import LogFormat, configure_logs
+
+DEAD_LETTERS = "payments-dead-letters"
+_CATCH_UP_LIMIT_S = 90.0
+_REPORT_EVERY_S = 5.0
+
+
+@dataclass
+class Readings:
+    """What was read so far."""
+
+    alerts: list[Alert] = field(default_factory=list)
+    dead_letters: int = 0
+
+    def alert(self, key: bytes | None, value: bytes | None) -> None:
+        """Takes an alert and prints it."""
+        alert = alert_of(key, value)
+        self.alerts.append(alert)
+        window = time.strftime("%H:%M", time.gmtime(alert.window_start / 1000))
+        out.print(
+            f"ALERT {alert.account} spent {alert.total_cents / 100:,.2f} EUR "
+            f"in {alert.payments} payments since {window} UTC",
+            style="yellow",
+            markup=False,
+        )
+
+    def dead_letter(self, key: bytes | None, value: bytes | None) -> None:
+        """Counts a dead letter."""
+        del key, value
+        self.dead_letters += 1
+
+
+def run(platform: Platform, *, seconds: float | None, rate: float) -> bool:
+    """One demo, from the first process to the comparison; whether the alerts were right.
+
+    Raises:
+        Interrupted: it was ended before payments flowed.
+        MillraceError: something did not start.
+    """
+    with progress("starting the broker") as tell:
+        platform.start_broker(tell)
+    with progress("starting Airflow (30 to 70 s)") as tell:
+        platform.start_airflow(tell)
+    assert platform.airflow is not None
+    out.print(f"Airflow        {platform.airflow.address}  user admin, password {platform.airflow.password}")
+    with progress("deploying") as tell:
+        platform.deploy(tell)
+    control = platform.control_plane
+    out.print(
+        f"control plane  {control}\nmetrics        {control}/metrics\nKafka          {platform.bootstrap_servers}"
+    )
+    readings = Readings()
+    readers = [
+        TopicReader(platform.bootstrap_servers, ALERTS, readings.alert),
+        TopicReader(platform.bootstrap_servers, DEAD_LETTERS, readings.dead_letter),
+    ]
+    stream = PaymentStream(platform.bootstrap_servers, topic=PAYMENTS, rate=rate, seed=int(time.time()))
+    _stream(platform, stream, readings, seconds=seconds)
+    with progress("waiting until everything is processed"):
+        _catch_up(platform, stream)
+    with progress(f"stopping {APPLICATION}") as tell:
+        platform.stop_application(tell)
+    for reader in readers:
+        reader.read_to_the_end()
+    committed = committed_offsets(platform.bootstrap_servers, APPLICATION, PAYMENTS)
+    comparison = compare(stream.log, committed, readings.alerts, readings.dead_letters)
+    out.print("\n" + "\n".join(comparison.lines()), style="green" if comparison.ok else "red", markup=False)
+    return comparison.ok
+
+
+def _stream(platform: Platform, stream: PaymentStream, readings: Readings, *, seconds: float | None) -> None:
+    """Sends payments until the demo shall end, and reports now and then."""
+    stop_sending = threading.Event()
+    failures: list[Exception] = []
+
+    def send() -> None:
+        try:
+            stream.run(stop_sending)
+        except Exception as error:
+            failures.append(error)
+
+    sender = threading.Thread(target=send, name="payments", daemon=True)
+    sender.start()
+    limit = f"for {seconds:g} s" if seconds else "until Ctrl-C"
+    out.print(f"streaming payments {limit}\n", style="bold")
+    begin = time.monotonic()
+    before = (begin, 0)
+    while sender.is_alive():
+        left = None if seconds is None else begin + seconds - time.monotonic()
+        if (left is not None and left <= 0) or platform.ended.wait(min(_REPORT_EVERY_S, left or _REPORT_EVERY_S)):
+            break
+        before = _report(platform, stream, readings, before)
+    platform.ended.set()
+    stop_sending.set()
+    sender.join(60)
+    if failures:
+        raise failures[0]
+
+
+def _report(
+    platform: Platform, stream: PaymentStream, readings: Readings, before: tuple[float, int]
+) -> tuple[float, int]:
+    """Prints how it goes; the moment and the number of processed payments, for the next rate."""
+    seen = ops.observe(platform.home, APPLICATION)
+    now, records = time.monotonic(), seen.records or 0
+    rate = max(0, records - before[1]) / (now - before[0])
+    lag = "unknown" if seen.lag is None else f"{seen.lag:,}"
+    messages.print(
+        f"{seen.state or seen.verdict.value}: {stream.sent:,} payments sent, {rate:,.0f} processed/s, lag {lag}, "
+        f"{len(readings.alerts)} alerts, {readings.dead_letters} dead letters",
+        style="dim",
+        markup=False,
+    )
+    return now, records
+
+
+def _catch_up(platform: Platform, stream: PaymentStream) -> None:
+    """Waits, for a while, until the application has committed all that was sent; the comparison tells what is left."""
+    ends: dict[int, int] = {}
+    for payment in stream.log:
+        ends[payment.partition] = max(ends.get(payment.partition, 0), payment.offset + 1)
+    deadline = time.monotonic() + _CATCH_UP_LIMIT_S
+    while time.monotonic() < deadline:
+        committed = committed_offsets(platform.bootstrap_servers, APPLICATION, PAYMENTS)
+        if all(committed.get(partition, 0) >= end for partition, end in ends.items()):
+            return
+        time.sleep(0.5)
+
+
+def main() -> int:
+    """0 if the alerts were right, 1 if not or if something failed, 130 if it was ended before payments flowed."""
+    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser.add_argument("--seconds", type=float, help="how long payments flow; without it until Ctrl-C")
+    parser.add_argument("--rate", type=float, default=500, help="payments a second")
+    parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
+    options = parser.parse_args()
+    configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
+    try:
+        platform = prepare(millrace_home())
+    except MillraceError as error:
+        show_error(error, verbose=options.verbose)
+        return 1
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: platform.ended.set())
+    code = 1
+    try:
+        code = 0 if run(platform, seconds=options.seconds, rate=options.rate) else 1
+    except Interrupted:
+        code = 130
+    except Exception as error:
+        show_error(error, verbose=options.verbose)
+    with progress("stopping everything") as tell:
+        killed = platform.stop(tell)
+    if killed:
+        messages.print(f"left behind and killed: {killed}", style="red", markup=False)
+        code = code or 1
+    else:
+        messages.print("everything is stopped, no process is left")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

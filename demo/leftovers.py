@@ -1,0 +1,43 @@
+"""The processes of a demo: every one carries the demo's directory in its environment."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from pathlib import Path
+
+import psutil
+
+from millrace.home import HOME_VARIABLE
+from millrace.processes import ProcessIdentity
+
+
+def processes_of(home: Path) -> list[ProcessIdentity]:
+    """The live processes whose ``MILLRACE_HOME`` is ``home``, without the calling one and those above it."""
+    own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
+    found = []
+    for pid in psutil.pids():
+        if pid in own:
+            continue
+        try:
+            if psutil.Process(pid).environ().get(HOME_VARIABLE) != str(home):
+                continue
+        except psutil.Error:
+            # It ended meanwhile, or belongs to another user: not one of ours.
+            continue
+        if (identity := ProcessIdentity.of(pid)) is not None:
+            found.append(identity)
+    return found
+
+
+def end_processes_of(home: Path, *, patience_s: float = 5.0) -> list[int]:
+    """Gives the processes of ``home`` some time to end by themselves, then kills them; the numbers of the killed."""
+    deadline = time.monotonic() + patience_s
+    while (left := processes_of(home)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for process in left:
+        process.send_signal(signal.SIGKILL)
+    for process in left:
+        process.wait_until_gone(10)
+    return [process.pid for process in left]

@@ -1,0 +1,188 @@
+"""Broker, Airflow and application of the demo: started, deployed and stopped."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event
+
+import httpx
+
+from demo.leftovers import end_processes_of
+from millrace import ops
+from millrace.errors import MillraceError, OperationError
+from millrace.home import HOME_VARIABLE
+from millrace.kafka.broker_record import start_detached, stop_detached
+from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
+from millrace.ops.airflow_service import AirflowService, start_airflow
+from millrace.ops.control_client import control_address
+from millrace.ops.topics import create_topics
+
+APPLICATION = "fraud-detection"
+BOOTSTRAP_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
+_DAG = "millrace_deploy"
+_RUN = "demo"
+_DAG_LIMIT_S = 120.0
+_DEPLOY_LIMIT_S = 300.0
+_POLL_S = 0.5
+
+Tell = Callable[[str], None]
+
+
+class Interrupted(Exception):
+    """Somebody asked for the end while the platform was still starting."""
+
+
+@dataclass
+class Platform:
+    """What the demo has started so far; everything can be stopped at any moment.
+
+    Args:
+        home: the demo's own installation: new for each run, so that each run begins with empty topics.
+        ended: set when the demo shall end.
+    """
+
+    home: ops.Home
+    ended: Event = field(default_factory=Event)
+    bootstrap_servers: str = ""
+    airflow: AirflowService | None = None
+
+    def start_broker(self, tell: Tell) -> None:
+        """Kafka, and the application's topics."""
+        status = start_detached(self.home.root, progress=tell)
+        self.bootstrap_servers = status.bootstrap_servers
+        # For the specification, here and in everything that is started from here on.
+        os.environ[BOOTSTRAP_VARIABLE] = status.bootstrap_servers
+        for topic in create_topics(ops.load_spec(self.home.spec_path(APPLICATION))):
+            tell(f"created topic {topic}")
+        resolve_jars(SPARK_KAFKA_JARS, home=self.home.root, progress=tell)
+
+    def start_airflow(self, tell: Tell) -> None:
+        """Airflow standalone, until it answers."""
+        self.airflow = start_airflow(self.home, progress=self._unless_ended(tell))
+
+    def deploy(self, tell: Tell) -> None:
+        """Triggers the deploy DAG over Airflow's REST interface and waits until the application is ready.
+
+        Raises:
+            OperationError: the DAG did not show up, or its run failed; the end of the task's log is in the message.
+        """
+        assert self.airflow is not None
+        client = self.airflow.client()
+        tell(f"waiting until Airflow has read {_DAG}")
+        self._wait(
+            lambda: client.request("GET", f"/dags?dag_id_pattern={_DAG}")["total_entries"] > 0,
+            limit_s=_DAG_LIMIT_S,
+            what=f"Airflow did not show the DAG {_DAG}",
+            remedy=f"see {self.airflow.directory / 'standalone.log'}",
+        )
+        client.trigger(_DAG, _RUN, {"application": APPLICATION, "reason": "make demo"})
+        tell(f"{_DAG} deploys {APPLICATION}")
+        state = ""
+
+        def is_over() -> bool:
+            nonlocal state
+            try:
+                state = client.run_state(_DAG, _RUN)
+            except httpx.HTTPError:
+                # SQLite's one writer may keep a request waiting; the next one tells.
+                return False
+            return state in {"success", "failed"}
+
+        self._wait(
+            is_over,
+            limit_s=_DEPLOY_LIMIT_S,
+            what=f"{_DAG} did not end within {_DEPLOY_LIMIT_S:.0f} s",
+            remedy=f"see {self.home.application(APPLICATION).log}",
+            tell=tell,
+        )
+        if state == "failed":
+            log = client.task_log(_DAG, _RUN, "deploy").splitlines()
+            raise OperationError(
+                f"{_DAG} failed: {' | '.join(log[-5:])}", remedy=f"see {self.home.application(APPLICATION).log}"
+            )
+
+    @property
+    def control_plane(self) -> str:
+        """Address of the application's control plane; empty while it has none."""
+        process = ops.observe(self.home, APPLICATION).process
+        control = control_address(self.home.application(APPLICATION), process) if process else None
+        return control.address if control else ""
+
+    def stop_application(self, tell: Tell) -> None:
+        """Stops it as planned, so that its supervision ends too."""
+        if APPLICATION in self.home.deployed():
+            tell(f"stopping {APPLICATION}")
+            ops.stop(self.home, APPLICATION, reason="the demo ends")
+
+    def stop(self, tell: Tell) -> list[int]:
+        """Stops everything; what fails to stop is killed.
+
+        Returns:
+            Processes that had to be killed because they were left behind.
+        """
+        steps: list[tuple[str, Callable[[], object]]] = [("application", lambda: self.stop_application(tell))]
+        if self.airflow is not None:
+            steps.append(("Airflow", self.airflow.stop))
+        steps.append(("the broker", lambda: stop_detached(self.home.root)))
+        for name, step in steps:
+            tell(f"stopping {name}")
+            try:
+                step()
+            except MillraceError as error:
+                tell(f"{name}: {error}")
+        return end_processes_of(self.home.root)
+
+    def _unless_ended(self, tell: Tell) -> Tell:
+        def told(text: str) -> None:
+            if self.ended.is_set():
+                raise Interrupted
+            tell(text)
+
+        return told
+
+    def _wait(
+        self, condition: Callable[[], bool], *, limit_s: float, what: str, remedy: str, tell: Tell | None = None
+    ) -> None:
+        begin = said = time.monotonic()
+        while not condition():
+            if self.ended.wait(_POLL_S):
+                raise Interrupted
+            now = time.monotonic()
+            if now - begin > limit_s:
+                raise OperationError(f"{what}.", remedy=remedy)
+            if tell is not None and now - said > 5:
+                said = now
+                seen = ops.observe(self.home, APPLICATION)
+                tell(f"{APPLICATION}: {seen.state or seen.text} ({now - begin:.0f} s)")
+
+
+def prepare(base: Path) -> Platform:
+    """An installation for one run, in ``base/demo``; what an earlier run left there is ended and removed.
+
+    The jars are shared with the installation in ``base``. The lock is held until this process ends.
+
+    Raises:
+        OperationError: another demo runs.
+    """
+    base.mkdir(parents=True, exist_ok=True)
+    lock = os.open(base / "demo.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(lock)
+        raise OperationError("Another demo runs in this checkout.", remedy="end it with Ctrl-C") from error
+    root = base / "demo"
+    end_processes_of(root, patience_s=0)
+    if root.exists():
+        shutil.rmtree(root)
+    root.mkdir()
+    (base / "jars").mkdir(exist_ok=True)
+    (root / "jars").symlink_to(base / "jars", target_is_directory=True)
+    os.environ[HOME_VARIABLE] = str(root)
+    return Platform(ops.Home.at(root))

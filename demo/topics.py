@@ -1,0 +1,141 @@
+"""Reading the demo's topics: alerts as they come, and everything that is committed at the end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, TopicPartition
+
+from apps.fraud_model import Alert
+from millrace.errors import OperationError
+from millrace.kafka.clients import base_settings
+
+_LIMIT_S = 30.0
+
+
+def reader(bootstrap_servers: str, group: str) -> Consumer:
+    """A consumer of committed records that joins no group."""
+    return Consumer(
+        {
+            **base_settings(bootstrap_servers),
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "auto.offset.reset": "earliest",
+            "enable.partition.eof": False,
+        }
+    )
+
+
+def end_offsets(consumer: Consumer, topic: str) -> dict[int, int]:
+    """The last stable offset of each partition."""
+    partitions = consumer.list_topics(topic, timeout=_LIMIT_S).topics[topic].partitions
+    return {
+        number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_LIMIT_S, cached=False)[1]
+        for number in partitions
+    }
+
+
+def committed_offsets(bootstrap_servers: str, group: str, topic: str) -> dict[int, int]:
+    """The committed offset of each partition; 0 where there is none."""
+    consumer = reader(bootstrap_servers, group)
+    try:
+        partitions = consumer.list_topics(topic, timeout=_LIMIT_S).topics[topic].partitions
+        answers = consumer.committed([TopicPartition(topic, number) for number in partitions], timeout=_LIMIT_S)
+        return {answer.partition: max(answer.offset, 0) for answer in answers}
+    finally:
+        consumer.close()
+
+
+class TopicReader:
+    """Reads a whole topic from its beginning, in a thread of its own, committed records only.
+
+    Args:
+        bootstrap_servers: the broker.
+        topic: the topic.
+        on_record: called for each record with its key and value, in the reading thread.
+    """
+
+    def __init__(
+        self, bootstrap_servers: str, topic: str, on_record: Callable[[bytes | None, bytes | None], None]
+    ) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._topic = topic
+        self._on_record = on_record
+        self._stop = threading.Event()
+        self._positions: dict[int, int] = {}
+        self._failure: Exception | None = None
+        self._thread = threading.Thread(target=self._run, name=f"reads-{topic}", daemon=True)
+        self._thread.start()
+
+    def read_to_the_end(self, *, timeout_s: float = 30.0) -> None:
+        """Waits until everything that is committed now has been read, and ends.
+
+        Raises:
+            OperationError: it was not read in time, or reading failed.
+        """
+        probe = reader(self._bootstrap_servers, "demo-end-offsets")
+        try:
+            ends = end_offsets(probe, self._topic)
+        finally:
+            probe.close()
+        deadline = time.monotonic() + timeout_s
+        while self._failure is None and any(self._positions.get(number, 0) < end for number, end in ends.items()):
+            if time.monotonic() > deadline:
+                raise OperationError(
+                    f"{self._topic} was read to {self._positions} and not to its end {ends} in {timeout_s:g} s.",
+                    remedy="see the broker's log",
+                )
+            time.sleep(0.1)
+        self.close()
+        if self._failure is not None:
+            raise OperationError(
+                f"{self._topic} could not be read: {self._failure}", remedy="see the broker's log"
+            ) from self._failure
+
+    def close(self) -> None:
+        """Ends the thread."""
+        self._stop.set()
+        self._thread.join(10)
+
+    def _run(self) -> None:
+        consumer = reader(self._bootstrap_servers, f"demo-reader-of-{self._topic}")
+        try:
+            numbers = consumer.list_topics(self._topic, timeout=_LIMIT_S).topics[self._topic].partitions
+            places = [TopicPartition(self._topic, number, 0) for number in numbers]
+            consumer.assign(places)
+            while not self._stop.is_set():
+                for message in consumer.consume(500, timeout=0.2):
+                    if message.error() is not None:
+                        raise OperationError(str(message.error()), remedy="see the broker's log")
+                    self._on_record(_bytes(message.key()), _bytes(message.value()))
+                # The position, not the last record's offset: the markers of transactions have offsets too.
+                for place in consumer.position(places):
+                    self._positions[place.partition] = max(place.offset, 0)
+        except Exception as error:
+            self._failure = error
+        finally:
+            consumer.close()
+
+
+def alert_of(key: bytes | None, value: bytes | None) -> Alert:
+    """An alert as it was read.
+
+    Raises:
+        OperationError: it is none, or its key is not its account.
+    """
+    if key is None or value is None:
+        raise OperationError(f"An alert without key or value: {key!r}, {value!r}.")
+    document: Mapping[str, Any] = orjson.loads(value)
+    alert = Alert(**document)
+    if key.decode() != alert.account:
+        raise OperationError(f"The alert {alert} has the key {key!r}.")
+    return alert
+
+
+def _bytes(part: str | bytes | None) -> bytes | None:
+    return part.encode() if isinstance(part, str) else part

@@ -1,0 +1,61 @@
+#!/bin/sh
+# Prepares a machine: uv, the environment in .venv from uv.lock, and Java 17 or newer. Does nothing that is done already.
+set -eu
+cd "$(dirname "$0")/.."
+
+say() { printf '%s\n' "$*" >&2; }
+fail() { say "error: $*"; exit 1; }
+
+# apt-get where this user may use it: as root, or by sudo without a password.
+apt() {
+    if [ "$(id -u)" = 0 ]; then DEBIAN_FRONTEND=noninteractive apt-get -y -qq "$@" >&2
+    else sudo -n env DEBIAN_FRONTEND=noninteractive apt-get -y -qq "$@" >&2; fi
+}
+may_use_apt() {
+    command -v apt-get >/dev/null 2>&1 && { [ "$(id -u)" = 0 ] || sudo -n true 2>/dev/null; }
+}
+
+find_uv() {
+    for candidate in "$(command -v uv || true)" .tools/bin/uv "$HOME/.local/bin/uv" "$HOME/.cargo/bin/uv"; do
+        if [ -n "$candidate" ] && "$candidate" --version >/dev/null 2>&1; then
+            printf '%s' "$candidate"
+            return
+        fi
+    done
+}
+
+install_uv() {
+    command -v python3 >/dev/null 2>&1 || fail "python3 was not found. Remedy: install Python 3.11 or 3.12"
+    say "uv is missing: installing it into .tools"
+    if ! python3 -m venv .tools >/dev/null 2>&1; then
+        may_use_apt || fail "python3 cannot make a virtual environment. Remedy: install its venv module (python3-venv)"
+        say "installing python3-venv"
+        apt update && apt install python3-venv
+        python3 -m venv .tools
+    fi
+    .tools/bin/python -m pip install --quiet --disable-pip-version-check uv
+}
+
+java_is_there() {
+    java=java
+    [ -z "${JAVA_HOME:-}" ] || java="$JAVA_HOME/bin/java"
+    version=$("$java" -version 2>&1 | sed -n 's/.*version "\([0-9]*\).*/\1/p' | head -n 1) || return 1
+    [ -n "$version" ] && [ "$version" -ge 17 ]
+}
+
+install_java() {
+    [ -z "${JAVA_HOME:-}" ] || fail "JAVA_HOME ($JAVA_HOME) is no Java 17 or newer. Remedy: correct or unset it"
+    may_use_apt || fail "Java 17 or newer was not found. Remedy: install it (Debian, Ubuntu: openjdk-17-jre-headless)"
+    say "Java is missing: installing openjdk-17-jre-headless"
+    apt update && { apt install openjdk-17-jre-headless || apt install default-jre-headless; }
+    java_is_there || fail "apt-get installed no Java 17 or newer. Remedy: install it by hand and set JAVA_HOME"
+}
+
+uv=$(find_uv)
+if [ -z "$uv" ]; then
+    install_uv
+    uv=.tools/bin/uv
+fi
+[ -x .venv/bin/python ] || say "creating the environment from uv.lock (about 1 GB, a minute or two)"
+"$uv" sync --locked --quiet || fail "the environment could not be made. Remedy: see uv's message above"
+java_is_there || install_java

@@ -1,0 +1,110 @@
+"""Set-up, test runner and repository files."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def run_tests(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "scripts/run_tests.py", *arguments],
+        cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+
+
+def test_every_directory_of_tests_belongs_to_a_part() -> None:
+    listed = run_tests("--help").stdout
+    for directory in (ROOT / "tests").iterdir():
+        if directory.name != "bench" and any(directory.rglob("test_*.py")):
+            assert directory.name in listed
+
+
+def test_an_unknown_part_is_refused_with_those_that_there_are() -> None:
+    result = run_tests("unti")
+    assert result.returncode == 2
+    assert "integration" in result.stderr
+
+
+@pytest.mark.parametrize("script", ["scripts/setup.sh", ".ci/run"])
+def test_scripts_can_be_run_and_parse(script: str) -> None:
+    assert os.access(ROOT / script, os.X_OK)
+    assert subprocess.run(["sh", "-n", ROOT / script], check=False).returncode == 0
+
+
+def fake_machine(tmp_path: Path, **programs: str) -> dict[str, str]:
+    """An environment whose path has some basic tools and these shell scripts."""
+    tools = tmp_path / "bin"
+    tools.mkdir()
+    for name in ("sh", "dirname", "sed", "head", "id", "env"):
+        found = shutil.which(name)
+        assert found is not None
+        (tools / name).symlink_to(found)
+    for name, body in programs.items():
+        program = tools / name.replace("_", "-")
+        program.write_text(f"#!/bin/sh\n{body}\n")
+        program.chmod(0o755)
+    return {"PATH": str(tools), "HOME": str(tmp_path)}
+
+
+def set_up(tmp_path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs a copy of the set-up script in an empty checkout."""
+    checkout = tmp_path / "checkout" / "scripts"
+    checkout.mkdir(parents=True)
+    shutil.copy(ROOT / "scripts" / "setup.sh", checkout)
+    return subprocess.run(
+        [checkout / "setup.sh"], env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_set_up_takes_the_uv_that_is_there_and_installs_missing_java_by_apt(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    installs = f'echo "apt-get $*" >> {log}; case "$*" in *openjdk*) cp {tmp_path}/java {tmp_path}/bin/java;; esac'
+    java = tmp_path / "java"
+    java.write_text("#!/bin/sh\necho 'openjdk version \"17.0.1\"' >&2\n")
+    java.chmod(0o755)
+    environment = fake_machine(tmp_path, uv=f'echo "uv $*" >> {log}', apt_get=installs, sudo='shift; exec "$@"')
+    (tmp_path / "bin" / "cp").symlink_to(shutil.which("cp") or "")
+    result = set_up(tmp_path, environment)
+    assert result.returncode == 0, result.stderr
+    lines = log.read_text().splitlines()
+    assert "uv sync --locked --quiet" in lines
+    assert any("install openjdk-17-jre-headless" in line for line in lines)
+
+
+def test_without_apt_a_missing_java_is_one_line_that_says_what_to_install(tmp_path: Path) -> None:
+    result = set_up(tmp_path, fake_machine(tmp_path, uv="exit 0"))
+    assert result.returncode == 1
+    assert [line for line in result.stderr.splitlines() if line.startswith("error")] == [
+        "error: Java 17 or newer was not found. Remedy: install it (Debian, Ubuntu: openjdk-17-jre-headless)"
+    ]
+
+
+def test_an_old_java_does_not_count(tmp_path: Path) -> None:
+    old = "echo 'openjdk version \"11.0.2\"' >&2"
+    result = set_up(tmp_path, fake_machine(tmp_path, uv="exit 0", java=old))
+    assert result.returncode == 1
+
+
+def test_the_licence_is_the_one_that_pyproject_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["license"] == "Apache-2.0"
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+
+
+def test_dags_import_the_plugin_and_airflow_only() -> None:
+    for file in (ROOT / "dags").glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom):
+                assert (node.module or "").split(".")[0] in {"__future__", "airflow", "datetime", "millrace_airflow"}
+            elif isinstance(node, ast.Import):
+                pytest.fail(f"{file} imports {node.names[0].name}")

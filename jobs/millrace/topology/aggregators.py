@@ -34,7 +34,7 @@ class CountAggregator(BuiltInAggregator):
 
 @dataclass(frozen=True)
 class SumAggregator(BuiltInAggregator):
-    """Sum. Result: 64-bit integer for integers, double for floating point."""
+    """Sum, 0 of nothing. Result: 64-bit integer for integers (wraps around as in Java), double for floating point."""
 
     kind: ClassVar[str] = "sum"
 
@@ -55,7 +55,7 @@ class MaxAggregator(BuiltInAggregator):
 
 @dataclass(frozen=True)
 class AvgAggregator(BuiltInAggregator):
-    """Arithmetic mean as a double; the store holds sum and count."""
+    """Arithmetic mean as a double, null of nothing; the store holds sum and count."""
 
     kind: ClassVar[str] = "avg"
 

@@ -37,6 +37,7 @@ TABLE_SOURCE_SUFFIX = "-source"
 
 _LONGEST_NAME = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+_GENERATED_STORE_NAME = re.compile(r".*STATE-STORE-[0-9]{10}")
 _GENERATED_STREAM_NAME = re.compile(r"KSTREAM.*-[0-9]{10}")
 
 
@@ -61,6 +62,11 @@ def check_name(name: str, *, what: str) -> str:
 def is_generated_stream_name(name: str) -> bool:
     """Whether ``name`` looks like one that was generated for a stream operator or its store."""
     return _GENERATED_STREAM_NAME.fullmatch(name) is not None
+
+
+def is_generated_store_name(name: str) -> bool:
+    """Whether ``name`` looks like one that was generated for a store."""
+    return _GENERATED_STORE_NAME.fullmatch(name) is not None
 
 
 def repartition_topic_name(prefix: str) -> str:

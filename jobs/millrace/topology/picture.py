@@ -1,162 +1,176 @@
-"""A topology as an SVG picture: topics, operators and stores, one frame a sub-topology, data flowing downwards."""
+"""A topology as an SVG picture: columns by distance from the sources, one band for each sub-topology.
+
+The layout is the layered one of Sugiyama in small: columns by the longest path, rows by the mean row of the parents.
+"""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from enum import StrEnum
+from collections.abc import Iterator
+from dataclasses import dataclass
 from html import escape
 
-from millrace.topology.nodes import SinkNode, SourceNode
+from millrace.topology.labels import label
+from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.topology import SubTopology, Topology
 
-_CHARACTER = 7.3
-_HEIGHT = 34
-_GAP_X = 28
-_GAP_Y = 34
+_BOX_WIDTH = 210
+_BOX_HEIGHT = 38
+_STORE_HEIGHT = 18
+_COLUMN = 258
+_ROW = 78
 _MARGIN = 24
 _TITLE = 30
+_BAND_GAP = 20
+_LONGEST_LABEL = 32
+_LONGEST_NAME = 36
 
-_STYLE = """\
-text { font: 12px ui-monospace, Menlo, Consolas, monospace; fill: #1d2733; text-anchor: middle; }
-.frame { fill: #f7f9fb; stroke: #c4ced8; }
-.title { font-weight: bold; text-anchor: start; fill: #52606d; }
-.topic { fill: #dbeafe; stroke: #3b82f6; }
-.operator { fill: #ffffff; stroke: #64748b; }
-.store { fill: #fef3c7; stroke: #d97706; }
-.edge { fill: none; stroke: #64748b; }
-.access { fill: none; stroke: #d97706; stroke-dasharray: 4 3; }"""
+_STYLE = """
+text { font-family: system-ui, sans-serif; fill: #1f2933; }
+.title { font-size: 13px; font-weight: 600; }
+.label { font-size: 12px; font-weight: 600; text-anchor: middle; }
+.name { font-size: 9.5px; fill: #52606d; text-anchor: middle; }
+.band { fill: #f5f7fa; stroke: #cbd2d9; }
+.topic { fill: #fff3c4; stroke: #cb6e17; }
+.internal { fill: #fde2c8; stroke: #cb6e17; stroke-dasharray: 4 3; }
+.processor { fill: #ffffff; stroke: #486581; }
+.store { fill: #d9f2e6; stroke: #2f8f6b; }
+.edge { fill: none; stroke: #7b8794; stroke-width: 1.3; }
+.between { stroke: #cb6e17; stroke-dasharray: 5 4; }
+"""
 
 
-class _Kind(StrEnum):
-    TOPIC = "topic"
-    OPERATOR = "operator"
-    STORE = "store"
+@dataclass(frozen=True)
+class _Place:
+    """A node's upper left corner, in pixels."""
 
-
-@dataclass(eq=False)
-class _Shape:
-    """A thing in the picture: kind, label, what is above it; the rest is found by the layout."""
-
-    kind: _Kind
-    label: str
-    above: list[_Shape] = field(default_factory=list)
-    layer: int = 0
-    x: float = 0.0
-    y: float = 0.0
+    node: Node
+    x: float
+    y: float
 
     @property
-    def width(self) -> float:
-        return len(self.label) * _CHARACTER + 24
+    def left(self) -> tuple[float, float]:
+        return self.x, self.y + _BOX_HEIGHT / 2
+
+    @property
+    def right(self) -> tuple[float, float]:
+        return self.x + _BOX_WIDTH, self.y + _BOX_HEIGHT / 2
 
 
 def picture(topology: Topology) -> str:
-    """The picture, an SVG document.
-
-    A repartition topic is drawn twice: at the end of the sub-topology that writes it, and at the beginning of the one
-    that reads it.
-    """
-    frames: list[str] = []
-    top, widest = float(_MARGIN), 0.0
+    """A complete SVG document."""
+    places: dict[str, _Place] = {}
+    bands: list[str] = []
+    columns = {part.number: _columns(part) for part in topology.sub_topologies}
+    width = 2 * _MARGIN + _COLUMN * max(len(layout) for layout in columns.values())
+    top = float(_MARGIN)
     for part in topology.sub_topologies:
-        shapes = _shapes(part)
-        width, height = _lay_out(shapes, left=2 * _MARGIN, top=top + _TITLE)
-        frames += _frame(f"Sub-topology {part.number}", top, width, height + _TITLE)
-        frames += [line for shape in shapes for line in _edges(shape)]
-        frames += [line for shape in shapes for line in _drawn(shape)]
-        top += height + _TITLE + _MARGIN
-        widest = max(widest, width)
-    total = widest + 4 * _MARGIN
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {total:.0f} {top:.0f}" width="{total:.0f}">'
-    return "\n".join([head, f"<style>{_STYLE}</style>", *frames, "</svg>", ""])
+        layout = columns[part.number]
+        height = _TITLE + _ROW * max(len(column) for column in layout)
+        bands.append(_band(part, top, width, height))
+        for x, column in enumerate(layout):
+            for y, node in enumerate(column):
+                places[node.name] = _Place(node, 2 * _MARGIN + x * _COLUMN, top + _TITLE + y * _ROW)
+        top += height + _BAND_GAP
+    body = [*bands, *_edges(places), *_edges_between(places)]
+    body += [line for place in places.values() for line in _box(place)]
+    width += _MARGIN
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{top:.0f}" viewBox="0 0 {width} {top:.0f}">\n'
+        f"<style>{_STYLE}</style>\n"
+        '<defs><marker id="arrow" markerWidth="8" markerHeight="8" refX="7" refY="3" orient="auto">'
+        '<path d="M0,0 L7,3 L0,6 z" fill="#7b8794"/></marker></defs>\n'
+        f'<rect width="{width}" height="{top:.0f}" fill="#ffffff"/>\n' + "\n".join(body) + "\n</svg>\n"
+    )
 
 
-def _shapes(part: SubTopology) -> list[_Shape]:
-    """What is to be drawn of a sub-topology, parents first."""
-    shapes: list[_Shape] = []
-    by_node: dict[str, _Shape] = {}
-    topics: dict[str, _Shape] = {}
-    stores: dict[str, _Shape] = {}
-
-    def add(kind: _Kind, label: str, above: Iterable[_Shape] = ()) -> _Shape:
-        shapes.append(_Shape(kind, label, list(above)))
-        return shapes[-1]
-
+def _columns(part: SubTopology) -> list[list[Node]]:
+    """The nodes of each column in the order of their rows."""
+    column_of: dict[str, int] = {}
     for node in part.nodes:
-        if isinstance(node, SourceNode):
-            for topic in node.topics:
-                topics.setdefault(topic, add(_Kind.TOPIC, topic))
-            by_node[node.name] = add(_Kind.OPERATOR, node.name, [topics[topic] for topic in node.topics])
-            continue
-        operator = by_node[node.name] = add(_Kind.OPERATOR, node.name, [by_node[parent] for parent in node.parents])
-        if isinstance(node, SinkNode):
-            add(_Kind.TOPIC, node.topic, [operator])
-            continue
-        for store in node.stores:
-            if store in stores:
-                stores[store].above.append(operator)
-            else:
-                stores[store] = add(_Kind.STORE, store, [operator])
-    return shapes
+        column_of[node.name] = 1 + max((column_of[parent] for parent in _parents(node)), default=-1)
+    columns: list[list[Node]] = [[] for _ in range(1 + max(column_of.values()))]
+    row_of: dict[str, float] = {}
+    for node in part.nodes:
+        columns[column_of[node.name]].append(node)
+    for column in columns:
+        middle = {
+            node.name: sum(row_of[parent] for parent in _parents(node)) / max(1, len(_parents(node))) for node in column
+        }
+        column.sort(key=lambda node: middle[node.name])
+        row_of |= {node.name: float(row) for row, node in enumerate(column)}
+    return columns
 
 
-def _lay_out(shapes: list[_Shape], *, left: float, top: float) -> tuple[float, float]:
-    """Gives each shape its place; returns width and height of the whole."""
-    for shape in shapes:
-        shape.layer = max((parent.layer + 1 for parent in shape.above), default=0)
-    layers: defaultdict[int, list[_Shape]] = defaultdict(list)
-    for shape in shapes:
-        layers[shape.layer].append(shape)
-    widths = {
-        number: sum(shape.width for shape in layer) + _GAP_X * (len(layer) - 1) for number, layer in layers.items()
+def _parents(node: Node) -> tuple[str, ...]:
+    return () if isinstance(node, SourceNode) else node.parents
+
+
+def _band(part: SubTopology, top: float, width: float, height: float) -> str:
+    return (
+        f'<rect class="band" x="{_MARGIN}" y="{top}" width="{width - _MARGIN}" height="{height}" rx="8"/>'
+        f'<text class="title" x="{_MARGIN + 12}" y="{top + 19}">sub-topology {part.number}</text>'
+    )
+
+
+def _edges(places: dict[str, _Place]) -> Iterator[str]:
+    for place in places.values():
+        for parent in _parents(place.node):
+            yield _curve(places[parent].right, place.left, "edge")
+
+
+def _edges_between(places: dict[str, _Place]) -> Iterator[str]:
+    """From the sink of a repartition topic to its source."""
+    sources = {
+        topic: place
+        for place in places.values()
+        if isinstance(place.node, SourceNode) and place.node.internal
+        for topic in place.node.topics
     }
-    width = max(widths.values())
-    for number in sorted(layers):
-        # Below its parents, so that few lines cross.
-        layer = sorted(layers[number], key=lambda shape: sum(parent.x for parent in shape.above))
-        x = left + (width - widths[number]) / 2
-        for shape in layer:
-            shape.x = x + shape.width / 2
-            shape.y = top + number * (_HEIGHT + _GAP_Y)
-            x += shape.width + _GAP_X
-    return width, (max(layers) + 1) * (_HEIGHT + _GAP_Y) - _GAP_Y + _MARGIN
+    for place in places.values():
+        if isinstance(place.node, SinkNode) and place.node.internal and place.node.topic in sources:
+            source = sources[place.node.topic]
+            start = (place.x + _BOX_WIDTH / 2, place.y + _BOX_HEIGHT)
+            end = (source.x + _BOX_WIDTH / 2, source.y)
+            yield _curve(start, end, "edge between", vertical=True)
 
 
-def _frame(title: str, top: float, width: float, height: float) -> list[str]:
-    return [
-        f'<rect class="frame" x="{_MARGIN}" y="{top:.0f}" width="{width + 2 * _MARGIN:.0f}" height="{height:.0f}"/>',
-        f'<text class="title" x="{_MARGIN + 12}" y="{top + 19:.0f}">{escape(title)}</text>',
-    ]
-
-
-def _edges(shape: _Shape) -> list[str]:
-    lines = []
-    for parent in shape.above:
-        start, end = parent.y + _HEIGHT, shape.y
-        bend = (start + end) / 2
-        kind = "access" if shape.kind is _Kind.STORE else "edge"
-        lines.append(
-            f'<path class="{kind}" d="M {parent.x:.1f} {start:.1f} C {parent.x:.1f} {bend:.1f}, '
-            f'{shape.x:.1f} {bend:.1f}, {shape.x:.1f} {end:.1f}"/>'
-        )
-    return lines
-
-
-def _drawn(shape: _Shape) -> list[str]:
-    left, right = shape.x - shape.width / 2, shape.x + shape.width / 2
-    top, bottom = shape.y, shape.y + _HEIGHT
-    if shape.kind is _Kind.STORE:
-        radius = shape.width / 2
-        outline = (
-            f'<path class="store" d="M {left:.1f} {top + 5:.1f} A {radius:.1f} 5 0 0 1 {right:.1f} {top + 5:.1f} '
-            f"V {bottom - 5:.1f} A {radius:.1f} 5 0 0 1 {left:.1f} {bottom - 5:.1f} Z "
-            f'M {left:.1f} {top + 5:.1f} A {radius:.1f} 5 0 0 0 {right:.1f} {top + 5:.1f}"/>'
-        )
+def _curve(start: tuple[float, float], end: tuple[float, float], style: str, *, vertical: bool = False) -> str:
+    (x1, y1), (x2, y2) = start, end
+    if vertical:
+        bends = f"{x1:.1f},{(y1 + y2) / 2:.1f} {x2:.1f},{(y1 + y2) / 2:.1f}"
     else:
-        rounding = _HEIGHT / 2 if shape.kind is _Kind.TOPIC else 4
-        outline = (
-            f'<rect class="{shape.kind}" x="{left:.1f}" y="{top:.1f}" width="{shape.width:.1f}" height="{_HEIGHT}" '
-            f'rx="{rounding:.0f}"/>'
+        bends = f"{(x1 + x2) / 2:.1f},{y1:.1f} {(x1 + x2) / 2:.1f},{y2:.1f}"
+    path = f"M{x1:.1f},{y1:.1f} C{bends} {x2:.1f},{y2:.1f}"
+    return f'<path class="{style}" d="{path}" marker-end="url(#arrow)"/>'
+
+
+def _box(place: _Place) -> Iterator[str]:
+    node = place.node
+    kind = "processor"
+    if not isinstance(node, ProcessorNode):
+        kind = "internal" if node.internal else "topic"
+    radius = 5 if kind == "processor" else _BOX_HEIGHT / 2
+    middle = place.x + _BOX_WIDTH / 2
+    yield (
+        f"<g><title>{escape(f'{node.name}: {label(node)}')}</title>"
+        f'<rect class="{kind}" x="{place.x}" y="{place.y}" width="{_BOX_WIDTH}" height="{_BOX_HEIGHT}" rx="{radius}"/>'
+        f'<text class="label" x="{middle}" y="{place.y + 16}">{_short(label(node), _LONGEST_LABEL)}</text>'
+        f'<text class="name" x="{middle}" y="{place.y + 30}">{_short(node.name, _LONGEST_NAME)}</text></g>'
+    )
+    stores = node.stores if isinstance(node, ProcessorNode) else ()
+    if stores:
+        top = place.y + _BOX_HEIGHT
+        names = ", ".join(stores)
+        yield (
+            f"<g><title>{escape(names)}</title>"
+            f'<rect class="store" x="{place.x + 8}" y="{top}" width="{_BOX_WIDTH - 16}" height="{_STORE_HEIGHT}"/>'
+            f'<text class="name" x="{middle}" y="{top + 12.5}">{_short(names, _LONGEST_NAME)}</text></g>'
         )
-    return [outline, f'<text x="{shape.x:.1f}" y="{shape.y + 22:.1f}">{escape(shape.label)}</text>']
+
+
+def _short(text: str, longest: int) -> str:
+    """``text`` with its middle left out where it is too long: ends of generated names tell them apart."""
+    if len(text) > longest:
+        head = longest // 2 - 1
+        text = f"{text[:head]}…{text[-(longest - head - 1) :]}"
+    return escape(text)

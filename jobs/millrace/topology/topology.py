@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 from millrace.topology.nodes import Node, ProcessorNode, RepartitionTopicSpec, SinkNode, SourceNode
 from millrace.topology.stores import StoreSpec
@@ -69,6 +70,12 @@ class Topology:
         from millrace.topology.describe import describe
 
         return describe(self)
+
+    def summary(self) -> dict[str, Any]:
+        """The topology as JSON-compatible data, for the status topic."""
+        from millrace.topology.summary import summarize
+
+        return summarize(self)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -1,0 +1,157 @@
+"""What deploying a topology over the running one would do to its state, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from millrace.errors import TopologyError
+from millrace.topology.naming import is_generated_store_name
+from millrace.topology.summary import SUMMARY_VERSION, summarize
+from millrace.topology.topology import Topology
+
+
+class ChangeKind(StrEnum):
+    """What happens to a store or an internal topic."""
+
+    ORPHANED = "orphaned"
+    """It is not in the new topology; what it holds is not used any more."""
+    INCOMPATIBLE = "incompatible"
+    """It keeps its name and would be read as something else than it was written as."""
+    NEW = "new"
+    """It starts empty."""
+    CHANGED = "changed"
+    """It keeps what it holds, and something about it is different."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One difference.
+
+    Args:
+        kind: what happens.
+        subject: name of the store or internal topic, without application prefix.
+        text: the difference in one sentence.
+    """
+
+    kind: ChangeKind
+    subject: str
+    text: str
+
+
+@dataclass(frozen=True)
+class TopologyDiff:
+    """All differences that touch state.
+
+    Args:
+        changes: the worst kinds first.
+    """
+
+    changes: tuple[Change, ...]
+
+    @property
+    def loses_state(self) -> bool:
+        """Whether anything would be orphaned or misread."""
+        return any(change.kind in (ChangeKind.ORPHANED, ChangeKind.INCOMPATIBLE) for change in self.changes)
+
+    def of_kind(self, kind: ChangeKind) -> tuple[Change, ...]:
+        """The changes of one kind."""
+        return tuple(change for change in self.changes if change.kind is kind)
+
+    def __str__(self) -> str:
+        return "\n".join(f"{change.kind}: {change.text}" for change in self.changes) or "the state is compatible"
+
+
+def diff(old_summary: Mapping[str, Any], new: Topology) -> TopologyDiff:
+    """Compares the running topology's summary with the topology to be deployed.
+
+    Args:
+        old_summary: what :func:`millrace.topology.summary.summarize` gave for the running one, perhaps through JSON.
+        new: the new topology.
+
+    Raises:
+        TopologyError: the summary is of a version that this one cannot read.
+    """
+    if old_summary.get("version") != SUMMARY_VERSION:
+        raise TopologyError(
+            f"The running topology's summary has version {old_summary.get('version')!r}, not {SUMMARY_VERSION}.",
+            remedy="compare with the version of Millrace that wrote it",
+        )
+    new_summary = summarize(new)
+    changes = [
+        *_store_changes(old_summary["stores"], new_summary["stores"]),
+        *_repartition_changes(old_summary["repartition_topics"], new_summary["repartition_topics"]),
+    ]
+    order = list(ChangeKind)
+    return TopologyDiff(tuple(sorted(changes, key=lambda change: (order.index(change.kind), change.subject))))
+
+
+def _store_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    for name in old.keys() - new.keys():
+        yield Change(ChangeKind.ORPHANED, name, _orphaned(name, old, new))
+    for name in new.keys() - old.keys():
+        yield Change(ChangeKind.NEW, name, f"store {name} is new and starts empty")
+    for name in old.keys() & new.keys():
+        yield from _compare_store(name, old[name], new[name])
+
+
+def _orphaned(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+    store = old[name]
+    backing = f" and its changelog {name}-changelog" if store["logged"] else ""
+    text = f"store {name}{backing} would not be used any more"
+    if is_generated_store_name(name):
+        successors = sorted(
+            other for other in new.keys() - old.keys() if is_generated_store_name(other) and _alike(store, new[other])
+        )
+        if successors:
+            text += f"; its generated name probably moved to {' or '.join(successors)}, which would start empty"
+    return text
+
+
+def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    return all(one.get(key) == other.get(key) for key in ("kind", "operator", "aggregation", "windows", "origin"))
+
+
+def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    old_windows, new_windows = old.get("windows", {}), new.get("windows", {})
+    facts = {
+        "shape": (old["kind"], new["kind"]),
+        "operator": (old["operator"], new["operator"]),
+        "aggregation": (old.get("aggregation"), new.get("aggregation")),
+        "key serde": (old["key_serde"], new["key_serde"]),
+        "value serde": (old["value_serde"], new["value_serde"]),
+        "window size": (old_windows.get("size_ms"), new_windows.get("size_ms")),
+        "window advance": (old_windows.get("advance_ms"), new_windows.get("advance_ms")),
+    }
+    if is_generated_store_name(name):
+        facts["inputs"] = (old["origin"], new["origin"])
+    broken = [f"{fact} {before} becomes {after}" for fact, (before, after) in facts.items() if before != after]
+    if broken:
+        text = f"store {name} would be read as something else: {'; '.join(broken)}"
+        yield Change(ChangeKind.INCOMPATIBLE, name, text)
+    softer = {
+        "logging": (old["logged"], new["logged"]),
+        "changelog": (old["source_topic"], new["source_topic"]),
+        "grace": (old_windows.get("grace_ms"), new_windows.get("grace_ms")),
+        "retention": (old_windows.get("retention_ms"), new_windows.get("retention_ms")),
+        "sub-topology": (old["sub_topology"], new["sub_topology"]),
+    }
+    if not is_generated_store_name(name):
+        softer["inputs"] = (old["origin"], new["origin"])
+    for fact, (before, after) in softer.items():
+        if before != after:
+            yield Change(ChangeKind.CHANGED, name, f"store {name} keeps its content; {fact} {before} becomes {after}")
+
+
+def _repartition_changes(old: Mapping[str, int | None], new: Mapping[str, int | None]) -> Iterator[Change]:
+    for name in old.keys() - new.keys():
+        text = f"repartition topic {name} would not be read any more; records that wait in it would be lost"
+        yield Change(ChangeKind.ORPHANED, name, text)
+    for name in new.keys() - old.keys():
+        yield Change(ChangeKind.NEW, name, f"repartition topic {name} is new")
+    for name in old.keys() & new.keys():
+        if old[name] != new[name]:
+            text = f"repartition topic {name} is asked to have {new[name] or 'its inputs'} partitions, not {old[name]}"
+            yield Change(ChangeKind.INCOMPATIBLE, name, text)

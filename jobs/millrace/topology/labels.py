@@ -1,0 +1,39 @@
+"""What nodes are called in pictures."""
+
+from __future__ import annotations
+
+import re
+
+from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from millrace.topology.operators import Filter, Peek, StreamAggregate, StreamTableJoin, WindowedAggregate
+from millrace.topology.summary import describe_aggregation
+
+_WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
+
+
+def label(node: Node) -> str:
+    """A few words about what ``node`` does: ``filter``, ``count, 60000 ms windows``, the topic's name."""
+    match node:
+        case SourceNode():
+            return ", ".join(node.topics)
+        case SinkNode():
+            return node.topic
+        case ProcessorNode():
+            return _operator_label(node)
+
+
+def _operator_label(node: ProcessorNode) -> str:
+    match node.operator:
+        case Filter(negated=True):
+            return "filter not"
+        case Peek(forwards=False):
+            return "foreach"
+        case StreamAggregate(aggregator=aggregator):
+            return describe_aggregation(aggregator)
+        case WindowedAggregate(aggregator=aggregator, windows=windows):
+            hop = "" if windows.advance_ms == windows.size_ms else f" every {windows.advance_ms} ms"
+            return f"{describe_aggregation(aggregator)}, {windows.size_ms} ms windows{hop}"
+        case StreamTableJoin(kind=kind):
+            return f"{kind.value} join with table"
+        case operator:
+            return _WORD_START.sub(" ", type(operator).__name__).lower()

@@ -1,0 +1,91 @@
+"""How many partitions the repartition topics get, and how many tasks each sub-topology has."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from millrace.errors import TopologyError
+from millrace.topology.topology import SubTopology, Topology
+
+
+def repartition_partition_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[str, int]:
+    """Number of partitions of each repartition topic, by its name without the application prefix.
+
+    A topic gets the number that the user asked for; else that of the topics it is joined with; else as many as the
+    inputs of the sub-topology that writes it have at most. As in Kafka Streams.
+
+    Args:
+        topology: the topology.
+        partitions: number of partitions of every input topic.
+
+    Raises:
+        TopologyError: an input topic is missing, topics that are joined have different numbers, or a number cannot be
+            found because repartition topics feed each other in a circle.
+    """
+    known = dict(partitions)
+    internal = {spec.name for spec in topology.repartition_topics}
+    inputs = {topic for part in topology.sub_topologies for topic in _topics(part)} - internal
+    missing = sorted(inputs - known.keys())
+    if missing:
+        raise TopologyError(f"The number of partitions of these input topics is unknown: {', '.join(missing)}.")
+    known |= {spec.name: spec.partitions for spec in topology.repartition_topics if spec.partitions is not None}
+    group_of = {topic: group for group in topology.co_partition_groups for topic in group}
+    waiting = internal - known.keys()
+    while waiting:
+        found = {topic: count for topic in waiting if (count := _count(topology, topic, group_of, known)) is not None}
+        if not found:
+            raise TopologyError(f"The number of partitions cannot be derived for {', '.join(sorted(waiting))}.")
+        known |= found
+        waiting -= found.keys()
+    _check_groups(topology, known)
+    return {topic: known[topic] for topic in sorted(internal)}
+
+
+def task_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[int, int]:
+    """Number of tasks of each sub-topology: as many as its inputs have partitions at most.
+
+    Args:
+        topology: the topology.
+        partitions: number of partitions of every input topic.
+
+    Raises:
+        TopologyError: as :func:`repartition_partition_counts`.
+    """
+    known = {**partitions, **repartition_partition_counts(topology, partitions)}
+    return {part.number: max(known[topic] for topic in _topics(part)) for part in topology.sub_topologies}
+
+
+def _topics(part: SubTopology) -> set[str]:
+    return {topic for source in part.sources for topic in source.topics}
+
+
+def _count(
+    topology: Topology, topic: str, group_of: Mapping[str, frozenset[str]], known: Mapping[str, int]
+) -> int | None:
+    """The number for ``topic`` as far as what is known already decides it."""
+    group = group_of.get(topic, frozenset({topic}))
+    decided = [known[other] for other in sorted(group) if other in known]
+    if decided:
+        return max(decided)
+    counts = [_largest_input(topology, other, known) for other in group]
+    return None if None in counts else max(count for count in counts if count is not None)
+
+
+def _largest_input(topology: Topology, topic: str, known: Mapping[str, int]) -> int | None:
+    """The most partitions that an input of a sub-topology which writes ``topic`` has; ``None``: not yet known."""
+    writers = [part for part in topology.sub_topologies if any(sink.topic == topic for sink in part.sinks)]
+    inputs = {other for part in writers for other in _topics(part)}
+    if not inputs or inputs - known.keys():
+        return None
+    return max(known[other] for other in inputs)
+
+
+def _check_groups(topology: Topology, known: Mapping[str, int]) -> None:
+    for group in topology.co_partition_groups:
+        counts = {topic: known[topic] for topic in sorted(group)}
+        if len(set(counts.values())) > 1:
+            listed = ", ".join(f"{topic} has {count}" for topic, count in counts.items())
+            raise TopologyError(
+                f"Topics that are joined need the same number of partitions: {listed}.",
+                remedy="create them with the same number, or send one through repartition() with the other's number",
+            )

@@ -1,0 +1,109 @@
+"""A topology as JSON-compatible data: what the status topic keeps of it, to compare a new one with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.serdes import Serde
+from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator
+from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from millrace.topology.operators import StreamAggregate, WindowedAggregate
+from millrace.topology.stores import StoreSpec
+from millrace.topology.topology import SubTopology, Topology
+
+SUMMARY_VERSION = 1
+
+
+def summarize(topology: Topology) -> dict[str, Any]:
+    """What identifies ``topology`` and its state. Callables are not part of it, only where they stand.
+
+    Returns:
+        ``version``; ``sub_topologies``: lists of nodes; ``stores`` and ``repartition_topics`` by name;
+        ``co_partition_groups``.
+    """
+    return {
+        "version": SUMMARY_VERSION,
+        "sub_topologies": [[_node(node) for node in part.nodes] for part in topology.sub_topologies],
+        "stores": {
+            store.name: _store(topology, part, store) for part in topology.sub_topologies for store in part.stores
+        },
+        "repartition_topics": {spec.name: spec.partitions for spec in topology.repartition_topics},
+        "co_partition_groups": [sorted(group) for group in topology.co_partition_groups],
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    match node:
+        case SourceNode():
+            return {"name": node.name, "kind": "Source", "topics": sorted(node.topics)}
+        case SinkNode():
+            return {"name": node.name, "kind": "Sink", "parents": list(node.parents), "topic": node.topic}
+        case ProcessorNode():
+            kind = type(node.operator).__name__
+            return {"name": node.name, "kind": kind, "parents": list(node.parents), "stores": list(node.stores)}
+
+
+def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str, Any]:
+    owner = next(node for node in part.processors if store.name in node.stores)
+    data: dict[str, Any] = {
+        "sub_topology": part.number,
+        "kind": store.kind.value,
+        "operator": type(owner.operator).__name__,
+        "key_serde": _serde(store.key_serde),
+        "value_serde": _serde(store.value_serde),
+        "logged": store.logged,
+        "source_topic": store.source_topic,
+        "origin": sorted(_origin(topology, owner.name)),
+    }
+    if isinstance(owner.operator, StreamAggregate | WindowedAggregate):
+        data["aggregation"] = describe_aggregation(owner.operator.aggregator)
+    if isinstance(owner.operator, WindowedAggregate):
+        windows = owner.operator.windows
+        data["windows"] = {
+            "size_ms": windows.size_ms,
+            "advance_ms": windows.advance_ms,
+            "grace_ms": windows.grace_ms,
+            "retention_ms": store.retention_ms,
+        }
+    return data
+
+
+def _serde(serde: Serde | None) -> str | None:
+    return None if serde is None else type(serde).__name__
+
+
+def describe_aggregation(aggregator: Aggregator) -> str:
+    """Words for what an aggregation computes: ``count``, ``sum(amount)``."""
+    match aggregator:
+        case BuiltInAggregator(field=None):
+            return aggregator.kind
+        case BuiltInAggregator():
+            return f"{aggregator.kind}({aggregator.field})"
+        case StructAggregator():
+            return ", ".join(f"{name}={describe_aggregation(field)}" for name, field in aggregator.fields)
+        case _:
+            return type(aggregator).__name__
+
+
+def _origin(topology: Topology, name: str) -> set[str]:
+    """The topics outside of the application that feed a node, also through repartition topics."""
+    nodes = {node.name: node for part in topology.sub_topologies for node in part.nodes}
+    writers: dict[str, list[str]] = {}
+    for node in nodes.values():
+        if isinstance(node, SinkNode) and node.internal:
+            writers.setdefault(node.topic, []).append(node.name)
+    topics: set[str] = set()
+    seen: set[str] = set()
+    waiting = [name]
+    while waiting:
+        current = nodes[waiting.pop()]
+        if current.name in seen:
+            continue
+        seen.add(current.name)
+        if not isinstance(current, SourceNode):
+            waiting += current.parents
+        elif current.internal:
+            waiting += [writer for topic in current.topics for writer in writers.get(topic, [])]
+        else:
+            topics.update(current.topics)
+    return topics

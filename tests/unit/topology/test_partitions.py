@@ -1,0 +1,61 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millrace.dsl import Grouped, Materialized, Repartitioned, StreamsBuilder
+from millrace.errors import TopologyError
+from millrace.topology.partitions import repartition_partition_counts, task_counts
+
+
+def value_as_key(key: Any, value: Any) -> Any:
+    return value
+
+
+def test_a_repartition_topic_has_as_many_partitions_as_the_largest_input() -> None:
+    builder = StreamsBuilder()
+    merged = builder.stream("a").merge(builder.stream("b"))
+    merged.group_by(value_as_key, Grouped.as_("grouped")).count(Materialized.as_("counts")).to_stream().to("out")
+    topology = builder.build()
+    assert repartition_partition_counts(topology, {"a": 2, "b": 5}) == {"grouped-repartition": 5}
+    assert task_counts(topology, {"a": 2, "b": 5}) == {0: 5, 1: 5}
+
+
+def test_numbers_go_through_a_chain_of_repartition_topics() -> None:
+    builder = StreamsBuilder()
+    first = builder.stream("in").select_key(value_as_key).repartition(Repartitioned.as_("first"))
+    first.select_key(value_as_key).repartition(Repartitioned.as_("second")).to("out")
+    counts = repartition_partition_counts(builder.build(), {"in": 3})
+    assert counts == {"first-repartition": 3, "second-repartition": 3}
+
+
+def test_the_number_that_the_user_asked_for_wins() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").repartition(Repartitioned.as_("wide").with_number_of_partitions(7)).to("out")
+    assert task_counts(builder.build(), {"in": 2}) == {0: 2, 1: 7}
+
+
+def joined(*, re_keyed: bool) -> StreamsBuilder:
+    builder = StreamsBuilder()
+    clicks = builder.stream("clicks")
+    if re_keyed:
+        clicks = clicks.select_key(value_as_key, named="by-user")
+    clicks.join(builder.table("users"), lambda click, user: user).to("out")
+    return builder
+
+
+def test_a_repartition_topic_follows_the_table_it_is_joined_with() -> None:
+    counts = repartition_partition_counts(joined(re_keyed=True).build(), {"clicks": 8, "users": 3})
+    assert counts == {"by-user-repartition": 3}
+
+
+def test_joined_inputs_with_different_numbers_are_refused_with_both() -> None:
+    """Case S14: two co-partitioned inputs of 3 and 4 partitions."""
+    with pytest.raises(TopologyError, match="clicks has 3, users has 4"):
+        repartition_partition_counts(joined(re_keyed=False).build(), {"clicks": 3, "users": 4})
+
+
+def test_an_input_whose_number_is_unknown_is_named() -> None:
+    with pytest.raises(TopologyError, match="unknown: users"):
+        repartition_partition_counts(joined(re_keyed=False).build(), {"clicks": 3})

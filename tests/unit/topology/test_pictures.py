@@ -1,0 +1,69 @@
+from __future__ import annotations
+
+from datetime import timedelta
+from xml.etree import ElementTree
+
+import pytest
+
+from millrace.dsl import Grouped, Materialized, StreamsBuilder, TimeWindows
+from millrace.topology.picture import picture
+from millrace.topology.text_picture import text_picture
+from millrace.topology.topology import Topology
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture
+def topology() -> Topology:
+    builder = StreamsBuilder()
+    both = builder.stream("a").merge(builder.stream("b"))
+    windows = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+    grouped = both.group_by(lambda key, value: value, Grouped.as_("by-value"))
+    grouped.windowed_by(windows).count(Materialized.as_("counts")).to_stream().to("out")
+    return builder.build()
+
+
+def test_the_text_picture_is_a_tree_of_each_source(topology: Topology) -> None:
+    assert text_picture(topology) == (
+        "sub-topology 0\n"
+        "  ▶ a   KSTREAM-SOURCE-0000000000\n"
+        "  └─ pass through   KSTREAM-MERGE-0000000002\n"
+        "     └─ select key   by-value\n"
+        "        └─ drop null keys   by-value-repartition-filter\n"
+        "           └─ ▶ by-value-repartition   by-value-repartition-sink\n"
+        "  ▶ b   KSTREAM-SOURCE-0000000001\n"
+        "  └─ ↑ KSTREAM-MERGE-0000000002\n"
+        "\n"
+        "sub-topology 1\n"
+        "  ▶ by-value-repartition   by-value-repartition-source\n"
+        "  └─ count, 60000 ms windows   KSTREAM-AGGREGATE-0000000004  [counts]\n"
+        "     └─ table to stream   KTABLE-TOSTREAM-0000000008\n"
+        "        └─ ▶ out   KSTREAM-SINK-0000000009\n"
+        "\n"
+    )
+
+
+def test_the_picture_is_well_formed_and_shows_every_node_store_and_edge(topology: Topology) -> None:
+    root = ElementTree.fromstring(picture(topology))
+    titles = [title.text or "" for title in root.iter(f"{SVG}title")]
+    nodes = [node for part in topology.sub_topologies for node in part.nodes]
+    for node in nodes:
+        assert any(title.startswith(f"{node.name}: ") for title in titles)
+    assert "counts" in titles
+    edges = [path for path in root.iter(f"{SVG}path") if (path.get("class") or "").startswith("edge")]
+    assert len(edges) == sum(len(getattr(node, "parents", ())) for node in nodes) + len(topology.repartition_topics)
+
+
+def test_boxes_of_the_picture_do_not_overlap_and_lie_inside_of_it(topology: Topology) -> None:
+    root = ElementTree.fromstring(picture(topology))
+    boxes = [
+        tuple(float(rect.get(side) or 0) for side in ("x", "y", "width", "height"))
+        for rect in root.iter(f"{SVG}rect")
+        if rect.get("class") in {"processor", "topic", "internal", "store"}
+    ]
+    for number, (x, y, width, height) in enumerate(boxes):
+        assert x + width <= float(root.get("width") or 0)
+        assert y + height <= float(root.get("height") or 0)
+        for other_x, other_y, other_width, other_height in boxes[:number]:
+            apart_in_x = x >= other_x + other_width or other_x >= x + width
+            assert apart_in_x or y >= other_y + other_height or other_y >= y + height

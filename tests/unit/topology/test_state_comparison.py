@@ -1,0 +1,123 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from millrace.dsl import Consumed, Grouped, Materialized, StreamsBuilder, TimeWindows
+from millrace.dsl import aggregators as agg
+from millrace.errors import TopologyError
+from millrace.serdes import JsonSerde, StringSerde
+from millrace.topology.diff import ChangeKind, TopologyDiff, diff
+from millrace.topology.topology import Topology
+
+
+def build(write: Callable[[StreamsBuilder], object]) -> Topology:
+    builder = StreamsBuilder()
+    write(builder)
+    return builder.build()
+
+
+def compare(old: Topology, new: Topology) -> TopologyDiff:
+    return diff(json.loads(json.dumps(old.summary())), new)
+
+
+def counting(*, filtered: bool, named: bool) -> Topology:
+    def write(builder: StreamsBuilder) -> None:
+        stream = builder.stream("in")
+        if filtered:
+            stream = stream.filter(lambda key, value: True)
+        grouped = stream.map(lambda key, value: (key, value)).group_by_key(Grouped.as_("by-key") if named else None)
+        grouped.count(Materialized.as_("counts") if named else None).to_stream().to("out")
+
+    return build(write)
+
+
+def windowed(size_s: int, grace_s: int = 0, store: str = "counts") -> Topology:
+    windows = TimeWindows.of_size_and_grace(timedelta(seconds=size_s), timedelta(seconds=grace_s))
+    return build(
+        lambda b: b.stream("in").group_by_key().windowed_by(windows).count(Materialized.as_(store)).to_stream().to("o")
+    )
+
+
+def test_an_operator_before_a_generated_store_orphans_it_and_says_where_it_went() -> None:
+    """Case S13: generated names."""
+    found = compare(counting(filtered=False, named=False), counting(filtered=True, named=False))
+    assert found.loses_state
+    orphaned = {change.subject: change.text for change in found.of_kind(ChangeKind.ORPHANED)}
+    assert set(orphaned) == {
+        "KSTREAM-AGGREGATE-STATE-STORE-0000000002",
+        "KSTREAM-AGGREGATE-STATE-STORE-0000000002-repartition",
+    }
+    moved = orphaned["KSTREAM-AGGREGATE-STATE-STORE-0000000002"]
+    assert "KSTREAM-AGGREGATE-STATE-STORE-0000000002-changelog" in moved
+    assert "KSTREAM-AGGREGATE-STATE-STORE-0000000003" in moved
+    assert {change.subject for change in found.of_kind(ChangeKind.NEW)} == {
+        "KSTREAM-AGGREGATE-STATE-STORE-0000000003",
+        "KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition",
+    }
+
+
+def test_an_operator_before_a_named_store_changes_nothing() -> None:
+    """Case S13: explicit names."""
+    found = compare(counting(filtered=False, named=True), counting(filtered=True, named=True))
+    assert found.changes == ()
+    assert str(found) == "the state is compatible"
+
+
+def test_another_window_size_under_the_same_name_is_incompatible() -> None:
+    found = compare(windowed(60), windowed(30))
+    (change,) = found.of_kind(ChangeKind.INCOMPATIBLE)
+    assert change.subject == "counts"
+    assert "window size 60000 becomes 30000" in change.text
+
+
+def test_a_longer_grace_keeps_the_state() -> None:
+    found = compare(windowed(60), windowed(60, grace_s=10))
+    assert not found.loses_state
+    assert any("grace 0 becomes 10000" in change.text for change in found.of_kind(ChangeKind.CHANGED))
+
+
+def test_another_aggregation_under_the_same_name_is_incompatible() -> None:
+    def aggregating(aggregator: Any) -> Topology:
+        consumed = Consumed.with_(StringSerde(), JsonSerde())
+        return build(
+            lambda b: (
+                b.stream("in", consumed).group_by_key().aggregate(aggregator, materialized=Materialized.as_("totals"))
+            )
+        )
+
+    found = compare(aggregating(agg.sum_("amount")), aggregating(agg.max_("amount")))
+    assert "aggregation sum(amount) becomes max(amount)" in str(found)
+    assert found.loses_state
+
+
+def test_a_generated_name_that_now_belongs_to_another_input_is_incompatible() -> None:
+    def count_of(topic: str) -> Topology:
+        return build(lambda b: b.stream(topic).group_by_key().count().to_stream().to("out"))
+
+    found = compare(count_of("a"), count_of("b"))
+    assert "inputs ['a'] becomes ['b']" in str(found)
+    assert found.loses_state
+
+
+def test_a_summary_of_another_version_is_refused() -> None:
+    with pytest.raises(TopologyError, match="version 99"):
+        diff({"version": 99}, windowed(60))
+
+
+def test_the_fingerprint_ignores_code_and_sees_names_windows_and_topics() -> None:
+    def filtered(predicate: Any, topic: str = "in") -> Topology:
+        return build(lambda b: b.stream(topic).filter(predicate).to("out"))
+
+    assert filtered(lambda key, value: value > 1).fingerprint == filtered(lambda key, value: value > 2).fingerprint
+    assert filtered(lambda key, value: True).fingerprint != filtered(lambda key, value: True, "other").fingerprint
+    assert windowed(60).fingerprint != windowed(30).fingerprint
+    assert windowed(60).fingerprint != windowed(60, store="others").fingerprint
+
+
+def test_the_fingerprint_is_the_same_in_every_process() -> None:
+    assert windowed(60).fingerprint == "26f49ce40e1f"

@@ -39,7 +39,7 @@ def status() -> dict[str, object]:
     return {
         "application_id": DIRECTORY.name,
         "state": "RUNNING",
-        "driver": {"host": "localhost", "pid": os.getpid(), "start_time": STARTED},
+        "driver": {"host": "localhost", **ProcessIdentity.current().to_mapping()},
         "driver_epoch": 1,
         "lag": lag,
         "progress": {

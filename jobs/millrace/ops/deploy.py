@@ -69,7 +69,7 @@ def deploy(
             write_record(directory, record.with_changes(desired=DesiredState.RUNNING, restarts=0, stop_cause=None))
             return _outcome(home, application, action, "it runs already with this specification", ())
         steps = [f"created topic {topic}" for topic in create_topics(spec.spec)]
-        report = preflight(home, spec.spec)
+        report = preflight(spec.spec)
         append_journal(directory, "deploy", "preflight", checks=report.summary())
         report.raise_if_failed()
         steps += report.lines()
@@ -90,7 +90,7 @@ def _action(record: JobRecord, spec: SpecFile) -> str:
 def _plan(home: Home, application: str, record: JobRecord, spec: SpecFile, action: str) -> Outcome:
     if action == "nothing":
         return _outcome(home, application, action, "it runs already with this specification", (), dry_run=True)
-    report = preflight(home, spec.spec)
+    report = preflight(spec.spec)
     steps = [f"create topic {topic}" for topic in missing_topics(spec.spec)]
     steps += report.lines()
     if record.is_process_alive() and record.process is not None:

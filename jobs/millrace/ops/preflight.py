@@ -2,16 +2,119 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from millrace.errors import BrokerUnavailableError, MillraceError
+from millrace.kafka.java import find_java
 from millrace.ops.checks import Check, Report
-from millrace.ops.home import Home
-from millrace.ops.spec import ApplicationSpec
+from millrace.ops.spec import ApplicationSpec, UpgradeMode
+from millrace.topology.topology import Topology
 
 
-def preflight(home: Home, spec: ApplicationSpec) -> Report:
-    """Check what an application needs; changes nothing."""
+def preflight(spec: ApplicationSpec) -> Report:
+    """Check what an application needs; changes nothing. Takes some seconds, and up to half a minute without a broker.
+
+    Args:
+        spec: the specification; the topics that it declares count as there.
+
+    Returns:
+        The report; what cannot be checked because something before it failed is left out.
+    """
     if not spec.preflight.enabled:
         return Report(
-            application=spec.name,
-            checks=(Check(name="preflight", ok=True, text="switched off by the specification"),),
+            application=spec.name, checks=(Check(name="preflight", ok=True, text="switched off by the specification"),)
         )
-    return Report(application=spec.name, checks=())
+    return Report(application=spec.name, checks=tuple(_checks(spec)))
+
+
+def _checks(spec: ApplicationSpec) -> Iterator[Check]:
+    yield _upgrade_mode(spec)
+    yield _attempt("java", lambda: str(find_java()))
+    yield from _state_directory(spec)
+    topology, check = _topology(spec)
+    yield check
+    # The heavy imports come here: DAG files import this module, and must be parsed fast.
+    from millrace.ops.broker_checks import broker_checks, changelog_topics, input_topics, output_topics
+    from millrace.ops.broker_view import view_broker
+
+    config = spec.streams_config()
+    topics: set[str] = set()
+    if topology is not None:
+        topics.update(input_topics(topology), output_topics(topology, config))
+        topics.update(changelog_topics(topology, config.application_id).values())
+    try:
+        view = view_broker(config, topics=topics)
+    except MillraceError as error:
+        name = "broker" if isinstance(error, BrokerUnavailableError) else "broker access"
+        yield Check(name=name, ok=False, text=error.message, remedy=error.remedy)
+        return
+    yield Check(name="broker", ok=True, text=f"{view.brokers} brokers at {config.bootstrap_servers}")
+    if topology is not None:
+        yield from broker_checks(spec, topology, view)
+
+
+def _attempt(name: str, action: Callable[[], str]) -> Check:
+    try:
+        return Check(name=name, ok=True, text=action())
+    except MillraceError as error:
+        return Check(name=name, ok=False, text=error.message, remedy=error.remedy)
+
+
+def _upgrade_mode(spec: ApplicationSpec) -> Check:
+    return Check(
+        name="upgrade mode",
+        ok=spec.upgrade_mode is not UpgradeMode.SAVEPOINT,
+        text=spec.upgrade_mode.value,
+        remedy="set `upgrade_mode: last-state`: this version takes no savepoints, and would not restore one",
+    )
+
+
+def _topology(spec: ApplicationSpec) -> tuple[Topology | None, Check]:
+    from millrace.ops.application import load_topology
+
+    try:
+        topology = load_topology(spec)
+    except MillraceError as error:
+        return None, Check(name="topology", ok=False, text=error.message, remedy=error.remedy)
+    stores = sum(len(sub.stores) for sub in topology.sub_topologies)
+    text = f"{len(topology.sub_topologies)} sub-topologies, {stores} stores, fingerprint {topology.fingerprint}"
+    return topology, Check(name="topology", ok=True, text=text)
+
+
+def _state_directory(spec: ApplicationSpec) -> Iterator[Check]:
+    directory = Path(spec.streams_config().state_dir)
+    nearest = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
+    if not nearest.is_dir():
+        problem = f"{nearest} is no directory"
+    elif not os.access(nearest, os.W_OK | os.X_OK):
+        problem = f"{nearest} cannot be written"
+    else:
+        problem = _write_problem(nearest)
+    yield Check(
+        name="state directory",
+        ok=not problem,
+        text=problem or f"{directory} can be written",
+        remedy="correct its permissions, or set state.dir to another directory",
+    )
+    free_mb = shutil.disk_usage(nearest).free // 2**20
+    least_mb = spec.preflight.least_free_disk_mb
+    yield Check(
+        name="disk space",
+        ok=free_mb >= least_mb,
+        text=f"{free_mb} MiB are free at {nearest}, {least_mb} are needed",
+        remedy="free some space, set state.dir to another disk, or lower preflight.least_free_disk_mb",
+    )
+
+
+def _write_problem(directory: Path) -> str:
+    # Permissions do not tell of read-only mounts and full disks.
+    try:
+        with tempfile.TemporaryFile(dir=directory) as file:
+            file.write(b"\0" * 4096)
+    except OSError as error:
+        return f"{directory} cannot be written: {error.strerror}"
+    return ""

@@ -132,7 +132,7 @@ class _Reconciliation:
             steps = self._end(record, stop_limits(self.directory))
             return self._outcome(decision.action.value, decision.text, steps, observe(self.home, self.application))
         assert spec is not None
-        report = preflight(self.home, spec.spec)
+        report = preflight(spec.spec)
         if not report.ok:
             return self._blocked(decision, report, record, observation)
         unresponsive = observation.reason in _DOES_NOT_ANSWER

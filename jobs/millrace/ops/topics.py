@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
-from confluent_kafka.cimpl import NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
 from millrace.config import StreamsConfig
 from millrace.kafka.clients import base_settings, kafka_error, translate

@@ -157,7 +157,7 @@ def test_restarts_end_at_the_limit_with_the_reason(home: Home, write_spec: Write
     home.application("payments").path.mkdir(parents=True)
     (home.application("payments").path / "mood").write_text("crashes")
     deploy(home, "payments")
-    actions = []
+    actions: list[str] = []
     while "give_up" not in actions and len(actions) < 10:
         wait_for(lambda: observe(home, "payments").verdict is Verdict.DEAD)
         actions.append(reconcile(home, "payments").action)

@@ -1,0 +1,103 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from millrace.dsl import Materialized, StreamsBuilder
+from millrace.ops.broker_checks import broker_checks
+from millrace.ops.broker_view import BrokerView, TopicView
+from millrace.ops.checks import Check
+from millrace.ops.spec import ApplicationSpec, TopicDeclaration, UpgradeMode
+from millrace.topology.topology import Topology
+
+
+def topology() -> Topology:
+    builder = StreamsBuilder()
+    accounts = builder.table("accounts", materialized=Materialized.as_("accounts"))
+    builder.stream("payments").join(accounts, lambda payment, account: payment).to("enriched")
+    return builder.build()
+
+
+def spec(**changes: Any) -> ApplicationSpec:
+    return ApplicationSpec(
+        name="app", module="apps.app:build", **{"config": {"bootstrap.servers": "localhost:1"}, **changes}
+    )
+
+
+def view(*topics: TopicView, **changes: Any) -> BrokerView:
+    there = [topic("accounts"), topic("payments"), topic("enriched"), *topics]
+    return BrokerView(**{"brokers": 1, "topics": {each.name: each for each in there}, "settings": {}, **changes})
+
+
+def topic(name: str, partitions: int = 4, replicas: int = 1, min_insync_replicas: int = 1) -> TopicView:
+    return TopicView(name=name, partitions=partitions, replicas=replicas, min_insync_replicas=min_insync_replicas)
+
+
+def failed(checks: Any) -> dict[str, Check]:
+    return {check.name: check for check in checks if not check.ok}
+
+
+def test_a_cluster_that_fits_passes_every_check() -> None:
+    assert failed(broker_checks(spec(), topology(), view())) == {}
+
+
+def test_missing_topics_are_named_and_declared_ones_count_as_there() -> None:
+    there = {"accounts": topic("accounts")}
+    problems = failed(broker_checks(spec(), topology(), view(topics=there)))
+    assert problems["input topics"].text == "missing: payments"
+    assert problems["output topics"].text == "missing: enriched"
+    declared = [TopicDeclaration(name="payments", partitions=4), TopicDeclaration(name="enriched")]
+    assert failed(broker_checks(spec(topics=declared), topology(), view(topics=there))) == {}
+
+
+def test_joined_topics_need_the_same_number_of_partitions() -> None:
+    problems = failed(broker_checks(spec(), topology(), view(topic("payments", 3))))
+    assert problems["co-partitioning of sub-topology 0"].text == "accounts has 4, payments has 3"
+
+
+def test_a_changelog_with_another_number_of_partitions_is_refused() -> None:
+    problems = failed(broker_checks(spec(), topology(), view(topic("app-accounts-changelog", 2))))
+    assert "app-accounts-changelog has 2 and its task has 4" in problems["internal topics"].text
+
+
+def test_more_in_sync_replicas_than_replicas_are_refused() -> None:
+    problems = failed(broker_checks(spec(), topology(), view(topic("enriched", min_insync_replicas=2))))
+    assert "enriched has 1 replicas and min.insync.replicas=2" in problems["replication"].text
+
+
+def test_a_replication_factor_above_the_number_of_brokers_is_refused() -> None:
+    config = {"bootstrap.servers": "localhost:1", "replication.factor": 3}
+    problems = failed(broker_checks(spec(config=config), topology(), view()))
+    assert "replication.factor is 3 and there are 1 brokers" in problems["replication"].text
+
+
+def test_a_transaction_timeout_above_the_brokers_is_refused() -> None:
+    limits = view(settings={"transaction.max.timeout.ms": "30000"})
+    assert "transaction timeout" in failed(broker_checks(spec(), topology(), limits))
+    once = {"bootstrap.servers": "localhost:1", "processing.guarantee": "at_least_once"}
+    assert failed(broker_checks(spec(config=once), topology(), limits)) == {}
+
+
+def test_a_topology_that_would_lose_a_store_is_refused_with_the_store_and_its_topic() -> None:
+    there = view(topic("app-totals-changelog"))
+    problems = failed(broker_checks(spec(), topology(), there))
+    assert problems["state"].text == "the new topology would lose store totals (topic app-totals-changelog)"
+    assert failed(broker_checks(spec(upgrade_mode=UpgradeMode.STATELESS), topology(), there)) == {}
+
+
+def test_a_live_member_of_the_group_is_refused() -> None:
+    problems = failed(broker_checks(spec(), topology(), view(group_members=("console-consumer on /10.0.0.7",))))
+    assert "console-consumer on /10.0.0.7" in problems["group members"].text
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_every_check_is_made_although_an_early_one_fails(guarantee: str) -> None:
+    config = {"bootstrap.servers": "localhost:1", "processing.guarantee": guarantee, "replication.factor": 3}
+    there = view(topics={}, group_members=("somebody",))
+    assert set(failed(broker_checks(spec(config=config), topology(), there))) == {
+        "input topics",
+        "output topics",
+        "replication",
+        "group members",
+    }

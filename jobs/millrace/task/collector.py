@@ -46,5 +46,5 @@ class Collector(Protocol):
     def send(self, batch: OutputBatch) -> None:
         """Hands a batch of records over."""
 
-    def partition_count(self, topic: str) -> int:
+    def partition_count(self, topic: str, /) -> int:
         """How many partitions ``topic`` has."""

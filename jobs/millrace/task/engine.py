@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from millrace.config import StreamsConfig
 from millrace.state import KeyValueStore, TaskState
 from millrace.task.collector import Collector, OutputBatch
+from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition
 from millrace.task.operators import create_processor
 from millrace.task.processor import Processor, TaskContext
 from millrace.task.records import Records, merge_in_order
-from millrace.task.sink import Sink
+from millrace.task.sink import Sink, merge_outputs
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
@@ -90,9 +92,22 @@ class Engine:
 
         Raises:
             MillraceError: a record could not be read, processed or written, and its handler does not continue. The
-                caller then rolls the state back.
+                times are then as before; the caller rolls the state back.
         """
+        stream_times, partition_times = dict(self.context.stream_times), dict(self.partition_times)
+        try:
+            self._process(batch, collector)
+        except BaseException:
+            _replace(self.context.stream_times, stream_times)
+            _replace(self.partition_times, partition_times)
+            self.context.after_batch.clear()
+            for view in self.context.tables.values():
+                view.clear()
+            raise
+
+    def _process(self, batch: InputBatch, collector: Collector) -> None:
         self.failures.begin_batch(batch, collector)
+        outputs: dict[str, list[tuple[OutputBatch, tuple[IntArray, ...]]]] = {}
         pending: dict[str, list[Records]] = {}
         if len(batch):
             self._read(batch, pending)
@@ -104,7 +119,9 @@ class Engine:
             if isinstance(node, SourceNode):
                 self._forward(node, records, pending)
             elif isinstance(node, SinkNode):
-                self._sinks[node.name].write(records, collector)
+                sink = self._sinks[node.name]
+                encoded = sink.encode(records, collector.partition_count(sink.topic))
+                outputs.setdefault(sink.topic, []).append((encoded, records.order))
             else:
                 forwarded = self._processors[node.name].process(records)
                 if isinstance(forwarded, Mapping):
@@ -113,6 +130,8 @@ class Engine:
                             pending.setdefault(child, []).append(part)
                 elif forwarded is not None and len(forwarded):
                     self._forward(node, forwarded, pending)
+        for parts in outputs.values():
+            collector.send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]))
         for action in self.context.after_batch:
             action()
         self.context.after_batch.clear()
@@ -152,6 +171,11 @@ class Engine:
                         store=change.store,
                     )
                 )
+
+
+def _replace(times: dict[Any, int], earlier: dict[Any, int]) -> None:
+    times.clear()
+    times.update(earlier)
 
 
 def _children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
@@ -201,12 +225,15 @@ def _schedule(sub_topology: SubTopology) -> tuple[Node, ...]:
 
 
 def _reconverging(sub_topology: SubTopology, children: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    """Nodes whose children's ways meet again, in a node or through a table: there the child's place counts."""
+    """Nodes whose children's ways meet again, in a node, a table or a topic: there the child's place counts."""
     feeds = _feeds(sub_topology)
     followers: dict[str, set[str]] = {}
     for name, before in feeds.items():
         for feed in before:
             followers.setdefault(feed, set()).add(name)
+    for node in sub_topology.nodes:
+        if isinstance(node, SinkNode):
+            followers.setdefault(node.name, set()).add(f"topic {node.topic}")
 
     def reached_from(start: str) -> set[str]:
         seen: set[str] = set()

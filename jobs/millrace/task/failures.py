@@ -80,6 +80,11 @@ class FailureHandler:
         self.drop(DropReason.PROCESSING)
         self._dead_letter(error, row)
 
+    def negative_timestamp(self, timestamp: int, row: int) -> None:
+        """A row's event time is before 1970: it is dropped, counted and dead-lettered."""
+        self.drop(DropReason.NEGATIVE_TIMESTAMP)
+        self._dead_letter(ProcessingError(f"The timestamp {timestamp} ms is negative."), row)
+
     def _place(self, row: int) -> str:
         assert self._batch is not None
         topic, partition, offset = self._batch.place(row)

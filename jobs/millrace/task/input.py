@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.task.columns import IntArray
-from millrace.task.records import ObjectArray
+from millrace.task.records import ObjectArray, concat_headers
 
 TopicPartition = tuple[str, int]
 
@@ -96,14 +96,6 @@ def concat_inputs(batches: Sequence[InputBatch]) -> InputBatch:
     """The rows of batches over the same topics, one after the other."""
     if len(batches) == 1:
         return batches[0]
-    headers: ObjectArray | None = None
-    if any(batch.headers is not None for batch in batches):
-        headers = np.concatenate(
-            [
-                batch.headers if batch.headers is not None else np.full(len(batch), None, dtype=object)
-                for batch in batches
-            ]
-        )
     return InputBatch(
         batches[0].topics,
         np.concatenate([batch.topic for batch in batches]),
@@ -112,7 +104,7 @@ def concat_inputs(batches: Sequence[InputBatch]) -> InputBatch:
         np.concatenate([batch.timestamp for batch in batches]),
         pa.concat_arrays([batch.keys for batch in batches]),
         pa.concat_arrays([batch.values for batch in batches]),
-        headers,
+        concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches]),
     )
 
 

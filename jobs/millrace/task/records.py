@@ -87,37 +87,46 @@ class Records:
         return replace(self, order=(*self.order, np.full(len(self), position, dtype=np.int64)))
 
 
+def concat_orders(orders: Sequence[tuple[IntArray, ...]]) -> tuple[IntArray, ...]:
+    """The order columns of several batches one after the other; a batch with fewer columns is filled up with 0."""
+    depth = max(map(len, orders))
+    return tuple(
+        np.concatenate([order[level] if level < len(order) else np.zeros_like(order[0]) for order in orders])
+        for level in range(depth)
+    )
+
+
+def sorted_places(order: tuple[IntArray, ...]) -> IntArray:
+    """The rows in the order of their places; stable."""
+    # lexsort sorts by its last key first.
+    return np.lexsort(tuple(reversed(order))).astype(np.int64)
+
+
 def merge_in_order(batches: Sequence[Records]) -> Records:
     """Several batches as one, in the order in which a record-by-record walk would have brought them."""
     if len(batches) == 1:
         return batches[0]
-    depth = max(len(batch.order) for batch in batches)
-    columns = [
-        np.concatenate(
-            [
-                batch.order[level] if level < len(batch.order) else np.zeros(len(batch), dtype=np.int64)
-                for batch in batches
-            ]
-        )
-        for level in range(depth)
-    ]
+    order = concat_orders([batch.order for batch in batches])
     merged = Records(
         Column.concat([batch.keys for batch in batches]),
         Column.concat([batch.values for batch in batches]),
         np.concatenate([batch.timestamps for batch in batches]),
         np.concatenate([batch.origin for batch in batches]),
-        tuple(columns),
-        _concat_headers(batches),
+        order,
+        concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches]),
     )
-    # lexsort sorts by its last key first, and is stable.
-    return merged.take(np.lexsort(tuple(reversed(columns))).astype(np.int64))
+    return merged.take(sorted_places(order))
 
 
-def _concat_headers(batches: Sequence[Records]) -> ObjectArray | None:
-    if all(batch.headers is None for batch in batches):
+def concat_headers(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) -> ObjectArray | None:
+    """Headers of several batches one after the other; ``None`` where none has any."""
+    if all(part is None for part in parts):
         return None
     return np.concatenate(
-        [batch.headers if batch.headers is not None else np.full(len(batch), None, dtype=object) for batch in batches]
+        [
+            part if part is not None else np.full(length, None, dtype=object)
+            for part, length in zip(parts, lengths, strict=True)
+        ]
     )
 
 

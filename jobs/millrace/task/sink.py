@@ -2,53 +2,91 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from millrace.errors import ProcessingError
 from millrace.kafka.murmur2 import partitions_for
-from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
-from millrace.task.records import Records
+from millrace.serdes import TimeWindowedSerde
+from millrace.task.collector import UNASSIGNED_PARTITION, OutputBatch
+from millrace.task.columns import IntArray
+from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
 from millrace.topology.topology import full_topic_name
 
+WINDOW_START_BYTES = 8
+
 
 class Sink:
-    """Writes what reaches it to its topic, with the records' own timestamps and headers."""
+    """Turns what reaches it into records of its topic, with their own timestamps and headers."""
 
     def __init__(self, node: SinkNode, application_id: str) -> None:
         self._node = node
-        self._topic = full_topic_name(node.topic, application_id, internal=node.internal)
+        self.topic = full_topic_name(node.topic, application_id, internal=node.internal)
         self._key_serde = or_default(node.key_serde)
         self._value_serde = or_default(node.value_serde)
 
-    def write(self, records: Records, collector: Collector) -> None:
-        """Hands the records to the collector.
+    def encode(self, records: Records, partition_count: int) -> OutputBatch:
+        """The records as bytes.
+
+        Args:
+            records: what reached the node.
+            partition_count: partitions of the topic.
 
         Raises:
             SerializationError: a key or value is not of its serde's type.
             ProcessingError: the partitioner chose a partition that does not exist.
         """
-        if len(records) == 0:
-            return
         keys = to_bytes_list(records.keys, self._key_serde)
         values = to_bytes_list(records.values, self._value_serde)
-        count = collector.partition_count(self._topic)
-        partitions = self._chosen(records, count) if self._node.partitioner else partitions_for(keys, count)
-        collector.send(OutputBatch(self._topic, keys, values, records.timestamps, partitions, records.headers))
+        if self._node.partitioner:
+            partitions = self._chosen(records, partition_count)
+        elif isinstance(self._key_serde, TimeWindowedSerde):
+            # As in Kafka Streams the windows of a key share its partition.
+            plain = [None if key is None else key[:-WINDOW_START_BYTES] for key in keys]
+            partitions = partitions_for(plain, partition_count)
+        else:
+            partitions = partitions_for(keys, partition_count)
+        return OutputBatch(self.topic, keys, values, records.timestamps, partitions, records.headers)
 
     def _chosen(self, records: Records, count: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         assert self._node.partitioner is not None
         chosen = []
         for key, value in zip(records.keys.objects, records.values.objects, strict=True):
-            partition = self._node.partitioner(self._topic, key, value, count)
+            partition = self._node.partitioner(self.topic, key, value, count)
             if partition is None:
                 partition = UNASSIGNED_PARTITION
             elif not 0 <= partition < count:
                 raise ProcessingError(
-                    f"The partitioner of node {self._node.name} chose partition {partition} of topic {self._topic}, "
+                    f"The partitioner of node {self._node.name} chose partition {partition} of topic {self.topic}, "
                     f"which has {count}.",
                     remedy="return a number from 0 to the number of partitions less one, or None",
                 )
             chosen.append(partition)
         return np.array(chosen, dtype=np.int32)
+
+
+def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArray, ...]]) -> OutputBatch:
+    """What several sinks wrote to one topic, in the order of a record-by-record walk.
+
+    Args:
+        batches: output of the sinks.
+        orders: the order columns of each.
+    """
+    if len(batches) == 1:
+        return batches[0]
+    rows = sorted_places(concat_orders(orders))
+    keys = [key for batch in batches for key in batch.keys]
+    values = [value for batch in batches for value in batch.values]
+    headers = concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches])
+    places = rows.tolist()
+    return OutputBatch(
+        batches[0].topic,
+        [keys[place] for place in places],
+        [values[place] for place in places],
+        np.concatenate([batch.timestamps for batch in batches])[rows],
+        np.concatenate([np.broadcast_to(batch.partitions, len(batch)) for batch in batches])[rows],
+        None if headers is None else headers[rows],
+    )

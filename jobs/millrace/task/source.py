@@ -10,7 +10,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.errors import SerializationError
-from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.task.columns import BoolArray, Column, IntArray
 from millrace.task.failures import FailureHandler
@@ -99,7 +98,10 @@ class Source:
             records = self._extracted(batch, records, self._node.timestamp_extractor)
         negative = records.timestamps < 0
         if negative.any():
-            self._failures.drop(DropReason.NEGATIVE_TIMESTAMP, int(negative.sum()))
+            for row, timestamp in zip(
+                records.origin[negative].tolist(), records.timestamps[negative].tolist(), strict=True
+            ):
+                self._failures.negative_timestamp(timestamp, row)
             records = records.filter(~negative)
         if len(records) == 0:
             return None

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from millrace.state import KeyValueStore
 from millrace.task.columns import IntArray
+from millrace.task.records import concat_orders, sorted_places
 
 
 class TableView:
@@ -76,18 +77,7 @@ class TableView:
 
 def _joint_ranks(first: tuple[IntArray, ...], second: tuple[IntArray, ...]) -> IntArray:
     """Ranks of two sets of places in one order."""
-    depth = max(len(first), len(second))
-    size = len(first[0]), len(second[0])
-    columns = [
-        np.concatenate(
-            [
-                columns[level] if level < len(columns) else np.zeros(length, dtype=np.int64)
-                for columns, length in zip((first, second), size, strict=True)
-            ]
-        )
-        for level in range(depth)
-    ]
-    by_place = np.lexsort(tuple(reversed(columns)))
+    by_place = sorted_places(concat_orders([first, second]))
     ranks = np.empty(len(by_place), dtype=np.int64)
     ranks[by_place] = np.arange(len(by_place), dtype=np.int64)
     return ranks

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -17,11 +17,11 @@ from millrace.serdes import Serde
 from millrace.state import TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
-from millrace.task.input import InputBatch
+from millrace.task.input import InputBatch, in_stream_order
 from millrace.task.records import object_array
 from millrace.task.serialization import or_default
 from millrace.testing.stores import TestKeyValueStore, TestWindowStore
-from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic
+from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord
 from millrace.topology.stores import StoreKind
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration
@@ -36,6 +36,11 @@ class TopologyTestDriver:
     Args:
         topology: what ``StreamsBuilder.build`` returned.
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
+
+    Attributes:
+        dropped: how many records were dropped, by reason.
+        lateness: how far behind stream time each record was that reached a windowed operator, milliseconds, 0 or more.
+        changelogs: what was written to the changelog topics, by the topic's name.
     """
 
     def __init__(self, topology: Topology, settings: Mapping[str, Any] | None = None) -> None:
@@ -46,6 +51,7 @@ class TopologyTestDriver:
         self._tasks = [_DrivenTask(sub_topology, self._config) for sub_topology in topology.sub_topologies]
         self._outputs: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
         self._end_offsets: Counter[str] = Counter()
+        self.lateness: list[int] = []
         self.dropped: Counter[DropReason] = Counter()
         self.changelogs: defaultdict[str, list[RawRecord]] = defaultdict(list)
 
@@ -87,7 +93,8 @@ class TopologyTestDriver:
         if topic not in known:
             raise TopologyError(f"No source reads the topic {topic!r}; the sources read {known}.")
         return TestInputTopic(
-            lambda records: self._pipe(topic, records),
+            topic,
+            lambda records: self._pipe([(topic, record) for record in records]),
             key_serde=key_serde,
             value_serde=value_serde,
             start_timestamp=start_timestamp,
@@ -97,6 +104,21 @@ class TopologyTestDriver:
     def create_output_topic(self, topic: str, key_serde: Serde, value_serde: Serde) -> TestOutputTopic:
         """A topic to read results from, with the serdes of its keys and values."""
         return TestOutputTopic(self._outputs[topic], key_serde=key_serde, value_serde=value_serde)
+
+    def pipe_batch(self, records: Sequence[tuple[TestInputTopic, TestRecord]]) -> None:
+        """Pipes records of several topics as one micro-batch.
+
+        They are processed in the order of Kafka Streams: within a topic as given, across topics always from the one
+        whose next record has the smallest timestamp.
+
+        Args:
+            records: pairs of the topic and the record.
+        """
+        self._pipe([(topic.name, topic.raw(record)) for topic, record in records])
+
+    def produced_topic_names(self) -> set[str]:
+        """Names of the topics that were written to, changelog and repartition topics included."""
+        return {*self._outputs, *self.changelogs}
 
     def key_value_store(self, name: str) -> TestKeyValueStore:
         """The key-value store ``name``.
@@ -139,21 +161,27 @@ class TopologyTestDriver:
         known = sorted(name for task in self._tasks for name in task.specs)
         raise TopologyError(f"There is no store {store!r}; the stores are {known}.")
 
-    def _pipe(self, topic: str, records: list[RawRecord]) -> None:
-        waiting = deque([(topic, records)])
-        while waiting:
-            name, batch = waiting.popleft()
-            for task in self._tasks:
-                if name not in task.inputs:
-                    continue
-                written = task.run(name, batch, self._end_offsets[name])
-                self.dropped.update(task.engine.failures.dropped)
-                waiting.extend(self._collect(written))
-            self._end_offsets[name] += len(batch)
+    def _pipe(self, records: list[tuple[str, RawRecord]]) -> None:
+        self._append(records)
+        while waiting := [task for task in self._tasks if task.waiting]:
+            task = waiting[0]
+            written = task.run()
+            self.dropped.update(task.engine.failures.dropped)
+            for lateness in task.engine.failures.lateness:
+                self.lateness.extend(lateness.tolist())
+            self._append(self._collect(written))
 
-    def _collect(self, written: list[OutputBatch]) -> list[tuple[str, list[RawRecord]]]:
-        """Files what a task wrote, and returns what other tasks read of it."""
-        onward = []
+    def _append(self, records: list[tuple[str, RawRecord]]) -> None:
+        """Puts records at the end of their topics, where tasks read them."""
+        for topic, record in records:
+            for task in self._tasks:
+                if topic in task.inputs:
+                    task.waiting.append((topic, self._end_offsets[topic], record))
+            self._end_offsets[topic] += 1
+
+    def _collect(self, written: list[OutputBatch]) -> list[tuple[str, RawRecord]]:
+        """Files what a task wrote, and returns what tasks read of it."""
+        onward: list[tuple[str, RawRecord]] = []
         for batch in written:
             records = [
                 RawRecord(
@@ -168,8 +196,7 @@ class TopologyTestDriver:
                 self.changelogs[batch.topic].extend(records)
                 continue
             self._outputs[batch.topic].extend(records)
-            if any(batch.topic in task.inputs for task in self._tasks):
-                onward.append((batch.topic, records))
+            onward.extend((batch.topic, record) for record in records)
         return onward
 
 
@@ -181,6 +208,7 @@ class _DrivenTask:
         self.specs = {spec.name: spec for spec in sub_topology.stores}
         self.inputs = sub_topology.input_topics(config.application_id)
         self.positions: dict[str, int] = {}
+        self.waiting: list[tuple[str, int, RawRecord]] = []
         self.engine = Engine(
             sub_topology,
             config,
@@ -196,30 +224,31 @@ class _DrivenTask:
         """Keeps a batch of output."""
         self._sent.append(batch)
 
-    def partition_count(self, topic: str) -> int:
+    def partition_count(self, _topic: str, /) -> int:
         """Every topic of the driver has one partition."""
         return 1
 
-    def run(self, topic: str, records: list[RawRecord], first_offset: int) -> list[OutputBatch]:
-        """Processes records as one batch and commits."""
-        size = len(records)
-        headers = [record.headers or None for record in records]
+    def run(self) -> list[OutputBatch]:
+        """Processes what waits as one batch and commits."""
+        waiting, self.waiting = self.waiting, []
+        headers = [record.headers or None for _, _, record in waiting]
         batch = InputBatch(
             topics=self.inputs,
-            topic=np.full(size, self.inputs.index(topic), dtype=np.int64),
-            partition=np.zeros(size, dtype=np.int64),
-            offset=np.arange(first_offset, first_offset + size, dtype=np.int64),
-            timestamp=np.array([record.timestamp for record in records], dtype=np.int64),
-            keys=pa.array([record.key for record in records], type=pa.binary()),
-            values=pa.array([record.value for record in records], type=pa.binary()),
+            topic=np.array([self.inputs.index(topic) for topic, _, _ in waiting], dtype=np.int64),
+            partition=np.zeros(len(waiting), dtype=np.int64),
+            offset=np.array([offset for _, offset, _ in waiting], dtype=np.int64),
+            timestamp=np.array([record.timestamp for _, _, record in waiting], dtype=np.int64),
+            keys=pa.array([record.key for _, _, record in waiting], type=pa.binary()),
+            values=pa.array([record.value for _, _, record in waiting], type=pa.binary()),
             headers=object_array(headers) if any(headers) else None,
         )
         self._sent = []
         try:
-            self.engine.process(batch, self)
+            self.engine.process(in_stream_order(batch), self)
         except BaseException:
             self.state.rollback()
             raise
-        self.positions[topic] = first_offset + size
+        for topic, offset, _ in waiting:
+            self.positions[topic] = offset + 1
         self.state.commit(TaskPosition(inputs={(name, 0): offset for name, offset in self.positions.items()}))
         return self._sent

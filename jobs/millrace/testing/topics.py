@@ -45,6 +45,7 @@ class TestInputTopic:
     """Pipes records into a topology. Made by ``TopologyTestDriver.create_input_topic``.
 
     Args:
+        name: name of the topic.
         pipe: takes a list of raw records as one batch.
         key_serde: how keys are written; the same for ``value_serde``.
         start_timestamp: timestamp of the first record that names none, milliseconds.
@@ -55,6 +56,7 @@ class TestInputTopic:
 
     def __init__(
         self,
+        name: str,
         pipe: Callable[[list[RawRecord]], None],
         *,
         key_serde: Serde,
@@ -62,6 +64,7 @@ class TestInputTopic:
         start_timestamp: int = 0,
         auto_advance: Duration = 0,
     ) -> None:
+        self.name = name
         self._pipe = pipe
         self._key_serde = key_serde
         self._value_serde = value_serde
@@ -77,18 +80,19 @@ class TestInputTopic:
             timestamp: milliseconds; ``None`` takes the topic's clock and advances it.
             headers: (name, value) pairs.
         """
-        self._pipe([self._raw(TestRecord(key, value, timestamp, headers or []))])
+        self._pipe([self.raw(TestRecord(key, value, timestamp, headers or []))])
 
     def pipe_records(self, records: Sequence[TestRecord]) -> None:
         """Pipes records one after the other, each as a batch of its own."""
         for record in records:
-            self._pipe([self._raw(record)])
+            self._pipe([self.raw(record)])
 
     def pipe_batch(self, records: Sequence[TestRecord]) -> None:
         """Pipes records as one micro-batch, as Spark would bring them."""
-        self._pipe([self._raw(record) for record in records])
+        self._pipe([self.raw(record) for record in records])
 
-    def _raw(self, record: TestRecord) -> RawRecord:
+    def raw(self, record: TestRecord) -> RawRecord:
+        """The record as bytes; one without a timestamp takes the topic's clock and advances it."""
         timestamp = record.timestamp
         if timestamp is None:
             timestamp = self._clock

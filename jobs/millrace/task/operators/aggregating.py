@@ -57,5 +57,11 @@ class StreamAggregateProcessor(Processor):
             results.keys, results.values, update.timestamps, results.origin, results.order, results.headers
         )
         return write_table(
-            self._context, self._operator.store, self._store, results, keys, update.stored, merge=shared and cached
+            self._context,
+            self._operator.store,
+            self._store,
+            results,
+            keys=keys,
+            values=update.stored,
+            merge=shared and cached,
         )

@@ -16,9 +16,9 @@ def write_table(
     name: str,
     store: KeyValueStore,
     updates: Records,
+    *,
     keys: list[bytes],
     values: list[bytes | None],
-    *,
     merge: bool,
 ) -> Records:
     """Writes updates of a table and returns those that go downstream.

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol, cast
 
 import numpy as np
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, Message, TopicPartition
-from confluent_kafka.admin import AdminClient, OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from millrace.errors import StateError
+from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.offsets import End, begin_offsets, end_offsets
 from millrace.state.task_state import TaskState
 
 BATCH_RECORDS = 20_000
@@ -104,16 +105,22 @@ class BrokerChangelogReader:
         self._partition = partition
         self._bootstrap_servers = bootstrap_servers
         connection = base_settings(bootstrap_servers, settings)
-        self._admin_settings = {
-            key: value for key, value in connection.items() if key.startswith(_CONNECTION_PREFIXES) or key == "logger"
-        }
+        connecting = {key: value for key, value in (settings or {}).items() if key.startswith(_CONNECTION_PREFIXES)}
+        self._admin = KafkaAdmin(bootstrap_servers, settings=connecting, timeout_s=REQUEST_TIMEOUT_S)
         self._consumer = Consumer({**connection, **_CONSUMER_SETTINGS})
 
     def log_range(self) -> tuple[int, int]:
         """First offset of the log and its end."""
-        admin = AdminClient(self._admin_settings)
-        earliest, latest = OffsetSpec.earliest(), OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        return self._offset(admin, earliest), self._offset(admin, latest)
+        description = self._admin.describe_topics([self._topic]).get(self._topic)
+        if description is None or description.partitions <= self._partition:
+            raise StateError(
+                f"Changelog topic {self._topic} has no partition {self._partition} at {self._bootstrap_servers}.",
+                remedy="if the topic was deleted on purpose, reset the application; otherwise bring it back",
+            )
+        place = (self._topic, self._partition)
+        # The last stable offset would hide what was committed behind the first open transaction.
+        ends = end_offsets(self._admin, [place], End.HIGH_WATERMARK)
+        return begin_offsets(self._admin, [place])[place], ends[place]
 
     def start(self, offset: int) -> None:
         """Read from ``offset``."""
@@ -129,27 +136,6 @@ class BrokerChangelogReader:
     def close(self) -> None:
         """Stop reading."""
         self._consumer.close()
-
-    def _offset(self, admin: AdminClient, spec: OffsetSpec) -> int:
-        partition = TopicPartition(self._topic, self._partition)
-        # Read-committed would show the first open transaction as the end and hide what was committed behind it.
-        futures = admin.list_offsets(
-            {partition: spec},
-            isolation_level=IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=REQUEST_TIMEOUT_S,
-        )
-        try:
-            return int(futures[partition].result().offset)
-        except KafkaException as exception:
-            error = kafka_error(exception)
-            if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
-                raise StateError(
-                    f"Changelog topic {self._topic} has no partition {self._partition} at {self._bootstrap_servers}.",
-                    remedy="if the topic was deleted on purpose, reset the application; otherwise bring it back",
-                ) from exception
-            raise translate(
-                error, doing=f"listing offsets of {self._topic}", bootstrap_servers=self._bootstrap_servers
-            ) from exception
 
 
 def restore(

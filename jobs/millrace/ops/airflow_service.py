@@ -21,6 +21,7 @@ from typing import Any
 import httpx
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.kafka.broker_record import read_record
 from millrace.ops.files import write_json
 from millrace.ops.home import Home
 from millrace.ops.spec import interpolate
@@ -28,6 +29,7 @@ from millrace.processes import ProcessIdentity
 
 ROOT = Path(__file__).resolve().parents[3]
 SETTINGS_FILE = ROOT / "config" / "airflow" / "airflow.env"
+BROKER_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
 _POLL_S = 0.5
 
 
@@ -118,6 +120,7 @@ def start_airflow(
         **read_settings(SETTINGS_FILE, places),
         "MILLRACE_HOME": str(home.root),
         "MILLRACE_CONFIG_DIR": str(home.specs),
+        **_embedded_broker(home),
         # Standalone starts its components as `airflow ...` found on the path.
         "PATH": os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]),
         **(settings or {}),
@@ -170,6 +173,12 @@ def _wait_until_it_answers(
             said = time.monotonic()
             progress(f"Airflow starts ({waited:.0f} s)")
         time.sleep(_POLL_S)
+
+
+def _embedded_broker(home: Home) -> dict[str, str]:
+    # Specifications refer to it; a caller that names another broker wins.
+    record = None if os.environ.get(BROKER_VARIABLE) else read_record(home.root / "broker")
+    return {BROKER_VARIABLE: record[1]} if record is not None and record[0].is_alive() else {}
 
 
 def _end_of(log: Path) -> str:

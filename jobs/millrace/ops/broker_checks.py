@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.errors import TopologyError
 from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
 from millrace.ops.spec import ApplicationSpec, UpgradeMode
-from millrace.topology.topology import SubTopology, Topology, full_topic_name
+from millrace.topology.diff import ChangeKind, TopologyDiff, diff
+from millrace.topology.partitions import repartition_partition_counts, task_counts
+from millrace.topology.topology import Topology, full_topic_name
 
 
 def broker_checks(spec: ApplicationSpec, topology: Topology, view: BrokerView) -> Iterator[Check]:
@@ -28,7 +31,7 @@ def broker_checks(spec: ApplicationSpec, topology: Topology, view: BrokerView) -
     yield _replication(spec, config, topology, known, view)
     if config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
         yield _transaction_timeout(config, view)
-    yield _running_topology(spec, topology, config, view)
+    yield from _running_topology(spec, topology, config, view)
     yield _group_members(config, view)
 
 
@@ -52,6 +55,11 @@ def output_topics(topology: Topology, config: StreamsConfig) -> tuple[str, ...]:
     sinks = {sink.topic for sub in topology.sub_topologies for sink in sub.sinks if not sink.internal}
     dead_letters = config.errors_dead_letter_queue_topic_name
     return tuple(sorted(sinks | ({dead_letters} if dead_letters else set())))
+
+
+def repartition_topics(topology: Topology, application_id: str) -> tuple[str, ...]:
+    """Full names of the topics between sub-topologies."""
+    return tuple(full_topic_name(each.name, application_id, internal=True) for each in topology.repartition_topics)
 
 
 def changelog_topics(topology: Topology, application_id: str) -> dict[str, str]:
@@ -94,38 +102,41 @@ def _topics_exist(name: str, needed: tuple[str, ...], known: Mapping[str, TopicV
 
 
 def _co_partitioning(topology: Topology, config: StreamsConfig, known: Mapping[str, TopicView]) -> Iterator[Check]:
-    for sub in topology.sub_topologies:
-        counts = _partition_counts(sub, config, known)
-        # Without a store nothing meets across topics, so their partitions need not correspond.
-        if not sub.stores or len(counts) < 2:
-            continue
-        listed = ", ".join(f"{topic} has {count}" for topic, count in sorted(counts.items()))
+    internal = {repartition.name for repartition in topology.repartition_topics}
+    for group in sorted(topology.co_partition_groups, key=sorted):
+        names = {full_topic_name(topic, config.application_id, internal=topic in internal) for topic in group}
+        counts = {topic: known[topic].partitions for topic in sorted(names) if topic in known}
         yield Check(
-            name=f"co-partitioning of sub-topology {sub.number}",
-            ok=len(set(counts.values())) == 1,
-            text=listed,
+            name="co-partitioning",
+            ok=len(set(counts.values())) <= 1,
+            text=", ".join(f"{topic} has {count} partitions" for topic, count in counts.items()),
             remedy="give them the same number of partitions, or repartition one of them in the topology",
         )
 
 
-def _partition_counts(sub: SubTopology, config: StreamsConfig, known: Mapping[str, TopicView]) -> dict[str, int]:
-    return {topic: known[topic].partitions for topic in sub.input_topics(config.application_id) if topic in known}
-
-
 def _internal_partitions(topology: Topology, config: StreamsConfig, known: Mapping[str, TopicView]) -> Check:
-    wrong = []
+    inputs = input_topics(topology)
+    if any(topic not in known for topic in inputs):
+        return Check(name="internal topics", ok=True, text="their partitions follow from the input topics")
+    try:
+        counts = {topic: known[topic].partitions for topic in inputs}
+        wanted = {
+            full_topic_name(topic, config.application_id, internal=True): count
+            for topic, count in repartition_partition_counts(topology, counts).items()
+        }
+        tasks = task_counts(topology, counts)
+    except TopologyError as error:
+        return Check(name="internal topics", ok=False, text=error.message, remedy=error.remedy)
     for sub in topology.sub_topologies:
-        counts = _partition_counts(sub, config, known)
-        if not counts:
-            continue
         for store in sub.stores:
-            topic = None if store.source_topic else store.changelog_topic(config.application_id)
-            if topic is not None and topic in known and known[topic].partitions != max(counts.values()):
-                wrong.append(f"{topic} has {known[topic].partitions} and its task has {max(counts.values())}")
-    for repartition in topology.repartition_topics:
-        topic = full_topic_name(repartition.name, config.application_id, internal=True)
-        if topic in known and repartition.partitions and known[topic].partitions != repartition.partitions:
-            wrong.append(f"{topic} has {known[topic].partitions} and the topology asks for {repartition.partitions}")
+            changelog = None if store.source_topic else store.changelog_topic(config.application_id)
+            if changelog is not None:
+                wanted[changelog] = tasks[sub.number]
+    wrong = [
+        f"{topic} has {known[topic].partitions} partitions and needs {count}"
+        for topic, count in sorted(wanted.items())
+        if topic in known and known[topic].partitions != count
+    ]
     return Check(
         name="internal topics",
         ok=not wrong,
@@ -175,22 +186,35 @@ def _transaction_timeout(config: StreamsConfig, view: BrokerView) -> Check:
     )
 
 
-def _running_topology(spec: ApplicationSpec, topology: Topology, config: StreamsConfig, view: BrokerView) -> Check:
-    name = "state"
-    lost = lost_changelogs(topology, config.application_id, view)
+def _running_topology(
+    spec: ApplicationSpec, topology: Topology, config: StreamsConfig, view: BrokerView
+) -> Iterator[Check]:
     status = view.statuses.get(config.application_id)
-    changed = status is not None and status.topology_fingerprint not in {"", topology.fingerprint}
-    if not lost:
-        text = "the topology changed and keeps every store" if changed else "every store that has a changelog is kept"
-        return Check(name=name, ok=True, text=text)
-    listed = "; ".join(f"store {store} (topic {topic})" for store, topic in sorted(lost.items()))
-    if spec.upgrade_mode is UpgradeMode.STATELESS:
-        return Check(name=name, ok=True, text=f"left behind, as upgrade_mode is stateless: {listed}")
-    return Check(
-        name=name,
-        ok=False,
-        text=f"the new topology would lose {listed}",
-        remedy="keep the stores' names, or set `upgrade_mode: stateless` if their content is not needed any more",
+    changed = status is not None and status.topology_summary and status.topology_fingerprint != topology.fingerprint
+    try:
+        found = diff(status.topology_summary, topology) if status is not None and changed else TopologyDiff(())
+    except TopologyError as error:
+        yield Check(name="running topology", ok=False, text=error.message, remedy=error.remedy)
+        return
+    misread = found.of_kind(ChangeKind.INCOMPATIBLE)
+    yield Check(
+        name="running topology",
+        ok=not misread,
+        text="; ".join(change.text for change in misread) or ("changed, and compatible" if changed else "the same"),
+        remedy="give what changed another name, so that it starts empty beside the old one",
+    )
+    orphans = {change.subject: change.text for change in found.of_kind(ChangeKind.ORPHANED)}
+    for store, topic in lost_changelogs(topology, config.application_id, view).items():
+        orphans.setdefault(store, f"store {store} and its changelog {topic} would not be used any more")
+    listed = "; ".join(orphans[subject] for subject in sorted(orphans))
+    given_up = spec.upgrade_mode is UpgradeMode.STATELESS
+    yield Check(
+        name="state",
+        ok=not orphans or given_up,
+        text=(f"given up, as upgrade_mode is stateless: {listed}" if given_up else listed)
+        if orphans
+        else "every store that the application has is kept",
+        remedy="keep the names of the stores, or set `upgrade_mode: stateless` if what they hold is not needed",
     )
 
 
@@ -205,7 +229,7 @@ def lost_changelogs(topology: Topology, application_id: str, view: BrokerView) -
     others = tuple(f"{other}-" for other in view.statuses if other.startswith(prefix))
     return {
         topic.removeprefix(prefix).removesuffix(suffix): topic
-        for topic in view.topics
+        for topic in view.names
         if topic.startswith(prefix) and topic.endswith(suffix) and topic not in kept and not topic.startswith(others)
     }
 
@@ -214,6 +238,6 @@ def _group_members(config: StreamsConfig, view: BrokerView) -> Check:
     return Check(
         name="group members",
         ok=not view.group_members,
-        text=f"group {config.application_id}: " + ("; ".join(view.group_members) or "nobody else is in it"),
+        text=view.group_members or f"nobody is in group {config.application_id}",
         remedy="stop them: a Kafka Streams or console consumer in the group would commit beside this application",
     )

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
-from typing import Any
 
-from confluent_kafka import ConsumerGroupState, KafkaException
-from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType  # type: ignore[attr-defined]
+from confluent_kafka import KafkaException
 
 from millrace.config import StreamsConfig
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
-from millrace.kafka.clients import kafka_error, translate
-from millrace.ops.topics import admin_client
-
-_LIMIT_S = 10.0
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.clients import kafka_error
+from millrace.kafka.groups import live_members
+from millrace.ops.topics import admin_of
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +23,7 @@ class TopicView:
     Args:
         name: its name.
         partitions: number of partitions.
-        replicas: fewest replicas of a partition.
+        replicas: replicas of a partition.
         min_insync_replicas: how many replicas must have a record before it counts as written.
     """
 
@@ -42,83 +39,57 @@ class BrokerView:
 
     Args:
         brokers: number of brokers.
-        topics: all topics by name; ``min_insync_replicas`` is read only for those that were asked for.
+        topics: those of the topics that were asked for that exist, by name.
+        names: names of all topics.
         settings: settings of one broker.
-        group_members: the live members of the application's group, each in words.
+        group_members: who is in the application's group, in words; empty if nobody.
         statuses: what drivers of this cluster have published, by application id.
     """
 
     brokers: int
     topics: Mapping[str, TopicView]
+    names: frozenset[str] = frozenset()
     settings: Mapping[str, str] = field(default_factory=dict)
-    group_members: tuple[str, ...] = ()
+    group_members: str = ""
     statuses: Mapping[str, ApplicationStatus] = field(default_factory=dict)
 
 
 def view_broker(config: StreamsConfig, *, topics: Collection[str]) -> BrokerView:
-    """Ask the broker; at most some tens of seconds.
+    """Ask the broker; each question takes at most some seconds.
 
     Args:
         config: the application's configuration.
-        topics: topics whose settings matter.
+        topics: topics that matter.
 
     Raises:
         BrokerUnavailableError: no broker answered.
         PreflightError: the broker refused.
         OperationError: the broker failed.
     """
-    admin = admin_client(config)
-    try:
-        metadata = admin.list_topics(timeout=_LIMIT_S)
-        replicas = {
-            name: min((len(partition.replicas) for partition in topic.partitions.values()), default=0)
-            for name, topic in metadata.topics.items()
-        }
-        settings = _settings(admin, next(iter(metadata.brokers)), sorted(set(topics) & set(metadata.topics)))
-        members = _members(admin, config.application_id)
-    except KafkaException as error:
-        raise translate(
-            kafka_error(error),
-            doing="describing the cluster for a preflight",
-            bootstrap_servers=config.bootstrap_servers,
-        ) from error
+    admin = admin_of(config)
+    brokers = admin.number_of_brokers()
+    described = admin.describe_topics(sorted(topics))
+    members = live_members(admin, config.application_id)
     return BrokerView(
-        brokers=len(metadata.brokers),
+        brokers=brokers,
         topics={
             name: TopicView(
                 name=name,
-                partitions=len(topic.partitions),
-                replicas=replicas[name],
-                min_insync_replicas=int(settings.get(name, {}).get("min.insync.replicas", "1")),
+                partitions=topic.partitions,
+                replicas=topic.replication_factor,
+                min_insync_replicas=int(admin.topic_settings(name).get("min.insync.replicas", "1")),
             )
-            for name, topic in metadata.topics.items()
+            for name, topic in described.items()
         },
-        settings=settings[""],
-        group_members=members,
+        names=_names(admin),
+        settings=admin.broker_settings(),
+        group_members=str(members) if members.is_live else "",
         statuses=read_statuses(config.bootstrap_servers, client_settings=config.client_settings("admin.")),
     )
 
 
-def _settings(admin: AdminClient, broker: int, topics: Collection[str]) -> dict[str, dict[str, str]]:
-    resources = [ConfigResource(ResourceType.BROKER, str(broker))]
-    resources += [ConfigResource(ResourceType.TOPIC, topic) for topic in topics]
-    found: dict[str, dict[str, str]] = {}
-    futures: dict[ConfigResource, Future[dict[str, Any]]] = admin.describe_configs(resources, request_timeout=_LIMIT_S)
-    for resource, future in futures.items():
-        name = "" if resource.restype == ResourceType.BROKER else str(resource.name)
-        entries = future.result(timeout=2 * _LIMIT_S)
-        found[name] = {key: entry.value for key, entry in entries.items() if entry.value is not None}
-    return found
-
-
-def _members(admin: AdminClient, group: str) -> tuple[str, ...]:
-    # A group of another protocol (`streams`) is listed with its state, and cannot be described as a consumer group.
-    listed = admin.list_consumer_groups(request_timeout=_LIMIT_S).result(timeout=2 * _LIMIT_S).valid
-    mine = [each for each in listed if each.group_id == group]
-    if not mine or mine[0].state in {ConsumerGroupState.EMPTY, ConsumerGroupState.DEAD}:
-        return ()
+def _names(admin: KafkaAdmin) -> frozenset[str]:
     try:
-        described = admin.describe_consumer_groups([group], request_timeout=_LIMIT_S)[group].result(2 * _LIMIT_S)
+        return frozenset(admin.client.list_topics(timeout=admin.timeout_s).topics)
     except KafkaException as error:
-        return (f"a group in state {mine[0].state.name} that cannot be described ({kafka_error(error).name()})",)
-    return tuple(f"{member.client_id} on {member.host}" for member in described.members)
+        raise admin.translated(kafka_error(error), "listing topics") from error

@@ -38,13 +38,20 @@ def _checks(spec: ApplicationSpec) -> Iterator[Check]:
     topology, check = _topology(spec)
     yield check
     # The heavy imports come here: DAG files import this module, and must be parsed fast.
-    from millrace.ops.broker_checks import broker_checks, changelog_topics, input_topics, output_topics
+    from millrace.ops.broker_checks import (
+        broker_checks,
+        changelog_topics,
+        input_topics,
+        output_topics,
+        repartition_topics,
+    )
     from millrace.ops.broker_view import view_broker
 
     config = spec.streams_config()
     topics: set[str] = set()
     if topology is not None:
         topics.update(input_topics(topology), output_topics(topology, config))
+        topics.update(repartition_topics(topology, config.application_id))
         topics.update(changelog_topics(topology, config.application_id).values())
     try:
         view = view_broker(config, topics=topics)
@@ -74,10 +81,10 @@ def _upgrade_mode(spec: ApplicationSpec) -> Check:
 
 
 def _topology(spec: ApplicationSpec) -> tuple[Topology | None, Check]:
-    from millrace.ops.application import load_topology
+    from millrace.dsl.loading import load_topology
 
     try:
-        topology = load_topology(spec)
+        topology = load_topology(spec.module, spec.streams_config())
     except MillraceError as error:
         return None, Check(name="topology", ok=False, text=error.message, remedy=error.remedy)
     stores = sum(len(sub.stores) for sub in topology.sub_topologies)

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
-
 from millrace.config import StreamsConfig
-from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.topics import TopicSpec
 from millrace.ops.spec import ApplicationSpec
 
-_LIMIT_S = 30.0
+_LIMIT_S = 10.0
 
 
-def admin_client(config: StreamsConfig) -> AdminClient:
-    """An admin client with the application's settings for it (``admin.*``)."""
-    return AdminClient(base_settings(config.bootstrap_servers, config.client_settings("admin.")))
+def admin_of(config: StreamsConfig) -> KafkaAdmin:
+    """An administrator of the application's cluster, with its ``admin.*`` settings."""
+    return KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."), timeout_s=_LIMIT_S)
 
 
 def missing_topics(spec: ApplicationSpec) -> tuple[str, ...]:
@@ -26,13 +24,7 @@ def missing_topics(spec: ApplicationSpec) -> tuple[str, ...]:
     """
     if not spec.topics:
         return ()
-    config = spec.streams_config()
-    try:
-        existing = admin_client(config).list_topics(timeout=_LIMIT_S).topics
-    except KafkaException as error:
-        raise translate(
-            kafka_error(error), doing="listing topics", bootstrap_servers=config.bootstrap_servers
-        ) from error
+    existing = admin_of(spec.streams_config()).describe_topics([topic.name for topic in spec.topics])
     return tuple(topic.name for topic in spec.topics if topic.name not in existing)
 
 
@@ -44,35 +36,16 @@ def create_topics(spec: ApplicationSpec) -> tuple[str, ...]:
 
     Raises:
         BrokerUnavailableError: no broker answered.
-        PreflightError: the broker refused.
-        OperationError: a topic could not be created; the message names it.
+        PreflightError: the broker refused, or a topic exists with another number of partitions.
     """
-    missing = missing_topics(spec)
-    if not missing:
+    if not spec.topics:
         return ()
-    config = spec.streams_config()
-    new = [
-        NewTopic(
-            topic.name,
-            num_partitions=topic.partitions,
+    return admin_of(spec.streams_config()).create_missing(
+        TopicSpec(
+            name=topic.name,
+            partitions=topic.partitions,
             replication_factor=topic.replication_factor,
-            config=topic.settings_text(),
+            settings=topic.settings_text(),
         )
         for topic in spec.topics
-        if topic.name in missing
-    ]
-    created = []
-    futures = admin_client(config).create_topics(new, operation_timeout=_LIMIT_S, request_timeout=_LIMIT_S)
-    for name, future in futures.items():
-        try:
-            future.result(timeout=2 * _LIMIT_S)
-        except KafkaException as error:
-            problem = kafka_error(error)
-            # Somebody else created it between our two requests.
-            if problem.code() != KafkaError.TOPIC_ALREADY_EXISTS:
-                raise translate(
-                    problem, doing=f"creating topic {name}", bootstrap_servers=config.bootstrap_servers
-                ) from error
-        else:
-            created.append(name)
-    return tuple(created)
+    )

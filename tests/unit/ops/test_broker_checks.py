@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from millrace.dsl import Materialized, StreamsBuilder
+from millrace.control.lifecycle import ApplicationState
+from millrace.control.status import ApplicationStatus, DriverIdentity
+from millrace.dsl import Materialized, StreamsBuilder, TimeWindows
 from millrace.ops.broker_checks import broker_checks
 from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
@@ -27,7 +30,8 @@ def spec(**changes: Any) -> ApplicationSpec:
 
 def view(*topics: TopicView, **changes: Any) -> BrokerView:
     there = [topic("accounts"), topic("payments"), topic("enriched"), *topics]
-    return BrokerView(**{"brokers": 1, "topics": {each.name: each for each in there}, "settings": {}, **changes})
+    found = {each.name: each for each in there}
+    return BrokerView(**{"brokers": 1, "topics": found, "names": frozenset(found), **changes})
 
 
 def topic(name: str, partitions: int = 4, replicas: int = 1, min_insync_replicas: int = 1) -> TopicView:
@@ -53,12 +57,12 @@ def test_missing_topics_are_named_and_declared_ones_count_as_there() -> None:
 
 def test_joined_topics_need_the_same_number_of_partitions() -> None:
     problems = failed(broker_checks(spec(), topology(), view(topic("payments", 3))))
-    assert problems["co-partitioning of sub-topology 0"].text == "accounts has 4, payments has 3"
+    assert problems["co-partitioning"].text == "accounts has 4 partitions, payments has 3 partitions"
 
 
 def test_a_changelog_with_another_number_of_partitions_is_refused() -> None:
     problems = failed(broker_checks(spec(), topology(), view(topic("app-accounts-changelog", 2))))
-    assert "app-accounts-changelog has 2 and its task has 4" in problems["internal topics"].text
+    assert "app-accounts-changelog has 2 partitions and needs 4" in problems["internal topics"].text
 
 
 def test_more_in_sync_replicas_than_replicas_are_refused() -> None:
@@ -82,19 +86,56 @@ def test_a_transaction_timeout_above_the_brokers_is_refused() -> None:
 def test_a_topology_that_would_lose_a_store_is_refused_with_the_store_and_its_topic() -> None:
     there = view(topic("app-totals-changelog"))
     problems = failed(broker_checks(spec(), topology(), there))
-    assert problems["state"].text == "the new topology would lose store totals (topic app-totals-changelog)"
+    assert "store totals and its changelog app-totals-changelog" in problems["state"].text
     assert failed(broker_checks(spec(upgrade_mode=UpgradeMode.STATELESS), topology(), there)) == {}
 
 
+def running(old: Topology) -> ApplicationStatus:
+    return ApplicationStatus.model_validate(
+        {
+            "application_id": "app",
+            "state": ApplicationState.RUNNING,
+            "driver": DriverIdentity.of_this_process(),
+            "driver_epoch": 1,
+            "topology_fingerprint": old.fingerprint,
+            "topology_summary": old.summary(),
+        }
+    )
+
+
+def counting(store: str, *, windowed: bool) -> Topology:
+    builder = StreamsBuilder()
+    grouped = builder.stream("payments").group_by_key()
+    if windowed:
+        windows = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+        grouped.windowed_by(windows).count(materialized=Materialized.as_(store))
+    else:
+        grouped.count(materialized=Materialized.as_(store))
+    return builder.build()
+
+
+def test_a_running_store_that_would_be_read_as_something_else_is_refused_also_when_stateless() -> None:
+    there = view(statuses={"app": running(counting("totals", windowed=False))})
+    for mode in (UpgradeMode.LAST_STATE, UpgradeMode.STATELESS):
+        problems = failed(broker_checks(spec(upgrade_mode=mode), counting("totals", windowed=True), there))
+        assert "store totals would be read as something else" in problems["running topology"].text
+
+
+def test_a_renamed_store_of_the_running_topology_is_refused() -> None:
+    there = view(statuses={"app": running(counting("totals", windowed=False))})
+    problems = failed(broker_checks(spec(), counting("sums", windowed=False), there))
+    assert "totals-changelog would not be used any more" in problems["state"].text
+
+
 def test_a_live_member_of_the_group_is_refused() -> None:
-    problems = failed(broker_checks(spec(), topology(), view(group_members=("console-consumer on /10.0.0.7",))))
+    problems = failed(broker_checks(spec(), topology(), view(group_members="console-consumer on /10.0.0.7")))
     assert "console-consumer on /10.0.0.7" in problems["group members"].text
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_every_check_is_made_although_an_early_one_fails(guarantee: str) -> None:
     config = {"bootstrap.servers": "localhost:1", "processing.guarantee": guarantee, "replication.factor": 3}
-    there = view(topics={}, group_members=("somebody",))
+    there = view(topics={}, group_members="somebody")
     assert set(failed(broker_checks(spec(config=config), topology(), there))) == {
         "input topics",
         "output topics",

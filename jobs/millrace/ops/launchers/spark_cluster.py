@@ -1,0 +1,152 @@
+"""A small Spark standalone cluster on this host, from the scripts that pyspark brings: for tests and trials."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import httpx
+
+from millrace.errors import OperationError
+from millrace.kafka.java import find_java
+from millrace.processes import ProcessIdentity
+
+_POLL_S = 0.2
+
+
+class SparkCluster:
+    """A master and some workers, each a process of its own session.
+
+    Usable as a context manager. A crash of the caller leaves the processes; their numbers are in ``directory``.
+
+    Args:
+        directory: logs and the workers' scratch files.
+        workers: number of workers; each runs one executor of an application.
+        cores: cores of each worker.
+        memory: memory of each worker, for example ``1g``.
+    """
+
+    def __init__(self, directory: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
+        self.directory = directory
+        self._workers = workers
+        self._cores = cores
+        self._memory = memory
+        self._port = _free_port()
+        self._ui_port = _free_port()
+        self._processes: list[tuple[subprocess.Popen[bytes], ProcessIdentity]] = []
+
+    @property
+    def master(self) -> str:
+        """URL for ``launcher.master``."""
+        return f"spark://127.0.0.1:{self._port}"
+
+    def start(self, *, timeout_s: float = 60.0) -> None:
+        """Start everything and return when all workers are registered.
+
+        Raises:
+            OperationError: they were not in time; everything is ended again.
+        """
+        self.directory.mkdir(parents=True, exist_ok=True)
+        host = ["--host", "127.0.0.1"]
+        try:
+            self._spawn(
+                "master",
+                ["org.apache.spark.deploy.master.Master", *host, "--port", str(self._port)],
+                ["--webui-port", str(self._ui_port)],
+            )
+            for number in range(self._workers):
+                self._spawn(
+                    f"worker-{number}",
+                    ["org.apache.spark.deploy.worker.Worker", *host, "--webui-port", "0"],
+                    ["--cores", str(self._cores), "--memory", self._memory],
+                    ["--work-dir", str(self.directory / f"worker-{number}"), self.master],
+                )
+            self._wait(timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    def state(self) -> dict[str, Any]:
+        """What the master says of workers and applications; empty if it does not answer."""
+        try:
+            answer = httpx.get(f"http://127.0.0.1:{self._ui_port}/json/", timeout=5, trust_env=False)
+            return dict(answer.json()) if answer.is_success else {}
+        except (httpx.HTTPError, ValueError):
+            return {}
+
+    def stop(self, *, timeout_s: float = 10.0) -> None:
+        """End all processes, executors included. Idempotent."""
+        for process, identity in reversed(self._processes):
+            # A worker takes its executors with it; what is left in its group is ended below.
+            identity.send_signal(signal.SIGTERM)
+            identity.wait_until_gone(timeout_s)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(identity.pid, signal.SIGKILL)
+            process.wait(timeout=timeout_s)
+        self._processes.clear()
+
+    def __enter__(self) -> SparkCluster:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def _spawn(self, name: str, *arguments: Sequence[str]) -> None:
+        home = spark_home()
+        with (self.directory / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [str(home / "bin" / "spark-class"), *(part for group in arguments for part in group)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={
+                    **os.environ,
+                    "SPARK_HOME": str(home),
+                    "JAVA_HOME": str(find_java().resolve().parent.parent),
+                    "SPARK_LOCAL_IP": "127.0.0.1",
+                },
+                start_new_session=True,
+            )
+        identity = ProcessIdentity.of(process.pid)
+        if identity is None:
+            raise OperationError(f"Spark's {name} ended at once.", remedy=f"read {self.directory / name}.log")
+        self._processes.append((process, identity))
+        (self.directory / f"{name}.pid").write_text(str(process.pid))
+
+    def _wait(self, timeout_s: float) -> None:
+        deadline = time.monotonic() + timeout_s
+        while True:
+            alive = [worker for worker in self.state().get("workers", []) if worker.get("state") == "ALIVE"]
+            if len(alive) == self._workers:
+                return
+            died = [identity.pid for _, identity in self._processes if not identity.is_alive()]
+            if died or time.monotonic() > deadline:
+                what = f"processes {died} ended" if died else f"{len(alive)} of {self._workers} workers came up"
+                raise OperationError(f"The Spark cluster did not start: {what}.", remedy=f"read {self.directory}/*.log")
+            time.sleep(_POLL_S)
+
+
+def spark_home() -> Path:
+    """Directory of the installed pyspark, which is a whole Spark."""
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise OperationError("pyspark is not installed.", remedy="install the project's environment with `uv sync`")
+    return Path(found.origin).parent
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -1,0 +1,131 @@
+"""The trigger without Airflow around it: it must never block the event loop that it shares with others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from millrace.ops import Home, deploy, observe, read_record, stop, wait_until_ready
+from millrace.ops.driver import UNRESPONSIVE
+from millrace.ops.record import write_record
+from millrace_airflow.triggers import SuperviseTrigger
+
+FAKE_JOB = Path(__file__).resolve().parents[2] / "airflow" / "fake_job.py"
+NAME = "payments"
+OWNER = "manual__1/1"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Any:
+    home = Home(root=tmp_path / "home", specs=tmp_path / "apps")
+    home.specs.mkdir()
+    home.spec_path(NAME).write_text(
+        yaml.safe_dump(
+            {
+                "name": NAME,
+                "module": "apps.nothing:build",
+                "config": {"bootstrap.servers": "localhost:1"},
+                "launcher": {"command": ["{python}", str(FAKE_JOB), "{run_directory}"]},
+                "preflight": {"enabled": False},
+                "restart": {"initial_backoff_s": 0},
+                "health": {"poll_interval_s": 0.05, "no_answer_timeout_s": 0.5},
+            }
+        )
+    )
+    deploy(home, NAME, owner=OWNER)
+    wait_until_ready(home, NAME, timeout_s=30)
+    yield home
+    stop(home, NAME, limits=UNRESPONSIVE)
+
+
+def trigger(home: Home, *, owner: str = OWNER, checkpoint_s: float = 600) -> SuperviseTrigger:
+    return SuperviseTrigger(
+        home=str(home.root), specs=str(home.specs), application=NAME, owner=owner, checkpoint_s=checkpoint_s
+    )
+
+
+def pid_of(home: Home) -> int:
+    record = read_record(home.application(NAME))
+    assert record is not None
+    assert record.process is not None
+    return record.process.pid
+
+
+async def first_event(watched: SuperviseTrigger, limit_s: float = 20) -> dict[str, Any]:
+    async def run() -> dict[str, Any]:
+        async for event in watched.run():
+            return dict(event.payload)
+        raise AssertionError("the trigger ended without an event")
+
+    return await asyncio.wait_for(run(), limit_s)
+
+
+def test_it_is_rebuilt_from_what_it_serialises(home: Home) -> None:
+    path, arguments = trigger(home).serialize()
+    assert path == "millrace_airflow.triggers.supervise.SuperviseTrigger"
+    assert SuperviseTrigger(**arguments).serialize() == (path, arguments)
+
+
+def test_it_fires_for_a_job_that_died(home: Home) -> None:
+    os.kill(pid_of(home), signal.SIGKILL)
+    event = asyncio.run(first_event(trigger(home)))
+    assert event["kind"] == "act"
+    assert event["observation"]["reason"] == "process_died"
+
+
+def test_it_fires_for_a_planned_stop(home: Home) -> None:
+    stop(home, NAME)
+    assert asyncio.run(first_event(trigger(home)))["kind"] == "stopped"
+
+
+def test_it_ends_when_another_task_took_the_job_over(home: Home) -> None:
+    """Case A11: a try that was declared dead and comes back does nothing."""
+    assert asyncio.run(first_event(trigger(home, owner="manual__0/1")))["kind"] == "superseded"
+    assert observe(home, NAME).verdict == "healthy"
+
+
+def test_it_fires_now_and_then_so_that_a_missing_triggerer_is_noticed(home: Home) -> None:
+    """Case A10: without a triggerer the task's timeout is not renewed."""
+    event = asyncio.run(first_event(trigger(home, checkpoint_s=0.2)))
+    assert event["kind"] == "checkpoint"
+
+
+def test_a_hung_job_blocks_no_other_trigger(home: Home) -> None:
+    """Case A10: the event loop goes on while a job does not answer, until it counts as hung."""
+    os.kill(pid_of(home), signal.SIGSTOP)
+    gaps: list[float] = []
+
+    async def others() -> None:
+        last = time.monotonic()
+        while True:
+            await asyncio.sleep(0.01)
+            gaps.append(time.monotonic() - last)
+            last = time.monotonic()
+
+    async def both() -> dict[str, Any]:
+        beside = asyncio.create_task(others())
+        try:
+            return await first_event(trigger(home))
+        finally:
+            beside.cancel()
+
+    event = asyncio.run(both())
+    assert event["observation"]["reason"] == "hung"
+    assert max(gaps) < 0.5
+
+
+def test_a_kill_by_a_person_stops_only_a_job_that_it_still_owns(home: Home) -> None:
+    record = read_record(home.application(NAME))
+    assert record is not None
+    write_record(home.application(NAME), record.with_changes(owner="manual__1/2"))
+    asyncio.run(trigger(home).on_kill())
+    assert observe(home, NAME).verdict == "healthy"
+    asyncio.run(trigger(home, owner="manual__1/2").on_kill())
+    assert observe(home, NAME).verdict == "stopped"

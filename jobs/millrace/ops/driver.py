@@ -136,7 +136,9 @@ def end_driver(
         count = signal_session(process.pid, directory, number)
         steps.append(f"{number.name} to {count} processes")
         wait_until_session_is_gone(process.pid, directory, timeout_s=limit_s)
-    left = session_members(process.pid, directory)
+    # A process that is ending has given up its environment a moment before the kernel forgets it.
+    process.wait_until_gone(limits.kill_s)
+    left = session_members(process.pid, directory) or ([process] if process.is_alive() else [])
     append_journal(directory, operation, "ended", pid=process.pid, steps=steps, left=[member.pid for member in left])
     if left:
         raise OperationError(

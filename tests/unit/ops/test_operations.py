@@ -104,6 +104,7 @@ def test_an_invalid_new_specification_leaves_the_last_good_one_running(deployed:
     assert outcome.action == "nothing"
     assert "the last good specification stays" in outcome.text
     os.kill(before, signal.SIGKILL)
+    wait_for(lambda: observe(deployed, "payments").verdict is Verdict.DEAD)
     assert reconcile(deployed, "payments").action == "restart"
     wait_until_ready(deployed, "payments", timeout_s=20)
 

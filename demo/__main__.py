@@ -8,6 +8,8 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from apps.fraud_detection import ALERTS, PAYMENTS
@@ -59,13 +61,13 @@ def run(platform: Platform, *, seconds: float | None, rate: float) -> bool:
         Interrupted: it was ended before payments flowed.
         MillraceError: something did not start.
     """
-    with progress("starting the broker") as tell:
+    with _step("starting the broker") as tell:
         platform.start_broker(tell)
-    with progress("starting Airflow (30 to 70 s)") as tell:
+    with _step("starting Airflow (30 to 70 s)") as tell:
         platform.start_airflow(tell)
     assert platform.airflow is not None
     out.print(f"Airflow        {platform.airflow.address}  user admin, password {platform.airflow.password}")
-    with progress("deploying") as tell:
+    with _step(f"deploying {APPLICATION}") as tell:
         platform.deploy(tell)
     control = platform.control_plane
     out.print(
@@ -78,16 +80,25 @@ def run(platform: Platform, *, seconds: float | None, rate: float) -> bool:
     ]
     stream = PaymentStream(platform.bootstrap_servers, topic=PAYMENTS, rate=rate, seed=int(time.time()))
     _stream(platform, stream, readings, seconds=seconds)
-    with progress("waiting until everything is processed"):
+    with _step("waiting until everything is processed"):
         _catch_up(platform, stream)
-    with progress(f"stopping {APPLICATION}") as tell:
-        platform.stop_application(tell)
+    with _step(f"stopping {APPLICATION}"):
+        platform.stop_application()
     for reader in readers:
         reader.read_to_the_end()
     committed = committed_offsets(platform.bootstrap_servers, APPLICATION, PAYMENTS)
     comparison = compare(stream.log, committed, readings.alerts, readings.dead_letters)
     out.print("\n" + "\n".join(comparison.lines()), style="green" if comparison.ok else "red", markup=False)
     return comparison.ok
+
+
+@contextmanager
+def _step(text: str) -> Iterator[Callable[[str], None]]:
+    """A part of the demo that takes a while, and how long it took."""
+    begin = time.monotonic()
+    with progress(text) as tell:
+        yield tell
+    messages.print(f"{text}: {time.monotonic() - begin:.0f} s", style="dim", markup=False)
 
 
 def _stream(platform: Platform, stream: PaymentStream, readings: Readings, *, seconds: float | None) -> None:
@@ -171,7 +182,7 @@ def main() -> int:
         code = 130
     except Exception as error:
         show_error(error, verbose=options.verbose)
-    with progress("stopping everything") as tell:
+    with _step("stopping everything") as tell:
         killed = platform.stop(tell)
     if killed:
         messages.print(f"left behind and killed: {killed}", style="red", markup=False)

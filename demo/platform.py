@@ -114,10 +114,9 @@ class Platform:
         control = control_address(self.home.application(APPLICATION), process) if process else None
         return control.address if control else ""
 
-    def stop_application(self, tell: Tell) -> None:
-        """Stops it as planned, so that its supervision ends too."""
+    def stop_application(self) -> None:
+        """Stops it as planned, so that its supervision ends too; nothing if it does not run."""
         if APPLICATION in self.home.deployed():
-            tell(f"stopping {APPLICATION}")
             ops.stop(self.home, APPLICATION, reason="the demo ends")
 
     def stop(self, tell: Tell) -> list[int]:
@@ -126,7 +125,7 @@ class Platform:
         Returns:
             Processes that had to be killed because they were left behind.
         """
-        steps: list[tuple[str, Callable[[], object]]] = [("application", lambda: self.stop_application(tell))]
+        steps: list[tuple[str, Callable[[], object]]] = [(APPLICATION, self.stop_application)]
         if self.airflow is not None:
             steps.append(("Airflow", self.airflow.stop))
         steps.append(("the broker", lambda: stop_detached(self.home.root)))

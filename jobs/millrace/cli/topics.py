@@ -68,7 +68,7 @@ def create(
 def describe(name: Annotated[str, typer.Argument(help="Name of the topic.")], servers: Servers = None) -> None:
     """Show a topic's partitions with their offsets, and the settings that were set for it."""
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType  # type: ignore[attr-defined]
+    from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
 
     broker = _Broker(bootstrap_servers(servers))
     topic = broker.topic(name)

@@ -10,7 +10,7 @@ from types import TracebackType
 
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from millrace.control.status import ApplicationStatus, DriverIdentity, newest_records
 from millrace.errors import (

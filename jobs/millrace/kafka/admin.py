@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
-    ConfigResource,  # type: ignore[attr-defined]
-    NewPartitions,  # type: ignore[attr-defined]
-    NewTopic,  # type: ignore[attr-defined]
+    ConfigResource,
+    NewPartitions,
+    NewTopic,
 )
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 

@@ -8,7 +8,7 @@ from enum import Enum
 from typing import Any
 
 from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka.admin import OffsetSpec
 
 from millrace.kafka.admin import KafkaAdmin
 
@@ -50,7 +50,8 @@ def committed_offsets(
     Args:
         admin: the cluster.
         group: group id; an unknown one has no offsets.
-        partitions: which; default: all that the group has committed.
+        partitions: which; default: all that the group has committed. Name them where an answer must not miss an offset:
+            the broker tells of a first commit that is just completing only when asked for its partition.
         stable: wait, within the admin's time limit, while a transaction that carries offsets of the group is open.
 
     Returns:
@@ -104,7 +105,7 @@ def offsets_for_times(admin: KafkaAdmin, times: Mapping[Place, int]) -> dict[Pla
         times: milliseconds since 1970 by partition.
 
     Returns:
-        ``None`` where no such record exists.
+        ``None`` where no such record exists. A transaction's marker counts as a record, with the time of its commit.
     """
     found = _list_offsets(
         admin, {place: OffsetSpec.for_timestamp(time) for place, time in times.items()}, End.HIGH_WATERMARK

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import structlog
 
 from millrace.config import StreamsConfig
+from millrace.control.start_commits import commits_of_new_partitions
 from millrace.control.start_offsets import (
     ChangelogTopic,
     CommittedOffset,
     InputTopic,
     LastRun,
-    Origin,
     Start,
     SubTopologyInputs,
     starting_offsets,
@@ -21,6 +21,7 @@ from millrace.control.start_offsets import (
 from millrace.control.status import ApplicationStatus
 from millrace.errors import PreflightError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import CommittedOffset as Commit
 from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicDescription, TopicSpec, changelog_topic, repartition_topic
@@ -32,6 +33,11 @@ from millrace.topology.topology import SubTopology, Topology, full_topic_name
 log = structlog.get_logger(__name__)
 
 _DEFAULT_TOMBSTONE_RETENTION_MS = 86_400_000
+
+
+def start_transactional_id(application_id: str) -> str:
+    """The transactional id under which a driver commits where new partitions start."""
+    return f"{application_id}-start"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,8 +93,10 @@ class Preparer:
         """
         external = self._described_external()
         topics = {**external, **self._internal_topics(external)}
-        starts = self._starts(topics, last)
-        self._commit_new(starts, run_id)
+        places = [place for task in self._tasks(topics) for place in task]
+        commits = committed_offsets(self._admin, self._config.application_id, places)
+        starts = self._starts(topics, commits, last)
+        self._commit_new(topics, starts, commits, run_id)
         return Preparation(plans=self._plans(topics, run_id), starts=starts, topics=topics)
 
     def _described_external(self) -> dict[str, TopicDescription]:
@@ -173,17 +181,25 @@ class Preparer:
             return None
         return max(partitions[topic] for topic in inputs)
 
+    def _tasks(self, topics: Mapping[str, TopicDescription]) -> list[list[TopicPartition]]:
+        """The input partitions of each task."""
+        tasks = []
+        for part in self._topology.sub_topologies:
+            names = part.input_topics(self._config.application_id)
+            tasks += [
+                [(name, number) for name in names if number < topics[name].partitions]
+                for number in range(max(topics[name].partitions for name in names))
+            ]
+        return tasks
+
     def _starts(
-        self, topics: Mapping[str, TopicDescription], last: ApplicationStatus | None
+        self,
+        topics: Mapping[str, TopicDescription],
+        commits: Mapping[TopicPartition, Commit],
+        last: ApplicationStatus | None,
     ) -> dict[TopicPartition, Start]:
         config = self._config
-        places = [
-            (name, partition)
-            for part in self._topology.sub_topologies
-            for name in part.input_topics(config.application_id)
-            for partition in range(topics[name].partitions)
-        ]
-        commits = committed_offsets(self._admin, config.application_id, places)
+        places = [place for task in self._tasks(topics) for place in task]
         begins = begin_offsets(self._admin, places)
         ends = end_offsets(self._admin, places)
         committed = {
@@ -258,22 +274,26 @@ class Preparer:
             for name in names
         ]
 
-    def _commit_new(self, starts: Mapping[TopicPartition, Start], run_id: int) -> None:
+    def _commit_new(
+        self,
+        topics: Mapping[str, TopicDescription],
+        starts: Mapping[TopicPartition, Start],
+        commits: Mapping[TopicPartition, Commit],
+        run_id: int,
+    ) -> None:
         """Commits, signed, the start of partitions that have no committed offset, so that tasks always find one."""
-        new = {place: start.offset for place, start in starts.items() if start.origin is not Origin.COMMITTED}
+        metadata = {place: commit.metadata for place, commit in commits.items()}
+        new = commits_of_new_partitions(self._tasks(topics), starts, metadata, run=run_id)
         if not new:
             return
-        metadata = Signature(run=run_id).to_metadata(list(new))
         with TaskProducer(
             self._config.bootstrap_servers,
-            transactional_id=f"{self._config.application_id}-start",
+            transactional_id=start_transactional_id(self._config.application_id),
             settings=self._config.client_settings("producer."),
         ) as producer:
             producer.init()
             producer.begin()
-            producer.commit(
-                {place: (offset, metadata[place]) for place, offset in new.items()}, self._config.application_id
-            )
+            producer.commit(new, self._config.application_id)
         log.info("starting offsets committed", application=self._config.application_id, partitions=len(new))
 
     def _plans(self, topics: Mapping[str, TopicDescription], run_id: int) -> tuple[QueryPlan, ...]:

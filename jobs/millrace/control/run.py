@@ -6,13 +6,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
+from uuid import uuid4
 
 from pyspark.sql import SparkSession
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.control.driver import Driver
 from millrace.control.driver_options import DriverHooks, DriverSettings
-from millrace.control.preparation import Preparer
+from millrace.control.preparation import Preparer, start_transactional_id
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Application, Prepared
 from millrace.control.restarts import RestartPolicy
@@ -77,7 +78,7 @@ class _Run:
         self._driver = Driver(
             Application(
                 application_id=config.application_id,
-                run_id=f"{config.application_id}-{id(self):x}",
+                run_id=uuid4().hex,
                 topology_fingerprint=topology.fingerprint,
                 topology_summary=summarize(topology),
                 processing_guarantee=config.processing_guarantee,
@@ -89,6 +90,7 @@ class _Run:
                 warm_up=self._warm_up,
                 live_members=self._live_members,
                 end_offsets=self._end_offsets,
+                on_restart=self._metrics.count_query_restart,
                 metrics=self._exposition,
                 describe=topology.describe,
                 picture=lambda: picture(topology).encode(),
@@ -126,7 +128,7 @@ class _Run:
         if self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
             fence_transactional_ids(
                 self._config.bootstrap_servers,
-                transactional_ids,
+                [*transactional_ids, start_transactional_id(self._config.application_id)],
                 settings=self._config.client_settings("producer."),
             )
 

@@ -1,0 +1,41 @@
+"""What is committed before the tasks start, so that each finds a signed offset for every partition it reads. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from millrace.control.query import TopicPartition
+from millrace.control.start_offsets import Origin, Start
+from millrace.task.signature import Signature
+
+
+def commits_of_new_partitions(
+    tasks: Iterable[Sequence[TopicPartition]],
+    starts: Mapping[TopicPartition, Start],
+    metadata: Mapping[TopicPartition, str | None],
+    *,
+    run: int,
+) -> dict[TopicPartition, tuple[int, str]]:
+    """Offset and metadata to commit for the tasks that have partitions without a committed offset; others are left out.
+
+    What belongs to a task as a whole (the ends of its changelogs, its stream times) stands with the first of its
+    partitions. A new one may come before it, so all partitions of such a task are signed again, at their offsets.
+
+    Args:
+        tasks: the input partitions of each task.
+        starts: where each partition starts.
+        metadata: text committed beside each committed offset.
+        run: number of this run.
+    """
+    commits: dict[TopicPartition, tuple[int, str]] = {}
+    for places in tasks:
+        known = [place for place in places if starts[place].origin is Origin.COMMITTED]
+        if len(known) == len(places):
+            continue
+        before = Signature.from_metadata({place: metadata[place] for place in known}) if known else None
+        # What that commit counted has been told, or is told by nobody: it is not this commit's.
+        signature = replace(before, run=run, counts={}) if before is not None else Signature(run=run)
+        texts = signature.to_metadata(list(places))
+        commits.update({place: (starts[place].offset, texts[place]) for place in places})
+    return commits

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -127,12 +126,3 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
 
 def dag_ids(client: AirflowClient) -> list[str]:
     return [dag["dag_id"] for dag in client.request("GET", "/dags")["dags"]]
-
-
-def strict_loads(text: str) -> Any:
-    """JSON without NaN and Infinity."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not JSON")
-
-    return json.loads(text, parse_constant=refuse)

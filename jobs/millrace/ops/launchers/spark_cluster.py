@@ -85,13 +85,12 @@ class SparkCluster:
 
     def stop(self, *, timeout_s: float = 10.0) -> None:
         """End all processes, executors included. Idempotent."""
-        for process, identity in reversed(self._processes):
-            # A worker takes its executors with it; what is left in its group is ended below.
-            identity.send_signal(signal.SIGTERM)
-            identity.wait_until_gone(timeout_s)
+        for process, identity in self._processes:
+            # Nothing of a cluster on one host is worth an orderly end, and the group holds the executors too.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(identity.pid, signal.SIGKILL)
             process.wait(timeout=timeout_s)
+            identity.wait_until_gone(timeout_s)
         self._processes.clear()
 
     def __enter__(self) -> SparkCluster:

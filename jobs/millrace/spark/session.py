@@ -16,6 +16,7 @@ ARROW_BATCH_RECORDS = 100_000
 
 _SETTINGS = {
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
     # A streaming batch is small and planned anew each time; adaptive planning only adds jobs to it.
     "spark.sql.adaptive.enabled": "false",

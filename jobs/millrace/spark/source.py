@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import reduce
 
 import orjson
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
 
 from millrace.config import StreamsConfig
@@ -47,8 +47,9 @@ def streaming_frame(
     config: StreamsConfig,
     starts: Mapping[TopicPartition, int],
 ) -> DataFrame:
-    """Rows for the tasks: ``topic`` (its place among the sorted input topics), ``partition``, ``offset``,
-    ``timestamp`` (milliseconds), ``key``, ``value``, ``headers``.
+    """Rows for the tasks: ``partition``, ``offset``, ``timestamp`` (milliseconds), ``key``, ``value``, ``headers`` (a
+    JSON list of ``key`` and base64 ``value``, or null), and, where there are several input topics, ``topic`` (the
+    topic's place among them, sorted).
 
     Args:
         spark: the session.
@@ -108,21 +109,36 @@ def _kafka(
 
 
 def _for_tasks(frame: DataFrame, topics: tuple[str, ...]) -> DataFrame:
-    if len(topics) == 1:
-        place = F.lit(0)
-    else:
-        place = reduce(
-            lambda column, numbered: column.when(F.col("topic") == numbered[1], numbered[0]),
-            list(enumerate(topics))[1:],
-            F.when(F.col("topic") == topics[0], 0),
-        )
-    return frame.select(
-        place.alias("topic"),
+    columns = [
         F.col("partition"),
         F.col("offset"),
         F.unix_millis(F.col("timestamp")).alias("timestamp"),
         F.col("key"),
         F.col("value"),
-        # Most records have no headers, and a null crosses to Python for next to nothing.
-        F.when(F.size(F.col("headers")) > 0, F.col("headers")).alias("headers"),
+        _headers_as_json().alias("headers"),
+    ]
+    if len(topics) > 1:
+        columns.append(_place_of_topic(topics).alias("topic"))
+    return frame.select(*columns)
+
+
+def _headers_as_json() -> Column:
+    """Null without headers. As text, since Spark's Arrow writer takes time that grows with the square of the rows for
+    a nested column that is mostly null; a header's null value is a missing field.
+    """
+    return F.when(
+        F.col("headers").isNotNull(),
+        F.to_json(
+            F.transform(
+                F.col("headers"),
+                lambda header: F.struct(header["key"].alias("key"), F.base64(header["value"]).alias("value")),
+            )
+        ),
     )
+
+
+def _place_of_topic(topics: tuple[str, ...]) -> Column:
+    place = F.when(F.col("topic") == topics[0], 0)
+    for number, topic in enumerate(topics[1:], start=1):
+        place = place.when(F.col("topic") == topic, number)
+    return place

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import pickle
 import socket
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import orjson
@@ -28,7 +28,7 @@ from millrace.spark.warm_tasks import warm_tasks
 from millrace.state.restore import RestoreProgress
 from millrace.task.columns import IntArray
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
-from millrace.task.records import object_array
+from millrace.task.records import Headers, object_array
 
 RESULT_SCHEMA = "result binary"
 
@@ -144,9 +144,10 @@ class _ProgressReporter:
 
 def _input_batch(batch: pa.RecordBatch, topics: tuple[str, ...]) -> InputBatch:
     headers = batch.column("headers")
+    several = len(topics) > 1
     return InputBatch(
         topics=topics,
-        topic=_integers(batch.column("topic")),
+        topic=_integers(batch.column("topic")) if several else np.zeros(batch.num_rows, dtype=np.int64),
         partition=_integers(batch.column("partition")),
         offset=_integers(batch.column("offset")),
         timestamp=_integers(batch.column("timestamp")),
@@ -156,10 +157,14 @@ def _input_batch(batch: pa.RecordBatch, topics: tuple[str, ...]) -> InputBatch:
     )
 
 
-def _headers(column: pa.Array) -> list[Any]:
+def _headers(column: pa.Array) -> list[Headers | None]:
+    return [None if text is None else _parsed(text) for text in column.to_pylist()]
+
+
+def _parsed(text: str) -> Headers:
     return [
-        None if listed is None else [(header["key"], header["value"]) for header in listed]
-        for listed in column.to_pylist()
+        (header["key"], base64.b64decode(header["value"]) if "value" in header else None)
+        for header in orjson.loads(text)
     ]
 
 

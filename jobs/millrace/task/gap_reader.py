@@ -62,7 +62,8 @@ def read_gap(
                 error = message.error()
                 if error is not None:
                     _raise(error, config, place, start)
-                if message.offset() < end:
+                offset = message.offset()
+                if offset is not None and offset < end:
                     messages.append(message)
             position = consumer.position([KafkaPartition(topic, partition)])[0].offset
             if position > reached:

@@ -338,15 +338,14 @@ class _ProducerCollector:
     def send(self, batch: OutputBatch) -> None:
         """Sends a batch of records."""
         self.begin()
-        whole = isinstance(batch.partitions, int)
         self._producer.send(
             batch.topic,
             batch.keys,
             batch.values,
             batch.timestamps,
-            partition=batch.partitions if whole else None,
-            partitions=None if whole else batch.partitions,
-            headers=batch.headers,
+            partition=batch.partitions if isinstance(batch.partitions, int) else None,
+            partitions=None if isinstance(batch.partitions, int) else batch.partitions,
+            headers=None if batch.headers is None else batch.headers.tolist(),
             track=batch.store is not None,
         )
         if batch.store is not None:

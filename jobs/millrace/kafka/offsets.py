@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.clients import kafka_error
 
 Place = tuple[str, int]
 """``(topic, partition)``."""
@@ -18,6 +20,14 @@ Place = tuple[str, int]
 
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+
+
+_LEADER_POLL_S = 0.1
+_WITHOUT_LEADER = frozenset({
+    KafkaError._NOENT,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+})  # fmt: skip
 
 
 class End(Enum):
@@ -133,15 +143,27 @@ def group_lag(
 
 
 def _list_offsets(admin: KafkaAdmin, specs: Mapping[Place, Any], end: End) -> dict[Place, int]:
-    if not specs:
-        return {}
-    futures = admin.client.list_offsets(
-        {TopicPartition(*place): spec for place, spec in specs.items()},
-        isolation_level=end.value,
-        request_timeout=admin.timeout_s,
-    )
+    """Asks until every partition has answered; one that was just created, or whose broker restarts, has no leader."""
     found: dict[Place, int] = {}
-    for position, future in futures.items():
-        answer: Any = admin.result(future, doing=f"reading offsets of {position.topic}-{position.partition}")
-        found[position.topic, position.partition] = answer.offset
+    deadline = time.monotonic() + admin.timeout_s
+    while len(found) < len(specs):
+        futures = admin.client.list_offsets(
+            {TopicPartition(*place): spec for place, spec in specs.items() if place not in found},
+            isolation_level=end.value,
+            request_timeout=admin.timeout_s,
+        )
+        without_leader: KafkaException | None = None
+        for position, future in futures.items():
+            try:
+                answer: Any = future.result(admin.timeout_s)
+            except KafkaException as error:
+                if kafka_error(error).code() not in _WITHOUT_LEADER or time.monotonic() > deadline:
+                    raise admin.translated(
+                        kafka_error(error), f"reading offsets of {position.topic}-{position.partition}"
+                    ) from error
+                without_leader = error
+            else:
+                found[position.topic, position.partition] = answer.offset
+        if without_leader is not None:
+            time.sleep(_LEADER_POLL_S)
     return found

@@ -203,7 +203,7 @@ class TaskProducer:
         """
         return self._sent_ends.get((topic, partition))
 
-    def commit(self, offsets: Offsets, group: str) -> None:
+    def commit(self, offsets: Offsets, group: str, *, on_offsets_sent: Callable[[], None] | None = None) -> None:
         """Commit the records sent since :meth:`begin` together with offsets of a consumer group.
 
         A crash before it returns leaves either all or nothing committed; which of them, the group's committed offsets
@@ -212,6 +212,8 @@ class TaskProducer:
         Args:
             offsets: for each input partition the next offset to read and the metadata text beside it.
             group: consumer group, which needs no members.
+            on_offsets_sent: called between the transaction's two last requests, when the broker has the offsets and
+                holds them back from readers.
 
         Raises:
             TaskMigratedError: another producer took the transactional id over; nothing was committed, and this
@@ -238,6 +240,8 @@ class TaskProducer:
                     f"adding offsets of group {group}",
                     lambda limit: client.send_offsets_to_transaction(positions, metadata, limit),
                 )
+                if on_offsets_sent is not None:
+                    on_offsets_sent()
             self._call("committing", client.commit_transaction)
         self._begun_at = None
 

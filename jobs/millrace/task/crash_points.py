@@ -1,7 +1,9 @@
 """Named places at which a test can make the process die, as a power cut would: no exception, no clean-up.
 
-A point is armed by a file of its name in the directory that ``MILLRACE_CRASH_POINTS`` names. The process that reaches
-it removes the file and kills itself, so that each arming kills once. Without the variable a point costs one look-up.
+A point is armed by a file of its name in the directory that ``MILLRACE_CRASH_POINTS`` names, which must appear whole
+(by a rename). The process that reaches it removes the file and kills itself, so that each arming kills once; a file
+that holds the name of another signal sends that one: ``SIGSTOP`` makes a process that hangs right there. Without the
+variable a point costs one look-up.
 """
 
 from __future__ import annotations
@@ -33,8 +35,10 @@ def crash_here(point: CrashPoint) -> None:
     directory = os.environ.get(DIRECTORY_VARIABLE)
     if directory is None:
         return
+    armed = Path(directory) / point
     try:
-        (Path(directory) / point).unlink()
+        name = armed.read_text().strip()
+        armed.unlink()
     except FileNotFoundError:
         return
-    os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.Signals[name] if name else signal.SIGKILL)

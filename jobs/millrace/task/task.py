@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import structlog
@@ -284,6 +285,7 @@ class Task:
         producer.commit(
             {place: (offset, metadata[place]) for place, offset in positions.items()},
             self.spec.config.application_id,
+            on_offsets_sent=partial(crash_here, CrashPoint.OFFSETS_SENT),
         )
         self._committed = dict(positions)
         clock.lap("commit")

@@ -1,0 +1,81 @@
+"""Exactly once on a Spark cluster: every crash point, and kills at random moments, while records keep coming."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from millrace.kafka.broker import EmbeddedBroker
+from millrace.ops.launchers.spark_cluster import SparkCluster
+from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
+from tests.application import PREFIX_VARIABLE, ROOT, Application
+from tests.chaos.checker import check_everything_is_committed, check_output, check_stores
+from tests.chaos.kills import Chaos
+from tests.chaos.load import SteadyLoad
+
+POINTS_OF_A_TASK = [point for point in CrashPoint if not point.startswith("driver-")]
+
+SLOWER_WITH_OPEN_TRANSACTION_S = 10.0
+"""A start that meets a transaction with sent offsets may take this much longer than one that does not; waiting for the
+broker to time the transaction out would take a minute."""
+
+
+@pytest.fixture
+def cluster(tmp_path: Path, points: Path, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkCluster]:
+    """Two workers with one executor each, whose Python workers find the tests' modules and the crash points."""
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'jobs'}:{ROOT}")
+    monkeypatch.setenv(PREFIX_VARIABLE, prefix)
+    monkeypatch.setenv(DIRECTORY_VARIABLE, str(points))
+    with SparkCluster(tmp_path / "cluster", workers=2, cores=1, memory="1g") as started:
+        yield started
+
+
+@pytest.mark.timeout(600)
+def test_output_and_stores_are_exact_whatever_is_killed(
+    broker: EmbeddedBroker,
+    prefix: str,
+    cluster: SparkCluster,
+    make_killable: Callable[..., Application],
+    chaos_for: Callable[[Application], Chaos],
+) -> None:
+    """Every named crash point; workers, an executor, the driver and the broker by chance; a holder that is stopped."""
+    launcher = {"kind": "standalone", "master": cluster.master, "executor_memory": "700m", "driver_memory": "700m"}
+    application = make_killable(launcher=launcher).start_and_wait()
+    chaos = chaos_for(application)
+    with SteadyLoad(broker.bootstrap_servers, f"{prefix}-in") as load:
+        chaos.recovered("nothing: first records")
+        for point in POINTS_OF_A_TASK:
+            if point is CrashPoint.TASK_OPENED:
+                chaos.kill_worker(seconds_from_now=0)  # only then is a task opened
+            chaos.die_at(point)
+            chaos.recovered(f"worker at {point}")
+        chance = random.Random(11)
+        for number in range(2):
+            chaos.kill_worker(seconds_from_now=chance.uniform(0.1, 1.0))
+            chaos.recovered(f"worker at random ({number})")
+        chaos.kill_executor()
+        chaos.recovered("executor")
+        holder = chaos.stop_a_worker_at(CrashPoint.INSIDE_TRANSACTION)
+        chaos.kill_executor_of(holder)
+        chaos.recovered("executor, its worker stopped inside a transaction with the task's lock")
+        assert not holder.is_running(), "whoever needs the task ends a holder that does not answer"
+        chaos.kill_broker()
+        chaos.recovered("broker")
+        chaos.die_at(CrashPoint.DRIVER_BEFORE_BATCH)
+        chaos.restart_driver()
+        plain = chaos.recovered(f"driver at {CrashPoint.DRIVER_BEFORE_BATCH}")
+        chaos.stop_a_worker_at(CrashPoint.OFFSETS_SENT)
+        chaos.kill_driver()
+        pending = chaos.recovered("driver, a transaction with sent offsets open")
+        assert pending < plain + SLOWER_WITH_OPEN_TRANSACTION_S
+        sent = load.stop()
+    application.wait_until_caught_up()
+    places = application.inputs()
+    assert application.stop() == 0
+    expected = check_output(broker.bootstrap_servers, prefix, sent=sent)
+    assert expected.late, "the load has late records"
+    check_everything_is_committed(application, places)
+    check_stores(application)

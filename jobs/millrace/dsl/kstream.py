@@ -354,7 +354,7 @@ class KStream:
             prefix,
             key_serde=options.key_serde or self._key_serde,
             value_serde=options.value_serde or self._value_serde,
-            named=options.name is not None or not naming.is_generated_stream_name(self._name),
+            named=options.name is not None,
         )
         if self._join_repartition is None or prefix != self._name:
             self._join_repartition = self._graph.add(node)

@@ -32,6 +32,7 @@ def freeze(graph: LogicalGraph) -> Topology:
     """
     if not graph.nodes:
         raise TopologyError("The topology is empty.", remedy="read at least one topic with stream() or table()")
+    _check_parents(graph)
     graph = merge_inputs_of_same_topics(graph)
     draft = _Draft(stores_read=graph.stores_read(), unfiltered=_repartitions_that_keep_null_keys(graph))
     for node in _in_build_order(graph):
@@ -44,6 +45,14 @@ def freeze(graph: LogicalGraph) -> Topology:
     )
     _check_partition_counts(topology)
     return topology
+
+
+def _check_parents(graph: LogicalGraph) -> None:
+    nodes = graph.by_name()
+    for node in graph.nodes:
+        unknown = [parent for parent in node.parents if parent not in nodes]
+        if unknown:
+            raise TopologyError(f"Node {node.name!r} has unknown parents {unknown}. Known: {', '.join(sorted(nodes))}.")
 
 
 def merge_inputs_of_same_topics(graph: LogicalGraph) -> LogicalGraph:
@@ -124,10 +133,6 @@ class _Draft:
 def _in_build_order(graph: LogicalGraph) -> Iterable[AnyLogicalNode]:
     """By priority, each behind all its parents."""
     nodes, children = graph.by_name(), graph.children()
-    for node in graph.nodes:
-        unknown = [parent for parent in node.parents if parent not in nodes]
-        if unknown:
-            raise TopologyError(f"Node {node.name!r} has unknown parents {unknown}. Known: {', '.join(sorted(nodes))}.")
     done: set[str] = set()
     queue = [(node.priority, node.name) for node in graph.nodes if not node.parents]
     heapq.heapify(queue)

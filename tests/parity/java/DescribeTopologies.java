@@ -266,7 +266,44 @@ public class DescribeTopologies {
                         .filter((k, v) -> true).map((k, v) -> KeyValue.pair(k.key(), v)).to("alerts-by-count"),
                     "rest"));
         });
+        for (int seed = 1; seed < 9; seed++) {
+            final int start = seed;
+            all.put("grown_" + seed, b -> grow(b, start));
+        }
         return all;
+    }
+
+    /** A topology of 40 operators, chosen and placed by a linear congruential generator. */
+    private static void grow(final StreamsBuilder b, final int seed) {
+        final long[] state = {seed};
+        final java.util.function.IntUnaryOperator draw = below -> {
+            state[0] = (state[0] * 1103515245L + 12345L) % (1L << 31);
+            return (int) ((state[0] >> 8) % below);
+        };
+        final KTable<String, String> table = b.table("table", Consumed.with(S, S), Materialized.as("table"));
+        final List<KStream<String, String>> streams = new java.util.ArrayList<>();
+        for (int number = 0; number < 3; number++) {
+            streams.add(b.stream("in-" + number, Consumed.with(S, S)));
+        }
+        for (int number = 0; number < 40; number++) {
+            final KStream<String, String> stream = streams.get(draw.applyAsInt(streams.size()));
+            switch (draw.applyAsInt(9)) {
+                case 0 -> streams.add(stream.filter((k, v) -> true));
+                case 1 -> streams.add(stream.mapValues(v -> v));
+                case 2 -> streams.add(stream.selectKey((k, v) -> v));
+                case 3 -> streams.add(stream.merge(streams.get(draw.applyAsInt(streams.size()))));
+                case 4 -> streams.add(
+                    stream.groupByKey(Grouped.with(S, S)).count().toStream().mapValues(v -> v.toString()));
+                case 5 -> streams.add(stream.leftJoin(table, (v, t) -> v));
+                case 6 -> {
+                    final Map<String, KStream<String, String>> branches =
+                        stream.split().branch((k, v) -> true).branch((k, v) -> true).defaultBranch();
+                    new java.util.TreeMap<>(branches).values().forEach(streams::add);
+                }
+                case 7 -> stream.to("out-" + number);
+                default -> streams.add(stream.toTable().toStream());
+            }
+        }
     }
 
     private static Map<String, Consumer<StreamsBuilder>> optimised() {

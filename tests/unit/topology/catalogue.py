@@ -334,6 +334,48 @@ def fraud_detection(b: StreamsBuilder) -> None:
     )
 
 
+def grown(seed: int) -> Write:
+    """A topology of 40 operators, chosen and placed by a linear congruential generator."""
+
+    def write(b: StreamsBuilder) -> None:
+        state = seed
+
+        def draw(below: int) -> int:
+            nonlocal state
+            state = (state * 1103515245 + 12345) % 2**31
+            return (state >> 8) % below
+
+        table = b.table("table", STRINGS, Materialized.as_("table"))
+        streams = [b.stream(f"in-{number}", STRINGS) for number in range(3)]
+        for number in range(40):
+            stream = streams[draw(len(streams))]
+            match draw(9):
+                case 0:
+                    streams.append(stream.filter(true))
+                case 1:
+                    streams.append(stream.map_values(same))
+                case 2:
+                    streams.append(stream.select_key(same))
+                case 3:
+                    streams.append(stream.merge(streams[draw(len(streams))]))
+                case 4:
+                    streams.append(stream.group_by_key(Grouped.with_(S, S)).count().to_stream().map_values(same))
+                case 5:
+                    streams.append(stream.left_join(table, left))
+                case 6:
+                    branches = stream.split().branch(true).branch(true).default_branch()
+                    streams += [branches[name] for name in sorted(branches)]
+                case 7:
+                    stream.to(f"out-{number}")
+                case _:
+                    streams.append(stream.to_table().to_stream())
+
+    return write
+
+
+CATALOGUE |= {f"grown_{seed}": grown(seed) for seed in range(1, 9)}
+
+
 @optimised
 def optimised_table_join(b: StreamsBuilder) -> None:
     b.stream("clicks").join(b.table("users"), left).to("out")

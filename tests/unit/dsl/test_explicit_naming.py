@@ -1,0 +1,60 @@
+"""What compulsory naming refuses, compared with what Kafka Streams refuses (KIP-1111)."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from millrace.dsl import StreamsBuilder
+from millrace.errors import TopologyError
+
+TOPOLOGIES = Path(__file__).parent.parent / "topology"
+
+
+def _catalogue() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("topology_catalogue_for_naming", TOPOLOGIES / "catalogue.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+CATALOGUE = _catalogue().CATALOGUE
+
+
+def _refused_by_kafka_streams() -> dict[str, set[str]]:
+    refused: dict[str, set[str]] = {}
+    for block in (TOPOLOGIES / "golden" / "explicit_naming.list").read_text().split("== ")[1:]:
+        name, _, answer = block.partition("\n")
+        listed = re.findall(r"named: (.*)", answer)
+        refused[name] = {item for line in listed for item in line.split(", ")}
+    return refused
+
+
+REFUSED = _refused_by_kafka_streams()
+
+
+def _refused_here(name: str) -> set[str]:
+    builder = StreamsBuilder()
+    CATALOGUE[name](builder)
+    try:
+        builder.build(ensure_explicit_naming=True)
+    except TopologyError as error:
+        lists = re.findall(r"(?:topics|stores): ([^;]*?)(?:;|\.$)", error.message)
+        return {item for names in lists for item in names.split(", ")}
+    return set()
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_the_same_names_are_refused(name: str) -> None:
+    assert _refused_here(name) == REFUSED[name]
+
+
+def test_both_outcomes_occur() -> None:
+    assert any(REFUSED.values())
+    assert not all(REFUSED.values())

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka.admin import AdminClient, NewTopic
 
-from millrace.kafka.clients import base_settings
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.topics import TopicSpec
 from tests import broker as test_broker
+from tests.application import Application
 
 _RUN = pytest.StashKey[Path]()
 
@@ -31,12 +33,6 @@ def bootstrap_servers() -> str:
     return test_broker.shared_broker_address()
 
 
-@pytest.fixture(scope="session")
-def admin_client(bootstrap_servers: str) -> AdminClient:
-    """A raw admin client of the run's broker."""
-    return AdminClient(base_settings(bootstrap_servers))
-
-
 @pytest.fixture
 def unique() -> str:
     """A name that no other test uses."""
@@ -44,7 +40,7 @@ def unique() -> str:
 
 
 @pytest.fixture
-def make_topic(admin_client: AdminClient, unique: str) -> Iterator[Callable[..., str]]:
+def make_topic(bootstrap_servers: str, unique: str) -> Iterator[Callable[..., str]]:
     """``make_topic("in", partitions=4, **settings)`` creates a topic and gives its full name; deleted afterwards.
 
     Dots of setting names are written as underscores: ``cleanup_policy="compact"``.
@@ -53,13 +49,32 @@ def make_topic(admin_client: AdminClient, unique: str) -> Iterator[Callable[...,
 
     def make(name: str = "topic", *, partitions: int = 1, **settings: str) -> str:
         topic = f"{unique}-{name}"
-        config = {key.replace("_", "."): value for key, value in settings.items()}
-        for created in admin_client.create_topics([NewTopic(topic, partitions, 1, config=config)]).values():
-            created.result(30)
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        KafkaAdmin(bootstrap_servers).create_missing([TopicSpec(name=topic, partitions=partitions, settings=named)])
         made.append(topic)
         return topic
 
     yield make
-    if made:
-        for deleted in admin_client.delete_topics(made).values():
-            deleted.exception(30)
+    KafkaAdmin(bootstrap_servers).delete_topics(made)
+
+
+@pytest.fixture
+def make_application(bootstrap_servers: str, unique: str, tmp_path: Path) -> Iterator[Callable[..., Application]]:
+    """``make_application("package.module:function", **options)`` prepares an application, not started; see
+    :class:`Application`. Its driver and what that started are killed after the test.
+
+    Topics are prefixed as those of ``make_topic``.
+    """
+    made: list[Application] = []
+
+    def make(module: str, name: str = "app", **options: Any) -> Application:
+        directory = tmp_path / name
+        directory.mkdir(exist_ok=True)
+        servers = options.pop("bootstrap_servers", bootstrap_servers)
+        application = Application(servers, f"{unique}-{name}", module, directory, **{"prefix": unique, **options})
+        made.append(application)
+        return application
+
+    yield make
+    for application in made:
+        application.kill()

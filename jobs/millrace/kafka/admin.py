@@ -17,7 +17,7 @@ from confluent_kafka.admin import (
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.errors import BrokerUnavailableError, MillraceError, OperationError, PreflightError
-from millrace.kafka.clients import base_settings, is_refusal, kafka_error, translate
+from millrace.kafka.clients import base_settings, kafka_error, translate
 from millrace.kafka.topics import BROKER_DEFAULT, TopicDescription, TopicSpec
 
 T = TypeVar("T")
@@ -42,7 +42,7 @@ class KafkaAdmin:
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.timeout_s = timeout_s
-        self._refusal: KafkaError | None = None
+        self._reason: KafkaError | None = None
         configuration: dict[str, Any] = {**base_settings(bootstrap_servers, settings), "error_cb": self._on_error}
         self.client = AdminClient(configuration)
 
@@ -204,16 +204,16 @@ class KafkaAdmin:
 
     def translated(self, error: KafkaError, doing: str) -> MillraceError:
         """The error of ours for one that this client met."""
-        # A refused connection shows as a time-out of the request; the reason comes by the callback.
+        # A connection that fails shows as a time-out of the request; the reason comes by the callback.
         self.client.poll(0)
         translated = translate(error, doing=doing, bootstrap_servers=self.bootstrap_servers)
-        if isinstance(translated, BrokerUnavailableError) and self._refusal is not None:
-            return translate(self._refusal, doing=doing, bootstrap_servers=self.bootstrap_servers)
+        if isinstance(translated, BrokerUnavailableError) and self._reason is not None:
+            return translate(self._reason, doing=doing, bootstrap_servers=self.bootstrap_servers)
         return translated
 
     def _on_error(self, error: KafkaError) -> None:
-        if is_refusal(error):
-            self._refusal = error
+        if error.code() != KafkaError._ALL_BROKERS_DOWN:
+            self._reason = error
 
     def _settings(self, resource: ConfigResource, doing: str) -> dict[str, str]:
         future = self.client.describe_configs([resource], request_timeout=self.timeout_s)[resource]

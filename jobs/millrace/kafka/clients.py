@@ -73,11 +73,6 @@ def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = 
     }
 
 
-def is_refusal(error: KafkaError) -> bool:
-    """Whether the broker answered, and refused the credentials or a permission."""
-    return error.code() in _REFUSED
-
-
 def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> MillraceError:
     """The error of ours for one of librdkafka's.
 
@@ -87,15 +82,16 @@ def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> Millr
         bootstrap_servers: whom it was asked of.
     """
     code = error.code()
+    # A listener that expects another security protocol just hangs up, which has no error code of its own.
+    if code in _REFUSED or (code == KafkaError._TRANSPORT and "SSL handshake" in error.str()):
+        return PreflightError(
+            f"The broker at {bootstrap_servers} refused {doing}: {error.str()}.",
+            remedy="correct security.protocol, the sasl.* and ssl.* settings, or grant the permission on the broker",
+        )
     if code in _NO_ANSWER:
         return BrokerUnavailableError(
             f"No broker answered at {bootstrap_servers} while {doing}: {error.str()}.",
             remedy="start the broker (`millrace broker start`) or correct bootstrap.servers",
-        )
-    if is_refusal(error):
-        return PreflightError(
-            f"The broker at {bootstrap_servers} refused {doing}: {error.str()}.",
-            remedy="correct security.protocol, the sasl.* and ssl.* settings, or grant the permission on the broker",
         )
     return OperationError(
         f"The broker at {bootstrap_servers} failed {doing}: {error.name()}: {error.str()}.",

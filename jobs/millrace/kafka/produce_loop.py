@@ -59,6 +59,13 @@ class OutgoingRecords:
     headers: Sequence[Headers | None] | None
     reports: Sequence[DeliveryReport | None] | DeliveryReport | None
 
+    def __post_init__(self) -> None:
+        # The columns are walked side by side, which would end silently at the shortest.
+        columns = (self.keys, self.values, self.timestamps, self.targets, self.headers, self.reports)
+        lengths = {len(column) for column in columns if isinstance(column, Sequence)}
+        if len(lengths) > 1:
+            raise ValueError(f"columns of records for {self.topic} have different lengths: {sorted(lengths)}")
+
     def rows(self, start: int, end: int | None = None) -> OutgoingRecords:
         """The records from one row up to another."""
         part = slice(start, end)

@@ -115,8 +115,23 @@ def test_where_nobody_listens_every_question_ends_within_seconds() -> None:
     assert time.monotonic() - begun < 15
 
 
-def test_a_refused_connection_is_told_apart_from_a_broker_that_is_down(bootstrap_servers: str) -> None:
-    admin = KafkaAdmin(bootstrap_servers, settings={"security.protocol": "ssl"}, timeout_s=2)
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"security.protocol": "ssl"},
+        {
+            "security.protocol": "sasl_plaintext",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "somebody",
+            "sasl.password": "wrong",
+        },
+    ],
+    ids=lambda settings: settings["security.protocol"],
+)
+def test_a_refused_connection_is_told_apart_from_a_broker_that_is_down(
+    bootstrap_servers: str, settings: dict[str, str]
+) -> None:
+    admin = KafkaAdmin(bootstrap_servers, settings=settings, timeout_s=2)
     with pytest.raises(PreflightError, match=r"security\.protocol") as raised:
         admin.number_of_brokers()
     assert not isinstance(raised.value, BrokerUnavailableError)

@@ -14,6 +14,7 @@ from millrace.kafka.offsets import (
     group_lag,
     offsets_for_times,
 )
+from tests.waiting import eventually
 
 
 @pytest.fixture
@@ -38,12 +39,13 @@ def test_lag_is_zero_when_a_transactional_topic_is_read_to_its_end(
     producer = open_producer(f"{unique}-in")
     for _ in range(3):
         _transaction(producer, topic, 1)
-    assert end_offsets(admin, [(topic, 0)]) == {(topic, 0): 6}
+    eventually(lambda: end_offsets(admin, [(topic, 0)]), {(topic, 0): 6})
     task = open_producer(f"{unique}-0_0")
     task.begin()
     task.send(output, [b"k"], [b"v"], np.zeros(1, np.int64), partition=0)
     task.commit({(topic, 0): (6, "")}, unique)
-    assert group_lag(admin, unique, [(topic, 0)]) == {(topic, 0): 0}
+    # A commit returns when it is decided; its markers follow within moments.
+    eventually(lambda: group_lag(admin, unique, [(topic, 0)]), {(topic, 0): 0})
 
 
 def test_a_partition_without_a_committed_offset_has_an_unknown_lag(
@@ -57,6 +59,7 @@ def test_a_partition_without_a_committed_offset_has_an_unknown_lag(
     assert group_lag(admin, unique, [(topic, 0), (topic, 1)]) == {(topic, 0): None, (topic, 1): None}
     producer.begin()
     producer.commit({(topic, 0): (4, "note")}, unique)
+    assert committed_offsets(admin, unique, [(topic, 0)]) == {(topic, 0): CommittedOffset(4, "note")}
     assert committed_offsets(admin, unique) == {(topic, 0): CommittedOffset(4, "note")}
     assert group_lag(admin, unique, [(topic, 0), (topic, 1)]) == {(topic, 0): 6, (topic, 1): None}
 
@@ -71,7 +74,7 @@ def test_the_last_stable_offset_stands_before_an_open_transaction(
     assert end_offsets(admin, [(topic, 0)], End.LAST_STABLE) == {(topic, 0): 3}
     assert end_offsets(admin, [(topic, 0)], End.HIGH_WATERMARK) == {(topic, 0): 6}
     producer.abort()
-    assert end_offsets(admin, [(topic, 0)], End.LAST_STABLE) == {(topic, 0): 7}
+    eventually(lambda: end_offsets(admin, [(topic, 0)], End.LAST_STABLE), {(topic, 0): 7})
 
 
 def test_offsets_for_times_are_those_of_the_first_later_record(
@@ -80,7 +83,9 @@ def test_offsets_for_times_are_those_of_the_first_later_record(
     topic = make_topic("in", partitions=2)
     _transaction(open_producer(f"{unique}-in"), topic, 10, first_timestamp=1_000)
     assert offsets_for_times(admin, {(topic, 0): 1_004, (topic, 1): 0}) == {(topic, 0): 4, (topic, 1): None}
-    assert offsets_for_times(admin, {(topic, 0): 2_000}) == {(topic, 0): None}
+    # A transaction's marker is a record with the time of its commit.
+    eventually(lambda: offsets_for_times(admin, {(topic, 0): 2_000}), {(topic, 0): 10})
+    assert offsets_for_times(admin, {(topic, 0): 2**62}) == {(topic, 0): None}
     assert begin_offsets(admin, []) == {}
 
 

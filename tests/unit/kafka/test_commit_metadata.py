@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import base64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from millrace.errors import StateError
+from millrace.kafka.commit_metadata import MAX_METADATA_BYTES, CommitMetadata
+
+LONGS = st.integers(-(2**63), 2**63 - 1)
+
+# Written by org.apache.kafka.streams.processor.internals.TopicPartitionMetadata of Kafka Streams 4.4.0.
+WRITTEN_BY_KAFKA_STREAMS = [
+    ("Av//////////", CommitMetadata(-1, {})),
+    ("AgAAAYvP5Wh7", CommitMetadata(1_700_000_000_123, {})),
+    ("AgAAAYvP5Wh7AAAAAQAAAAxtaWxscmFjZS5ydW4AAAAAAAAABw==", CommitMetadata(1_700_000_000_123, {"millrace.run": 7})),
+    (
+        "AgAAAAAAAAAAAAAAAwAAABFjaGFuZ2Vsb2cuWsOkaGxlcn//////////AAAADG1pbGxyYWNlLnJ1bv/////////9AAAAJ3N0cmVhbXRpbWUu"
+        "S1NUUkVBTS1BR0dSRUdBVEUtMDAwMDAwMDAwMwAAAYvP5Wf/",
+        CommitMetadata(
+            0,
+            {
+                "changelog.Zähler": 2**63 - 1,
+                "millrace.run": -3,
+                "streamtime.KSTREAM-AGGREGATE-0000000003": 1_699_999_999_999,
+            },
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "metadata"), WRITTEN_BY_KAFKA_STREAMS)
+def test_the_text_is_that_of_kafka_streams(text: str, metadata: CommitMetadata) -> None:
+    assert metadata.encode() == text
+    assert CommitMetadata.decode(text) == metadata
+
+
+@given(LONGS, st.dictionaries(st.text(max_size=20), LONGS, max_size=10))
+def test_what_is_encoded_is_decoded_again(partition_time: int, values: dict[str, int]) -> None:
+    metadata = CommitMetadata(partition_time, values)
+    assert CommitMetadata.decode(metadata.encode()) == metadata
+
+
+def test_version_1_has_a_partition_time_only() -> None:
+    text = base64.b64encode(b"\x01" + (55).to_bytes(8, "big")).decode()
+    assert CommitMetadata.decode(text) == CommitMetadata(55)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None,
+        "",
+        "reset by hand",
+        "ünicode",
+        base64.b64encode(b"\x02\x00").decode(),
+        base64.b64encode(b"\x03" + bytes(8)).decode(),
+        base64.b64encode(b"\x02" + bytes(8) + b"\x7f\xff\xff\xff").decode(),
+        base64.b64encode(b"\x02" + bytes(8) + b"\x00\x00\x00\x01\xff\xff\xff\xff").decode(),
+        base64.b64encode(b"\x02" + bytes(8) + b"\x00\x00\x00\x00left over").decode(),
+    ],
+)
+def test_a_foreign_text_is_no_metadata(text: str | None) -> None:
+    assert CommitMetadata.decode(text) is None
+
+
+@given(st.binary(max_size=60))
+def test_no_bytes_make_decoding_fail(data: bytes) -> None:
+    decoded = CommitMetadata.decode(base64.b64encode(data).decode())
+    assert decoded is None or isinstance(decoded, CommitMetadata)
+
+
+def test_a_text_that_no_broker_takes_is_refused_with_its_size() -> None:
+    longest = CommitMetadata(0, {"x" * (MAX_METADATA_BYTES * 3 // 4 - 25): 1})
+    assert len(longest.encode()) == MAX_METADATA_BYTES
+    with pytest.raises(StateError, match="4100 bytes for 1 values"):
+        CommitMetadata(0, {"x" * (MAX_METADATA_BYTES * 3 // 4 - 24): 1}).encode()

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from millrace.errors import (
+    BrokerUnavailableError,
+    OperationError,
+    PreflightError,
+    TaskMigratedError,
+    TransactionAbortedError,
+)
+from millrace.kafka.producer import TaskProducer
+
+Fault = Callable[[], BaseException]
+
+
+def _error(code: int, *, fatal: bool = False, retriable: bool = False, abort: bool = False) -> KafkaException:
+    return KafkaException(KafkaError(code, "injected", fatal, retriable, abort))
+
+
+def retriable() -> KafkaException:
+    return _error(KafkaError.CONCURRENT_TRANSACTIONS, retriable=True)
+
+
+def needs_abort() -> KafkaException:
+    return _error(KafkaError.INVALID_TXN_STATE, abort=True)
+
+
+def needs_abort_and_claims_to_be_retriable() -> KafkaException:
+    return _error(KafkaError.INVALID_TXN_STATE, retriable=True, abort=True)
+
+
+def fenced() -> KafkaException:
+    return _error(KafkaError._FENCED, fatal=True, retriable=True, abort=True)
+
+
+class FakeClient:
+    """A producer of librdkafka whose next calls fail as told; keeps what a broker would have seen."""
+
+    def __init__(self) -> None:
+        self.faults: dict[str, list[Fault]] = {}
+        self.calls: list[str] = []
+        self.open: list[bytes] = []
+        self.pending_offsets: list[int] = []
+        self.committed: list[bytes] = []
+        self.committed_offsets: list[int] = []
+        self.room: int | None = None
+
+    def _call(self, name: str) -> None:
+        self.calls.append(name)
+        faults = self.faults.get(name)
+        if faults:
+            raise faults.pop(0)()
+
+    def init_transactions(self, timeout: float) -> None:
+        self._call("init")
+
+    def begin_transaction(self) -> None:
+        self._call("begin")
+
+    def produce(self, topic: str, value: Any, key: Any, partition: int, *_: Any) -> None:
+        if self.room == 0:
+            raise BufferError
+        self._call("produce")
+        self.open.append(value)
+        self.room = None if self.room is None else self.room - 1
+
+    def send_offsets_to_transaction(self, positions: Any, group: Any, timeout: float) -> None:
+        self._call("send_offsets")
+        self.pending_offsets = [position.offset for position in positions]
+
+    def commit_transaction(self, timeout: float) -> None:
+        self._call("commit")
+        self.committed += self.open
+        self.committed_offsets += self.pending_offsets
+        self.open, self.pending_offsets = [], []
+
+    def abort_transaction(self, timeout: float) -> None:
+        self._call("abort")
+        self.open, self.pending_offsets = [], []
+
+    def poll(self, timeout: float) -> int:
+        return 0
+
+    def flush(self, timeout: float) -> int:
+        self._call("flush")
+        return 0
+
+    def purge(self) -> None:
+        self._call("purge")
+
+
+def _producer(client: FakeClient, **options: Any) -> TaskProducer:
+    return TaskProducer("127.0.0.1:1", transactional_id="app-0_0", client=lambda _: client, **options)
+
+
+def _batch(producer: TaskProducer, values: list[bytes]) -> None:
+    producer.begin()
+    producer.send("out", list(values), list(values), np.zeros(len(values), np.int64), partition=0)
+    producer.commit({("in", 0): (len(values), "")}, "app")
+
+
+@pytest.mark.parametrize("call", ["init", "send_offsets", "commit"])
+def test_a_retriable_error_repeats_the_same_call_and_commits_once(call: str) -> None:
+    """Case E03."""
+    client = FakeClient()
+    client.faults[call] = [retriable, retriable]
+    producer = _producer(client)
+    producer.init()
+    _batch(producer, [b"a", b"b"])
+    assert client.calls.count(call) == 3
+    assert (client.committed, client.committed_offsets) == ([b"a", b"b"], [2])
+    assert "abort" not in client.calls
+    assert producer.is_usable
+
+
+@pytest.mark.parametrize("fault", [needs_abort, needs_abort_and_claims_to_be_retriable])
+@pytest.mark.parametrize("call", ["produce", "send_offsets", "commit"])
+def test_an_error_that_requires_an_abort_aborts_and_the_batch_is_written_once_by_the_next_producer(
+    call: str, fault: Fault
+) -> None:
+    """Case E03."""
+    client = FakeClient()
+    client.faults[call] = [fault]
+    producer = _producer(client)
+    with pytest.raises(TransactionAbortedError, match="app-0_0"):
+        _batch(producer, [b"a", b"b"])
+    assert client.calls.count(call) == 1, "the call is not repeated"
+    assert client.calls[-1] == "abort"
+    assert not producer.is_usable
+    _batch(_producer(client), [b"a", b"b"])
+    assert (client.committed, client.committed_offsets) == ([b"a", b"b"], [2])
+
+
+@pytest.mark.parametrize("call", ["init", "begin", "produce", "send_offsets", "commit"])
+def test_a_fatal_error_discards_the_producer_without_any_further_call(call: str) -> None:
+    """Case E03."""
+    client = FakeClient()
+    client.faults[call] = [fenced]
+    producer = _producer(client)
+    with pytest.raises(TaskMigratedError, match="app-0_0"):
+        if call == "init":
+            producer.init()
+        else:
+            _batch(producer, [b"a", b"b"])
+    assert client.calls[-1] == call
+    assert not producer.is_usable
+    with pytest.raises(OperationError, match="discarded"):
+        producer.begin()
+    producer.close()
+    assert client.calls[-1] == call, "not even closing calls it"
+    assert client.committed == []
+
+
+def test_offsets_that_could_not_be_added_are_never_left_out_of_a_commit() -> None:
+    """Case E03."""
+    client = FakeClient()
+    client.faults["send_offsets"] = [retriable] * 10_000
+    producer = _producer(client, timeout_s=0.2)
+    with pytest.raises(BrokerUnavailableError, match="adding offsets of group app"):
+        _batch(producer, [b"a"])
+    assert "commit" not in client.calls
+    assert not producer.is_usable
+
+
+def test_a_fence_after_the_transaction_timeout_is_the_timeout() -> None:
+    """Case E04."""
+    client = FakeClient()
+    client.faults["commit"] = [fenced]
+    producer = _producer(client, transaction_timeout_ms=0)
+    with pytest.raises(TransactionAbortedError, match="open for longer than 0 ms"):
+        _batch(producer, [b"a"])
+    assert not producer.is_usable
+
+
+def test_a_fatal_error_that_is_no_fence_says_what_the_broker_refused() -> None:
+    client = FakeClient()
+    client.faults["init"] = [lambda: _error(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, fatal=True)]
+    with pytest.raises(PreflightError, match="grant the permission"):
+        _producer(client).init()
+
+
+def test_a_queue_that_stays_full_aborts_within_the_time_limit() -> None:
+    client = FakeClient()
+    client.room = 1
+    with pytest.raises(TransactionAbortedError, match="queue stayed full"):
+        _batch(_producer(client, timeout_s=0.2), [b"a", b"b", b"c"])
+    assert client.calls[-1] == "abort"
+
+
+def test_nothing_is_sent_or_committed_outside_a_transaction() -> None:
+    producer = _producer(FakeClient())
+    with pytest.raises(OperationError, match="no open transaction"):
+        producer.send("out", [b"k"], [b"v"], np.zeros(1, np.int64), partition=0)
+    with pytest.raises(OperationError, match="no open transaction"):
+        producer.commit({}, "app")
+    producer.begin()
+    with pytest.raises(OperationError, match="has an open transaction"):
+        producer.begin()
+
+
+def test_closing_aborts_what_is_open() -> None:
+    client = FakeClient()
+    with _producer(client) as producer:
+        producer.begin()
+        producer.send("out", [b"k"], [b"v"], np.zeros(1, np.int64), partition=0)
+    assert client.calls[-1] == "abort"
+    assert client.committed == []
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    producer = _producer(FakeClient())
+    producer.begin()
+    with pytest.raises(ValueError, match="length"):
+        producer.send("out", [b"k"], [b"v", b"w"], np.zeros(2, np.int64), partition=0)

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -88,9 +88,9 @@ class Arena:
         workload = loaded.workload
         with self._run(contestant, loaded.topic, workload.partitions) as run:
             self._report(f"{contestant.title} starts on {workload.name}")
-            with contestant.start(run) as process:
+            with closing(contestant.progress(run)) as progress, contestant.start(run) as process:
                 samples = watch(
-                    contestant.progress(run, self._admin),
+                    progress,
                     partial(stable_end, self._admin, run.output_topic, partitions=run.partitions),
                     records=workload.records,
                     started_at=process.started_at,
@@ -154,11 +154,21 @@ class Arena:
         )
         try:
             yield run
+        except Exception:
+            self._keep_log(run, contestant)
+            raise
         finally:
             # The output and, with it, what the contestant made under its own name: changelogs.
             mine = [topic for topic in self._admin.list_topics(timeout=30).topics if topic.startswith(application_id)]
             delete_topics(self._admin, mine)
             shutil.rmtree(directory)
+
+    def _keep_log(self, run: Run, contestant: Contestant) -> None:
+        log = run.directory / "log"
+        if log.exists():
+            kept = self._directory.parent / f"failed-{contestant.name}.log"
+            shutil.copyfile(log, kept)
+            self._report(f"{contestant.title} failed; its log is kept in {kept}")
 
 
 def _every_seconds(interval_s: float, report: Report, *, records: int) -> Callable[[Sample], None]:

@@ -12,8 +12,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
-from confluent_kafka.admin import AdminClient
-
 from millrace.errors import PreflightError
 from millrace.home import millrace_home
 from millrace.kafka.jars import BROKER_JARS, SPARK_KAFKA_JARS, STREAMS_JARS, class_path, resolve_jars
@@ -78,7 +76,7 @@ class Contestant(Protocol):
     def start(self, run: Run) -> ContestantProcess:
         """Start it; the clock runs from here."""
 
-    def progress(self, run: Run, admin: AdminClient) -> ProgressSource:
+    def progress(self, run: Run) -> ProgressSource:
         """Where its progress is read."""
 
 
@@ -114,8 +112,10 @@ class KafkaStreamsContestant:
         ]  # fmt: skip
         return ContestantProcess(command, log=run.directory / "log", directory=run.directory)
 
-    def progress(self, run: Run, admin: AdminClient) -> ProgressSource:
-        return GroupProgress(admin, group=run.application_id, topic=run.input_topic, partitions=run.partitions)
+    def progress(self, run: Run) -> ProgressSource:
+        return GroupProgress(
+            run.bootstrap_servers, group=run.application_id, topic=run.input_topic, partitions=run.partitions
+        )
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class SparkContestant:
         environment = {"PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_DIRS": str(run.directory / "spark")}
         return ContestantProcess(command, log=run.directory / "log", environment=environment, directory=REPOSITORY)
 
-    def progress(self, run: Run, admin: AdminClient) -> ProgressSource:
+    def progress(self, run: Run) -> ProgressSource:
         return SparkProgress(self._checkpoint(run), topic=run.input_topic)
 
     @staticmethod

@@ -14,17 +14,16 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Protocol
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicPartition,
-)
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+
+from millrace.kafka.clients import client_log
 
 STEADY_FROM = 0.2
 STEADY_TO = 0.9
-LEAST_COMMITS = 4
+LEAST_COMMITS = 3
+LEAST_SPAN = 0.4
+"""Share of the input between the first and the last of them: the tasks of one large batch commit one after the other,
+and a rate from these alone would be too high."""
 INTERVAL_S = 0.1
 _ANSWER_LIMIT_S = 20.0
 
@@ -56,7 +55,7 @@ class Figures:
         records: of the input.
         first_output_s: from the start of the process to the first committed output.
         steady_records_per_s: between the first and the last commit inside 20 % to 90 % of the input; ``None`` where
-            fewer than four were seen there, too few to speak of a steady state.
+            there are fewer than three, or they span less than 40 % of the input: no steady state was seen.
         whole_run_s: from the start of the process to the commit of the whole input.
     """
 
@@ -77,35 +76,52 @@ class ProgressSource(Protocol):
     def processed(self) -> int:
         """Input records that the contestant has committed, over all partitions."""
 
+    def close(self) -> None:
+        """End; nothing may be asked any more."""
+
 
 class GroupProgress:
-    """Progress of a contestant that commits offsets to a consumer group; its input begins at offset 0."""
+    """Progress of a contestant that commits offsets to a consumer group; its input begins at offset 0.
 
-    def __init__(self, admin: AdminClient, *, group: str, topic: str, partitions: int) -> None:
-        self._admin = admin
-        self._group = group
+    It asks as a consumer that never joins the group. The admin client's request for a group's offsets is no choice:
+    librdkafka ends the process on a broker that has just become, or is no longer, the group's coordinator
+    (librdkafka issue 5040).
+    """
+
+    def __init__(self, bootstrap_servers: str, *, group: str, topic: str, partitions: int) -> None:
         self._asked = [TopicPartition(topic, partition) for partition in range(partitions)]
+        self._last = 0
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": group,
+                "enable.auto.commit": False,
+                # With read_committed the answer would wait for the end of open transactions.
+                "isolation.level": "read_uncommitted",
+            },
+            logger=client_log,
+        )
 
     def processed(self) -> int:
         """Sum of the group's committed offsets; those of open transactions do not count."""
-        request = ConsumerGroupTopicPartitions(self._group, self._asked)
-        answer = self._admin.list_consumer_group_offsets([request], request_timeout=_ANSWER_LIMIT_S)
         try:
-            committed = answer[self._group].result(timeout=_ANSWER_LIMIT_S).topic_partitions or []
+            committed = self._consumer.committed(self._asked, timeout=_ANSWER_LIMIT_S)
         except KafkaException as error:
-            # The group's coordinator is being found or loads; the group of a new contestant does not exist yet.
-            if error.args[0].code() in _NOT_YET:
-                return 0
-            raise
-        return sum(max(partition.offset, 0) for partition in committed)
+            # The first group of a new broker: its coordinator is just being chosen, or loads.
+            if error.args[0].code() not in _NO_COORDINATOR_YET:
+                raise
+        else:
+            self._last = sum(max(each.offset, 0) for each in committed)
+        return self._last
+
+    def close(self) -> None:
+        """Leave the broker."""
+        self._consumer.close()
 
 
-_NOT_YET = {
-    KafkaError.GROUP_ID_NOT_FOUND,
-    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
-    KafkaError.COORDINATOR_NOT_AVAILABLE,
-    KafkaError.NOT_COORDINATOR,
-}
+_NO_COORDINATOR_YET = frozenset(
+    {KafkaError.COORDINATOR_LOAD_IN_PROGRESS, KafkaError.COORDINATOR_NOT_AVAILABLE, KafkaError.NOT_COORDINATOR}
+)
 
 
 class SparkProgress:
@@ -125,6 +141,9 @@ class SparkProgress:
             self._last = sum(ends)
             self._last_batch = newest
         return self._last
+
+    def close(self) -> None:
+        """Nothing is open."""
 
 
 def _numbered(directory: Path) -> list[Path]:
@@ -206,4 +225,6 @@ def _steady_records_per_s(samples: Sequence[Sample], *, records: int) -> float |
     if len(commits) < LEAST_COMMITS:
         return None
     begin, until = commits[0], commits[-1]
+    if until.processed - begin.processed < LEAST_SPAN * records:
+        return None
     return (until.processed - begin.processed) / (until.at_s - begin.at_s)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
-from confluent_kafka.admin import AdminClient
 
 from tests.bench.contestants import REPOSITORY, SPARK, Report, Run
 from tests.bench.meter import GroupProgress, ProgressSource
@@ -63,8 +62,10 @@ class MillraceContestant:
         file.write_text(yaml.safe_dump(spec, sort_keys=False), encoding="utf-8")
         return file
 
-    def progress(self, run: Run, admin: AdminClient) -> ProgressSource:
-        return GroupProgress(admin, group=run.application_id, topic=run.input_topic, partitions=run.partitions)
+    def progress(self, run: Run) -> ProgressSource:
+        return GroupProgress(
+            run.bootstrap_servers, group=run.application_id, topic=run.input_topic, partitions=run.partitions
+        )
 
 
 MILLRACE = MillraceContestant()

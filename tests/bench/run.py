@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 from enum import StrEnum
 from pathlib import Path
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -130,12 +132,19 @@ def main(
     _publish(measured, file)
 
 
+def _end_in_order(number: int, _frame: FrameType | None) -> None:
+    # The default action would end this process only, and leave the broker and the contestant behind.
+    sys.exit(128 + number)
+
+
 def _publish(measured: Results, file: Path) -> None:
     page = write_results(measured, file)
     sys.stdout.write(f"\n{page.read_text(encoding='utf-8')}\n")
 
 
 if __name__ == "__main__":
+    for ending in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(ending, _end_in_order)
     application = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
     application.command()(main)
     application()

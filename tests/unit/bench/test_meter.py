@@ -23,6 +23,9 @@ class Scripted:
         self._processed += self._step
         return self._processed
 
+    def close(self) -> None:
+        pass
+
 
 def test_a_constant_pace_is_the_steady_rate_and_the_start_is_in_the_whole_run_only() -> None:
     samples = commits((0.0, 0), *((9.0 + second, 100 * second) for second in range(1, 11)))
@@ -45,14 +48,17 @@ def test_a_last_commit_that_waits_for_its_interval_does_not_slow_the_steady_rate
     assert figures.whole_run_s == 60.0
 
 
-def test_a_steady_rate_is_not_told_from_fewer_than_four_commits() -> None:
-    assert (
-        figures_of(commits((0, 0), (1, 300), (2, 600), (3, 900), (4, 1_000)), records=1_000).steady_records_per_s
-        is None
-    )
-    assert figures_of(
-        commits((0, 0), (1, 300), (2, 500), (3, 700), (4, 900), (5, 1_000)), records=1_000
-    ).steady_records_per_s == pytest.approx(200.0)
+def steady_rate(*points: tuple[float, int]) -> float | None:
+    return figures_of(commits((0, 0), *points, (9, 1_000)), records=1_000).steady_records_per_s
+
+
+def test_a_steady_rate_is_not_told_from_fewer_than_three_commits() -> None:
+    assert steady_rate((1, 300), (3, 800)) is None
+    assert steady_rate((1, 300), (2, 550), (3, 800)) == pytest.approx(250.0)
+
+
+def test_a_steady_rate_is_not_told_from_the_tasks_of_one_batch() -> None:
+    assert steady_rate((5.0, 500), (5.1, 600), (5.2, 700), (5.3, 800)) is None
 
 
 def test_the_first_output_is_when_it_is_visible_not_when_offsets_are_committed() -> None:

@@ -24,7 +24,7 @@ from millrace.errors import (
 from millrace.metrics import TaskStatistics
 from millrace.spark.plan import QueryPlan, plan_from_bytes
 from millrace.spark.statistics import statistics_of
-from millrace.spark.warm_tasks import warm_tasks
+from millrace.spark.warm_tasks import BatchRequest, warm_tasks
 from millrace.state.restore import RestoreProgress
 from millrace.task.columns import IntArray
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
@@ -106,8 +106,8 @@ class RunTasks:
                 raise AssertionError(f"Task {spec.name} was given rows of the partitions {found}.")
         ranges = {place: self.ranges[place] for place in spec.inputs}
         try:
-            with warm_tasks().task(spec, _ProgressReporter(plan.progress_address, spec.name)) as task:
-                outcome = task.run_batch(rows, ranges)
+            request = BatchRequest(plan=self.plan, partition=partition, rows=rows, ranges=ranges)
+            outcome = warm_tasks().run(request, _ProgressReporter(plan.progress_address, spec.name))
         except _RETRIED:
             raise
         except MillraceError as error:

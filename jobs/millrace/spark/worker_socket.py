@@ -1,0 +1,106 @@
+"""How the workers of a host speak: pickled messages over unix sockets that only their user can open."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import socket
+import struct
+import tempfile
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ANSWER_LIMIT_S = 5.0
+"""How long a worker may be silent before it counts as hung."""
+
+_PULSE_S = 1.0
+_LENGTH = struct.Struct(">q")
+
+
+def socket_path(pid: int) -> Path:
+    """Where the worker ``pid`` answers. Short, since a socket's path may have about a hundred characters."""
+    return Path(tempfile.gettempdir()) / f"millrace-workers-{os.getuid()}" / f"{pid}.sock"
+
+
+def listen() -> socket.socket:
+    """The socket of this process, for :func:`socket_path`'s callers."""
+    path = socket_path(os.getpid())
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # A process of the same number that is no more may have left its socket.
+    path.unlink(missing_ok=True)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    listener.bind(str(path))
+    listener.listen(16)
+    return listener
+
+
+@contextlib.contextmanager
+def connected(path: Path) -> Iterator[socket.socket]:
+    """A connection to the worker at ``path``, on which nothing waits for longer than the limit.
+
+    Raises:
+        OSError: nobody listens there.
+    """
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(ANSWER_LIMIT_S)
+        connection.connect(str(path))
+        yield connection
+
+
+def send(connection: socket.socket, message: object) -> None:
+    """Sends one message."""
+    data = pickle.dumps(message, protocol=pickle.HIGHEST_PROTOCOL)
+    connection.sendall(_LENGTH.pack(len(data)) + data)
+
+
+def receive(connection: socket.socket) -> Any:
+    """The next message. Waits on while the other side shows that it lives (see :func:`pulse`).
+
+    Raises:
+        OSError: the other side was silent for too long.
+        EOFError: it closed the connection.
+    """
+    while True:
+        (length,) = _LENGTH.unpack(_exactly(connection, _LENGTH.size))
+        if length:
+            return pickle.loads(_exactly(connection, length))
+
+
+@contextlib.contextmanager
+def pulse(connection: socket.socket) -> Iterator[threading.Lock]:
+    """Shows every second that this process lives while the block computes an answer.
+
+    Yields:
+        The lock under which the answer has to be sent, so that no sign of life falls into the middle of it.
+    """
+    done = threading.Event()
+    guard = threading.Lock()
+
+    def beat() -> None:
+        with contextlib.suppress(OSError):
+            while not done.wait(_PULSE_S):
+                with guard:
+                    if not done.is_set():
+                        connection.sendall(_LENGTH.pack(0))
+
+    thread = threading.Thread(target=beat, name="pulse", daemon=True)
+    thread.start()
+    try:
+        yield guard
+    finally:
+        done.set()
+        thread.join(ANSWER_LIMIT_S)
+
+
+def _exactly(connection: socket.socket, size: int) -> bytes:
+    parts = []
+    while size:
+        part = connection.recv(min(size, 1 << 20))
+        if not part:
+            raise EOFError("the connection was closed")
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)

@@ -1,0 +1,317 @@
+"""Runs an application as its users do: a specification, a driver process, its control plane, the broker's view of it.
+
+A topology of a test is a function in a test module that takes a ``StreamsBuilder``. Its topics are named by
+:func:`topic`, so that one function serves any number of tests on a shared broker.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import yaml
+from confluent_kafka import KafkaException
+
+from millrace.control.status import ApplicationStatus
+from millrace.control.status_topic import read_statuses
+from millrace.errors import MillraceError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import Place, committed_offsets, end_offsets
+from millrace.processes import ProcessIdentity
+
+PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
+ROOT = Path(__file__).resolve().parents[1]
+
+START_LIMIT_S = 120.0
+"""Longest time from launch to RUNNING; a start takes about 20 s on two quiet cores."""
+
+_POLL_S = 0.1
+
+
+def topic(name: str) -> str:
+    """The full name of a test's topic, inside the driver: ``<prefix>-<name>``."""
+    return f"{os.environ[PREFIX_VARIABLE]}-{name}"
+
+
+def wait_until(condition: Callable[[], Any], *, timeout_s: float, what: str) -> Any:
+    """The first true answer of ``condition``.
+
+    A broker or driver that cannot be asked for the moment counts as no answer.
+
+    Raises:
+        AssertionError: none came in time; the message says ``what`` was waited for, and the last answer or problem.
+    """
+    deadline = time.monotonic() + timeout_s
+    last: Any = None
+    while time.monotonic() < deadline:
+        try:
+            last = condition()
+            if last:
+                return last
+        except (MillraceError, KafkaException, httpx.HTTPError) as error:
+            last = error
+        time.sleep(_POLL_S)
+    raise AssertionError(f"{what}: not within {timeout_s:g} s; last: {last!r}")
+
+
+class Application:
+    """One application and the process that drives it, which may be started again and again.
+
+    Args:
+        bootstrap_servers: the broker.
+        application_id: its name.
+        module: ``package.module:function`` of its topology.
+        directory: where its specification, run directory, state and logs go.
+        config: settings over those of every test.
+        prefix: of the topics that :func:`topic` names; the application's name by default.
+        environment: variables of the driver over those of the test.
+        launcher: the specification's ``launcher`` section.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        application_id: str,
+        module: str,
+        directory: Path,
+        *,
+        config: Mapping[str, Any] | None = None,
+        prefix: str | None = None,
+        environment: Mapping[str, str] | None = None,
+        launcher: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        self.application_id = application_id
+        self.module = module
+        self.directory = directory
+        self.run_directory = directory / "run"
+        self.state_directory = directory / "state"
+        self.config: dict[str, Any] = {
+            "bootstrap.servers": bootstrap_servers,
+            "state.dir": str(self.state_directory),
+            "commit.interval.ms": 100,
+            "heartbeat.interval.ms": 1000,
+            **(config or {}),
+        }
+        self.launcher = {"kind": "local", "parallelism": 2, "driver_memory": "768m", **(launcher or {})}
+        self._environment = {
+            PREFIX_VARIABLE: prefix or application_id,
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "jobs"), str(ROOT)]),
+            **(environment or {}),
+        }
+        self.admin = KafkaAdmin(bootstrap_servers)
+        self._process: subprocess.Popen[bytes] | None = None
+        self._identity: ProcessIdentity | None = None
+        self._starts = 0
+
+    @property
+    def pid(self) -> int:
+        """Number of the driver's process, which leads its session."""
+        assert self._process is not None, "the application was never started"
+        return self._process.pid
+
+    @property
+    def log(self) -> str:
+        """What the driver, its JVM and its workers wrote since the last start."""
+        path = self._log_path()
+        return path.read_text(errors="replace") if path.exists() else ""
+
+    def write_specification(self) -> Path:
+        """Writes the specification as ``config`` and ``launcher`` are now."""
+        self.run_directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / "spec.yaml"
+        document = {
+            "name": self.application_id,
+            "module": self.module,
+            "config": self.config,
+            "launcher": self.launcher,
+        }
+        path.write_text(yaml.safe_dump(document))
+        return path
+
+    def start(self) -> Application:
+        """Launches the driver and returns at once."""
+        assert self._process is None or self._process.poll() is not None, "the driver still runs"
+        specification = self.write_specification()
+        self._starts += 1
+        command = [sys.executable, "-m", "millrace", "run", str(specification)]
+        command += ["--run-directory", str(self.run_directory)]
+        with self._log_path().open("wb") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                stdin=subprocess.DEVNULL,
+                cwd=ROOT,
+                env={**os.environ, **self._environment},
+                start_new_session=True,
+            )
+        self._identity = ProcessIdentity.of(self._process.pid)
+        return self
+
+    def start_and_wait(self) -> Application:
+        """Launches the driver and returns once it is RUNNING."""
+        return self.start().wait_until_running()
+
+    def wait_until_running(self, timeout_s: float = START_LIMIT_S) -> Application:
+        """Returns once the application is RUNNING."""
+        self.wait_for(lambda status: status.state == "RUNNING", timeout_s=timeout_s, what="state RUNNING")
+        return self
+
+    def wait_for(self, condition: Callable[[ApplicationStatus], Any], *, timeout_s: float, what: str) -> Any:
+        """The first true answer of ``condition`` about ``/status``; fails at once when the driver ends."""
+
+        def ask() -> Any:
+            self._fail_if_ended(what)
+            status = self.status()
+            return status is not None and condition(status)
+
+        return wait_until(ask, timeout_s=timeout_s, what=f"{self.application_id}: {what}")
+
+    def wait_until_caught_up(self, timeout_s: float = 60.0) -> None:
+        """Returns once everything that is on the input topics now, internal ones included, is committed."""
+
+        def caught_up() -> bool:
+            self._fail_if_ended("catching up")
+            places = self.inputs()
+            # Committed first: only then is everything that these commits sent downstream inside the ends.
+            committed = self.committed()
+            ends = end_offsets(self.admin, places)
+            return bool(places) and all(committed.get(place, -1) >= ends[place] for place in places)
+
+        wait_until(caught_up, timeout_s=timeout_s, what=f"{self.application_id}: committed = end")
+
+    def inputs(self) -> list[Place]:
+        """The partitions of the topics that the running application reads, internal ones included."""
+        status = self.status()
+        if status is None:
+            return []
+        return [(name, number) for name, count in status.partitions.items() for number in range(count)]
+
+    def committed(self) -> dict[Place, int]:
+        """Committed offsets of the application's group, as the broker has them."""
+        found = committed_offsets(self.admin, self.application_id)
+        return {place: commit.offset for place, commit in found.items()}
+
+    def status(self) -> ApplicationStatus | None:
+        """``/status`` of the running driver; ``None`` while its control plane does not answer."""
+        address = self.control_address()
+        if address is None:
+            return None
+        return ApplicationStatus.from_json(httpx.get(f"{address}/status", timeout=10).content)
+
+    def published_status(self) -> ApplicationStatus | None:
+        """The application's record in the status topic, which outlives the driver."""
+        return read_statuses(self.bootstrap_servers).get(self.application_id)
+
+    def control_address(self) -> str | None:
+        """``http://host:port`` of the control plane; ``None`` while there is none."""
+        path = self.run_directory / "control.json"
+        try:
+            document = yaml.safe_load(path.read_text())
+        except FileNotFoundError:
+            return None
+        return document["address"] if document["pid"] == self.pid else None
+
+    def metrics(self) -> dict[str, float]:
+        """``/metrics`` as ``{'name{label="value"}': number}``."""
+        text = httpx.get(f"{self.control_address()}/metrics", timeout=10).text
+        lines = [line.rpartition(" ") for line in text.splitlines() if line and not line.startswith("#")]
+        return {name: float(value) for name, _, value in lines}
+
+    def metric(self, name: str, **labels: str) -> float:
+        """Sum of a metric's samples that carry these labels; 0 where there is none."""
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(
+            value
+            for sample, value in self.metrics().items()
+            if sample.partition("{")[0] == name and all(label in sample for label in wanted)
+        )
+
+    def post(self, action: str) -> httpx.Response:
+        """``POST /<action>`` with the application's token."""
+        token = (self.run_directory / "control.token").read_text().strip()
+        return httpx.post(
+            f"{self.control_address()}/{action}", headers={"Authorization": f"Bearer {token}"}, timeout=60
+        )
+
+    def is_alive(self) -> bool:
+        """Whether the driver's process runs."""
+        return self._process is not None and self._process.poll() is None
+
+    def wait_for_exit(self, timeout_s: float = START_LIMIT_S) -> int:
+        """The driver's exit code.
+
+        Raises:
+            AssertionError: it did not end in time.
+        """
+        assert self._process is not None, "the application was never started"
+        try:
+            code = self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            raise AssertionError(f"{self.application_id} still runs after {timeout_s:g} s:\n{self._end()}") from None
+        # The JVM and the workers end by themselves, but a moment later; they may hold the state directory.
+        self._end_session()
+        return code
+
+    def stop(self, timeout_s: float = 60.0) -> int:
+        """Asks the driver to stop (SIGTERM) and gives its exit code."""
+        assert self._process is not None, "the application was never started"
+        self._process.send_signal(signal.SIGTERM)
+        return self.wait_for_exit(timeout_s)
+
+    def kill(self) -> None:
+        """Ends the driver, its JVM and its workers at once (SIGKILL), as a power cut would."""
+        self._end_session()
+        if self._process is not None:
+            self._process.wait(10)
+
+    def session(self) -> list[psutil.Process]:
+        """The live processes of the driver's session: driver, JVM, Python daemon and workers."""
+        members = []
+        for pid in psutil.pids():
+            try:
+                if os.getsid(pid) == self.pid and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+                    members.append(psutil.Process(pid))
+            except (ProcessLookupError, psutil.NoSuchProcess):
+                continue
+        return members
+
+    def workers(self) -> Sequence[int]:
+        """Process numbers of the Python workers that ran the tasks last."""
+        status = self.status()
+        return sorted({int(host.rpartition("/")[2]) for host in status.task_hosts.values()}) if status else []
+
+    def errors(self) -> str:
+        """The lines of the log that tell of errors."""
+        return "\n".join(line for line in self.log.splitlines() if "rror" in line)
+
+    def _fail_if_ended(self, what: str) -> None:
+        if not self.is_alive():
+            code = self._process.returncode if self._process else None
+            raise AssertionError(f"{self.application_id} ended with {code} before {what}:\n{self._end()}")
+
+    def _end(self) -> str:
+        return "\n".join(self.log.splitlines()[-40:])
+
+    def _log_path(self) -> Path:
+        return self.directory / f"driver-{self._starts}.log"
+
+    def _end_session(self) -> None:
+        if self._process is None:
+            return
+        deadline = time.monotonic() + 20
+        while members := self.session():
+            for member in members:
+                member.kill()
+            if time.monotonic() > deadline:
+                raise AssertionError(f"{self.application_id}: {members} survive SIGKILL")
+            psutil.wait_procs(members, timeout=1)

@@ -149,6 +149,14 @@ class TopologyTestDriver:
             spec.window_size_ms,
         )
 
+    def is_window_store(self, name: str) -> bool:
+        """Whether the store ``name`` is a window store.
+
+        Raises:
+            TopologyError: there is no such store.
+        """
+        return self._task_of(name).specs[name].kind is StoreKind.WINDOW
+
     def committed_offset(self, topic: str) -> int:
         """The offset after the last record of ``topic`` that was processed, dropped ones included."""
         positions = [task.positions[topic] for task in self._tasks if topic in task.positions]

@@ -31,10 +31,12 @@ class TestKeyValueStore:
 
     def all(self) -> dict[Any, Any]:
         """All keys and values, in the order of the key bytes."""
-        return {
-            self._key_serde.deserialize(key): self._value_serde.deserialize(value)
-            for key, value, _ in self._store.all()
-        }
+        return {key: value for key, value, _ in self.entries()}
+
+    def entries(self) -> Iterator[tuple[Any, Any, int]]:
+        """Key, value and timestamp (milliseconds) of all entries, in the order of the key bytes."""
+        for key, value, timestamp in self._store.all():
+            yield self._key_serde.deserialize(key), self._value_serde.deserialize(value), timestamp
 
 
 class TestWindowStore:
@@ -55,9 +57,10 @@ class TestWindowStore:
 
     def all(self) -> dict[Windowed, Any]:
         """All windows that have not expired."""
-        return dict(self._entries())
+        return {windowed: value for windowed, value, _ in self.entries()}
 
-    def _entries(self) -> Iterator[tuple[Windowed, Any]]:
-        for key, start, value, _ in self._store.all():
+    def entries(self) -> Iterator[tuple[Windowed, Any, int]]:
+        """Windowed key, value and timestamp (milliseconds) of all windows that have not expired."""
+        for key, start, value, timestamp in self._store.all():
             windowed = Windowed(self._key_serde.deserialize(key), start, start + self._window_size_ms)
-            yield windowed, self._value_serde.deserialize(value)
+            yield windowed, self._value_serde.deserialize(value), timestamp

@@ -1,0 +1,129 @@
+"""The functions of scenarios, by name. ``java/RunScenarios.java`` has the same table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow.compute as pc
+
+from millrace.dsl import aggregators as built_in
+
+
+def number(value: Any) -> int | None:
+    """A value's amount, or the value itself if it is a number."""
+    found = value.get("amount") if isinstance(value, dict) else value
+    return found if isinstance(found, int) else None
+
+
+def _or_zero(value: Any) -> int:
+    return number(value) or 0
+
+
+def _user(value: Any) -> Any:
+    return value.get("user") if isinstance(value, dict) else None
+
+
+def _fails_on_13(value: Any) -> bool:
+    if number(value) == 13:
+        raise ValueError("13")
+    return True
+
+
+PREDICATES: dict[str, Callable[[Any, Any], Any]] = {
+    "amount>10": lambda key, value: number(value) is not None and _or_zero(value) > 10,
+    "amount even": lambda key, value: number(value) is not None and _or_zero(value) % 2 == 0,
+    "has amount": lambda key, value: number(value) is not None,
+    "key==a": lambda key, value: key == "a",
+    "always": lambda key, value: True,
+    "fails on 13": lambda key, value: _fails_on_13(value),
+}
+KEY_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
+    "user": lambda key, value: _user(value),
+    "amount mod 3": lambda key, value: None if number(value) is None else f"m{_or_zero(value) % 3}",
+    "key@start": lambda key, value: f"{key.key}@{key.start}",
+    "same": lambda key, value: key,
+}
+VALUE_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
+    "amount": lambda key, value: number(value),
+    "amount+1": lambda key, value: None if number(value) is None else _or_zero(value) + 1,
+    "null if odd": lambda key, value: None if number(value) is None or _or_zero(value) % 2 else value,
+    "key": lambda key, value: key,
+    "fails on 13": lambda key, value: value if _fails_on_13(value) else None,
+}
+PAIR_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
+    "user, amount": lambda key, value: (_user(value), number(value)),
+    "key or null, amount": lambda key, value: (None if _or_zero(value) % 2 else key, number(value)),
+}
+FLAT_VALUE_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
+    "amount mod 3 times": lambda key, value: (_or_zero(value) + 100 * times for times in range(_or_zero(value) % 3)),
+}
+FLAT_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
+    "amount mod 3 keys": lambda key, value: (
+        (f"{key or ''}x{times}", _or_zero(value) + times) for times in range(_or_zero(value) % 3)
+    ),
+}
+
+
+def _sum_gone(old: Any, value: Any) -> Any:
+    total = _or_zero(old) + _or_zero(value)
+    return total if total % 5 else None
+
+
+REDUCERS: dict[str, Callable[[Any, Any], Any]] = {
+    "latest": lambda old, value: value,
+    "sum": lambda old, value: _or_zero(old) + _or_zero(value),
+    "sum, gone at multiples of 5": _sum_gone,
+}
+
+
+def _better(old: Any, value: Any, choose: Callable[[int, int], int]) -> Any:
+    new = number(value)
+    return old if new is None else new if old is None else choose(old, new)
+
+
+AGGREGATES: dict[str, tuple[Callable[[], Any], Callable[[Any, Any, Any], Any]]] = {
+    "sum": (lambda: 0, lambda key, value, old: _or_zero(old) + _or_zero(value)),
+    "sum, gone at multiples of 5": (lambda: 0, lambda key, value, old: _sum_gone(old, value)),
+    "sum, fails on 13": (lambda: 0, lambda key, value, old: _fails_on_13(value) and old + _or_zero(value)),
+    "max": (lambda: None, lambda key, value, old: _better(old, value, max)),
+    "min": (lambda: None, lambda key, value, old: _better(old, value, min)),
+    "first": (lambda: None, lambda key, value, old: _better(old, value, lambda first, _: first)),
+    "last": (lambda: None, lambda key, value, old: _better(old, value, lambda _, last: last)),
+    "texts": (
+        lambda: "",
+        lambda key, value, old: f"{old}{key}:{'null' if number(value) is None else number(value)};",
+    ),
+}
+JOINERS: dict[str, Callable[[Any, Any], Any]] = {
+    "left|right": lambda left, right: "|".join("null" if (n := number(v)) is None else str(n) for v in (left, right)),
+    "null if even": lambda left, right: left if _or_zero(left) % 2 else None,
+}
+
+# What stays in columns. The first table is for objects, the second for numbers.
+OBJECT_EXPRESSIONS: dict[str, pc.Expression] = {
+    "amount>10": pc.field("amount") > 10,
+    "has amount": pc.field("amount").is_valid(),
+    "key==a": pc.field("key") == "a",
+    "always": pc.scalar(True),
+    "user": pc.field("user"),
+    "amount": pc.field("amount"),
+    "amount+1": pc.field("amount") + 1,
+    "key": pc.field("key"),
+    "same": pc.field("key"),
+}
+NUMBER_EXPRESSIONS: dict[str, pc.Expression] = {
+    **OBJECT_EXPRESSIONS,
+    "amount>10": pc.field("value") > 10,
+    "has amount": pc.field("value").is_valid(),
+    "amount": pc.field("value"),
+    "amount+1": pc.field("value") + 1,
+}
+NUMBER_EXPRESSIONS.pop("user")
+BUILT_IN_AGGREGATORS: dict[str, Callable[[str | None], built_in.BuiltInAggregator]] = {
+    "sum": built_in.sum_,
+    "max": built_in.max_,
+    "min": built_in.min_,
+    "first": built_in.first,
+    "last": built_in.last,
+}

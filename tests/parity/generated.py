@@ -1,0 +1,173 @@
+"""Random scenarios over all operators of the format: the same seed gives the same scenario."""
+
+from __future__ import annotations
+
+import json
+from random import Random
+from typing import Any
+
+from tests.parity.functions import (
+    AGGREGATES,
+    FLAT_MAPPERS,
+    FLAT_VALUE_MAPPERS,
+    JOINERS,
+    PAIR_MAPPERS,
+    REDUCERS,
+)
+from tests.parity.scenario import Scenario
+
+_PREDICATES = ("amount>10", "amount even", "has amount", "key==a", "always")
+_KEY_MAPPERS = ("user", "amount mod 3", "same")
+_VALUE_MAPPERS = ("amount", "amount+1", "null if odd", "key")
+
+
+def generate(seed: int) -> Scenario:
+    """The scenario of a seed."""
+    return _Generator(Random(seed)).scenario()
+
+
+class _Generator:
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._steps: list[dict[str, Any]] = []
+        self._count = 0
+        self._tables: list[str] = []
+        self._re_keyed: set[str] = set()
+
+    def scenario(self) -> Scenario:
+        random = self._random
+        topics = ["in", "more"] if random.random() < 0.3 else ["in"]
+        source = self._add("stream", topics=list(topics))
+        streams = [source]
+        if random.random() < 0.5:
+            table = self._add("table", topic="table", store=self._name("store"))
+            self._tables.append(table)
+            topics.append("table")
+            if random.random() < 0.5:
+                self._to(self._add("to_stream", on=table))
+        for _ in range(random.randint(1, 5)):
+            on = random.choice(streams)
+            streams += self._operator(on, streams)
+        ends = random.sample(streams, k=min(len(streams), random.randint(1, 3)))
+        for end in ends:
+            self._finish(end)
+        settings = random.choice([[], ["continue after deserialization errors"]])
+        return {"topology": self._steps, "input": self._input(topics, bool(settings)), "settings": settings}
+
+    def _name(self, prefix: str) -> str:
+        self._count += 1
+        return f"{prefix}{self._count}"
+
+    def _add(self, op: str, **options: Any) -> str:
+        name = self._name("s")
+        self._steps.append({"op": op, "as": name, **options})
+        if op in {"map", "flat_map", "select_key"} or options.get("on") in self._re_keyed:
+            self._re_keyed.add(name)
+        return name
+
+    def _operator(self, on: str, streams: list[str]) -> list[str]:
+        random = self._random
+        choice = random.choice(["filter", "map_values", "key", "flat", "branch", "merge", "join", "table", "through"])
+        made: list[str]
+        match choice:
+            case "filter":
+                made = [self._add(random.choice(["filter", "filter_not"]), on=on, fn=random.choice(_PREDICATES))]
+            case "map_values":
+                made = [self._add("map_values", on=on, fn=random.choice(_VALUE_MAPPERS))]
+            case "key" if random.random() < 0.5:
+                made = [self._add("select_key", on=on, fn=random.choice(_KEY_MAPPERS))]
+            case "key":
+                made = [self._add("map", on=on, fn=random.choice(list(PAIR_MAPPERS)))]
+            case "flat" if random.random() < 0.5:
+                made = [self._add("flat_map", on=on, fn=random.choice(list(FLAT_MAPPERS)))]
+            case "flat":
+                made = [self._add("flat_map_values", on=on, fn=random.choice(list(FLAT_VALUE_MAPPERS)))]
+            case "branch":
+                made = self._branch(on)
+            case "merge":
+                made = [self._merge(on, random.choice(streams))]
+            case "join" if self._tables:
+                op = random.choice(["join", "left_join"])
+                table = random.choice(self._tables)
+                made = [self._add(op, on=on, table=table, fn=random.choice(list(JOINERS)))]
+                self._re_keyed.discard(made[0])
+            case "table":
+                table = self._add("to_table", on=on, store=self._name("store"))
+                self._tables.append(table)
+                self._re_keyed.discard(table)
+                made = [self._add("to_stream", on=table)]
+            case "through":
+                made = [self._add("repartition", on=on, name=self._name("through"))]
+                self._re_keyed.discard(made[0])
+            case _:
+                made = [self._add("peek", on=on)]
+        return made
+
+    def _branch(self, on: str) -> list[str]:
+        names = [self._name("s") for _ in range(3)]
+        branches = [{"fn": self._random.choice(_PREDICATES), "as": name} for name in names[:2]]
+        step: dict[str, Any] = {"op": "branch", "on": on, "branches": branches}
+        if self._random.random() < 0.5:
+            step["default"] = names[2]
+        else:
+            names.pop()
+        self._steps.append(step)
+        if on in self._re_keyed:
+            self._re_keyed |= set(names)
+        return names
+
+    def _merge(self, on: str, other: str) -> str:
+        if on == other:
+            return self._add("filter", on=on, fn="always")
+        name = self._add("merge", on=on, **{"with": other})
+        if other in self._re_keyed:
+            self._re_keyed.add(name)
+        return name
+
+    def _finish(self, on: str) -> None:
+        random = self._random
+        end = random.choice(["to", "group", "group", "window", "window"])
+        if end == "to":
+            self._to(on)
+            return
+        if random.random() < 0.4:
+            grouped = self._add("group_by", on=on, fn=random.choice(_KEY_MAPPERS))
+        else:
+            grouped = self._add("group_by_key", on=on)
+        if end == "window":
+            size = random.choice([10, 20, 35])
+            options: dict[str, Any] = {"size": size, "grace": random.choice([0, 5, 30])}
+            if random.random() < 0.5:
+                options["advance"] = random.choice([size, size // 2, 3])
+            grouped = self._add("windowed_by", on=grouped, **options)
+        op = random.choice(["count", "reduce", "aggregate"])
+        functions = {
+            "count": [""],
+            "reduce": list(REDUCERS),
+            "aggregate": [fn for fn in AGGREGATES if "fails" not in fn],
+        }
+        table = self._add(op, on=grouped, store=self._name("store"), fn=random.choice(functions[op]))
+        self._to(self._add("to_stream", on=table))
+
+    def _to(self, on: str) -> None:
+        self._steps.append({"op": "to", "on": on, "topic": self._name("out")})
+
+    def _input(self, topics: list[str], with_poison: bool) -> list[list[Any]]:
+        random = self._random
+        records: list[list[Any]] = []
+        now = random.choice([0, 40, 1_700_000_000_000])
+        for _ in range(random.randint(5, 40)):
+            now += random.choice([0, 0, 1, 2, 5, 11, 40])
+            timestamp = max(0, now - random.choice([0, 0, 0, 3, 12, 50]))
+            key = random.choice(["a", "b", "c", None])
+            records.append([random.choice(topics), key, self._value(with_poison), timestamp])
+        return records
+
+    def _value(self, with_poison: bool) -> str | None:
+        random = self._random
+        if random.random() < 0.1:
+            return None
+        if with_poison and random.random() < 0.05:
+            return "{not json"
+        amount = random.choice([None, *range(25)])
+        return json.dumps({"user": random.choice(["x", "y", None]), "amount": amount}, separators=(",", ":"))

@@ -1,0 +1,147 @@
+"""Scenarios: a topology and its input as JSON, run through our test driver and through Kafka Streams' own.
+
+A scenario is an object with
+
+- ``topology``: steps ``{"op": ..., "on": stream, "as": stream, "fn": function, "store": name, ...}``; the name under
+  ``as`` is what later steps refer to;
+- ``input``: ``[topic, key, value, timestamp]``: key and value are text or ``null``, and the value's text is JSON of an
+  object ``{"user": text or null, "amount": integer or null}``, of a number, or anything else that cannot be read;
+- ``settings`` (optional): sentences, see ``SETTINGS``.
+
+Functions are named, since they exist twice: in ``functions.py`` and in ``java/RunScenarios.java``. To cover another
+operator, add it to ``scenario_topology.py`` and to ``add`` there; its functions get names in both tables.
+
+Every result holds the records of all topics as bytes (changelogs and dead letters included), the contents of the
+stores, and how many records were dropped.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
+from millrace.kafka.java import find_java
+from millrace.serdes import BytesSerde
+from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
+from tests.parity.scenario_topology import VALUE, ScenarioTopology
+
+Scenario = dict[str, Any]
+Result = dict[str, Any]
+
+JAVA_SOURCE = Path(__file__).parent / "java" / "RunScenarios.java"
+JAVA_LIMIT_S = 120
+SETTINGS: dict[str, dict[str, Any]] = {
+    "continue after deserialization errors": {"default.deserialization.exception.handler": "continue"},
+    "continue after processing errors": {"processing.exception.handler": "continue"},
+    "dead letters": {"errors.dead.letter.queue.topic.name": "dlq"},
+}
+
+
+class Form(Enum):
+    """How our side runs a scenario; the result must be the same."""
+
+    CALLABLES = "callables over untyped values, record by record"
+    COLUMNS = "expressions and built-in aggregators over typed columns, record by record"
+    CALLABLES_IN_BATCHES = "callables over untyped values, in batches"
+    COLUMNS_IN_BATCHES = "expressions and built-in aggregators over typed columns, in batches"
+
+    @property
+    def in_columns(self) -> bool:
+        """Whether what has a columnar form takes it."""
+        return self in {Form.COLUMNS, Form.COLUMNS_IN_BATCHES}
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether neighbouring records of one topic come as one batch."""
+        return self in {Form.CALLABLES_IN_BATCHES, Form.COLUMNS_IN_BATCHES}
+
+
+def run_in_kafka_streams(scenarios: Sequence[Scenario]) -> list[Result]:
+    """The results of Kafka Streams' test driver, in one JVM."""
+    classes = class_path(resolve_jars(STREAMS_JARS))
+    lines = "".join(json.dumps(scenario) + "\n" for scenario in scenarios)
+    done = subprocess.run(
+        [str(find_java()), "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", classes, str(JAVA_SOURCE)],
+        input=lines,
+        capture_output=True,
+        text=True,
+        timeout=JAVA_LIMIT_S,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise AssertionError(f"Kafka Streams failed at a scenario:\n{done.stderr[-3000:]}")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def run_in_millrace(scenario: Scenario, form: Form) -> Result:
+    """The result of our test driver, with caching off."""
+    topology = ScenarioTopology(scenario, in_columns=form.in_columns)
+    settings: dict[str, Any] = {"application.id": "app"}
+    for sentence in scenario.get("settings", ()):
+        settings |= SETTINGS[sentence]
+    with TopologyTestDriver(topology.builder.build(), settings) as driver:
+        topics: dict[str, TestInputTopic] = {}
+        batches: list[tuple[str, list[TestRecord]]] = []
+        for topic, key, value, timestamp in scenario["input"]:
+            if topic not in topics:
+                topics[topic] = driver.create_input_topic(topic, BytesSerde(), BytesSerde())
+            if not form.in_batches or not batches or batches[-1][0] != topic:
+                batches.append((topic, []))
+            batches[-1][1].append(TestRecord(_bytes(key), _bytes(value), timestamp))
+        for topic, records in batches:
+            topics[topic].pipe_batch(records)
+        return {
+            "topics": _topics(driver),
+            "stores": {step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+            "dropped": sum(driver.dropped.values()),
+        }
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def _hex(data: bytes | None) -> str | None:
+    return None if data is None else data.hex()
+
+
+def _topics(driver: TopologyTestDriver) -> dict[str, list[list[Any]]]:
+    topics: dict[str, list[list[Any]]] = {}
+    for topic in sorted(driver.produced_topic_names()):
+        if topic.endswith("-repartition"):
+            continue
+        if topic in driver.changelogs:
+            topics[topic] = [[_hex(raw.key), _hex(raw.value), raw.timestamp] for raw in driver.changelogs[topic]]
+            continue
+        records = driver.create_output_topic(topic, BytesSerde(), BytesSerde()).read_records()
+        topics[topic] = [[_hex(record.key), _hex(record.value), record.timestamp] for record in records]
+        if topic == "dlq":
+            for row, record in zip(topics[topic], records, strict=True):
+                row.append([_header(name, value) for name, value in record.headers])
+    return topics
+
+
+def _header(name: str, value: bytes | None) -> str:
+    if name.rpartition(".")[2] in {"topic", "partition", "offset"} and value is not None:
+        return f"{name}={value.decode()}"
+    return name
+
+
+def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+    store = step["store"]
+    if driver.is_window_store(store):
+        windows = driver.window_store(store)
+        return [
+            [windowed.key, _json(value), timestamp, windowed.start, windowed.end]
+            for windowed, value, timestamp in windows.entries()
+        ]
+    return [[key, _json(value), timestamp] for key, value, timestamp in driver.key_value_store(store).entries()]
+
+
+def _json(value: Any) -> str:
+    return VALUE.serialize(value).decode()

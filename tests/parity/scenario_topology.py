@@ -1,0 +1,235 @@
+"""The topology of a scenario, built with our DSL."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+import pyarrow as pa
+
+from millrace.dsl import (
+    Branched,
+    Consumed,
+    Grouped,
+    Joined,
+    Materialized,
+    Produced,
+    Repartitioned,
+    StreamsBuilder,
+    TimeWindows,
+)
+from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
+from tests.parity.functions import (
+    AGGREGATES,
+    BUILT_IN_AGGREGATORS,
+    FLAT_MAPPERS,
+    FLAT_VALUE_MAPPERS,
+    JOINERS,
+    KEY_MAPPERS,
+    NUMBER_EXPRESSIONS,
+    OBJECT_EXPRESSIONS,
+    PAIR_MAPPERS,
+    PREDICATES,
+    REDUCERS,
+    VALUE_MAPPERS,
+)
+
+KEY = StringSerde()
+VALUE = JsonSerde()
+TYPED_VALUE = JsonSerde(schema=pa.schema([("user", pa.string()), ("amount", pa.int64())]))
+
+
+class _Shape(Enum):
+    """What is known of a stream's values: decides whether a function has a columnar form."""
+
+    OBJECTS = "objects in typed columns"
+    NUMBERS = "numbers in typed columns"
+    UNKNOWN = "Python objects"
+
+
+_KEEPS_SHAPE = {"filter", "filter_not", "peek", "select_key", "group_by", "group_by_key", "windowed_by", "to_stream"}
+
+
+class ScenarioTopology:
+    """A scenario's topology through our DSL."""
+
+    def __init__(self, scenario: dict[str, Any], *, in_columns: bool) -> None:
+        self.builder = StreamsBuilder()
+        self._in_columns = in_columns
+        self._named: dict[str, Any] = {}
+        self._shapes: dict[str, _Shape] = {}
+        self._window_sizes: dict[str, int] = {}
+        for step in scenario["topology"]:
+            self._add(step)
+
+    def _add(self, step: dict[str, Any]) -> None:
+        on = self._named.get(step.get("on", ""))
+        made = _OPERATORS[step["op"]](self, on, step)
+        if "as" not in step:
+            return
+        name = step["as"]
+        self._named[name] = made
+        self._shapes[name] = self._shape_after(step)
+        size = step.get("size", self._window_sizes.get(step.get("on", "")))
+        if size is not None and step["op"] not in {"select_key", "map", "flat_map", "group_by", "join", "left_join"}:
+            self._window_sizes[name] = size
+
+    def _shape(self, step: dict[str, Any]) -> _Shape:
+        return self._shapes.get(step.get("on", ""), _Shape.UNKNOWN)
+
+    def _shape_after(self, step: dict[str, Any]) -> _Shape:
+        if not self._in_columns:
+            return _Shape.UNKNOWN
+        if step["op"] in {"stream", "table"}:
+            return _Shape.OBJECTS
+        if step["op"] in _KEEPS_SHAPE:
+            return self._shape(step)
+        if step["op"] == "map_values" and step["fn"] in {"amount", "amount+1"}:
+            return _Shape.UNKNOWN if self._shape(step) is _Shape.UNKNOWN else _Shape.NUMBERS
+        return _Shape.UNKNOWN
+
+    def _function(self, step: dict[str, Any], callables: dict[str, Callable[..., Any]]) -> Any:
+        expressions = {_Shape.OBJECTS: OBJECT_EXPRESSIONS, _Shape.NUMBERS: NUMBER_EXPRESSIONS}.get(
+            self._shape(step), {}
+        )
+        return expressions.get(step["fn"], callables[step["fn"]])
+
+    @property
+    def _source_value(self) -> JsonSerde:
+        return TYPED_VALUE if self._in_columns else VALUE
+
+    def _value_serde(self, step: dict[str, Any]) -> JsonSerde:
+        return TYPED_VALUE if self._shape(step) is _Shape.OBJECTS else VALUE
+
+    def stream(self, _: Any, step: dict[str, Any]) -> Any:
+        return self.builder.stream(step["topics"], Consumed.with_(KEY, self._source_value))
+
+    def table(self, _: Any, step: dict[str, Any]) -> Any:
+        options = Consumed.with_(KEY, self._source_value)
+        return self.builder.table(step["topic"], options, self._store(step, self._source_value))
+
+    def filter(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.filter(self._function(step, PREDICATES))
+
+    def filter_not(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.filter_not(self._function(step, PREDICATES))
+
+    def map(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.map(PAIR_MAPPERS[step["fn"]])
+
+    def map_values(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.map_values(self._function(step, VALUE_MAPPERS))
+
+    def flat_map(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.flat_map(FLAT_MAPPERS[step["fn"]])
+
+    def flat_map_values(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.flat_map_values(FLAT_VALUE_MAPPERS[step["fn"]])
+
+    def select_key(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.select_key(self._function(step, KEY_MAPPERS))
+
+    def peek(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.peek(lambda key, value: None)
+
+    def branch(self, on: Any, step: dict[str, Any]) -> None:
+        split = on.split()
+        for part in step["branches"]:
+            shaped = {**step, "fn": part["fn"]}
+            split = split.branch(self._function(shaped, PREDICATES), self._keeping(part["as"], step))
+        if "default" in step:
+            split.default_branch(self._keeping(step["default"], step))
+        else:
+            split.no_default_branch()
+
+    def _keeping(self, name: str, step: dict[str, Any]) -> Branched:
+        def keep(stream: Any) -> None:
+            self._named[name] = stream
+            self._shapes[name] = self._shape(step)
+
+        return Branched.with_consumer(keep)
+
+    def merge(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.merge(self._named[step["with"]])
+
+    def repartition(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.repartition(Repartitioned(name=step["name"], key_serde=KEY, value_serde=self._value_serde(step)))
+
+    def group_by(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.group_by(self._function(step, KEY_MAPPERS), Grouped.with_(KEY, self._value_serde(step)))
+
+    def group_by_key(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.group_by_key(Grouped.with_(KEY, self._value_serde(step)))
+
+    def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
+        windows = TimeWindows.of_size_and_grace(step["size"], step["grace"])
+        return on.windowed_by(windows.advance_by(step["advance"]) if "advance" in step else windows)
+
+    def count(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.count(self._store(step, LongSerde()))
+
+    def reduce(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.reduce(REDUCERS[step["fn"]], self._store(step, VALUE))
+
+    def aggregate(self, on: Any, step: dict[str, Any]) -> Any:
+        fn, shape = step["fn"], self._shape(step)
+        if shape is not _Shape.UNKNOWN and fn in BUILT_IN_AGGREGATORS:
+            field = "amount" if shape is _Shape.OBJECTS else None
+            return on.aggregate(BUILT_IN_AGGREGATORS[fn](field), None, self._store(step, VALUE))
+        return on.aggregate(*AGGREGATES[fn], self._store(step, VALUE))
+
+    def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
+        store = Materialized.as_(step["store"]).with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
+        return store.with_retention(step["retention"]) if "retention" in step else store
+
+    def to_stream(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.to_stream()
+
+    def to_table(self, on: Any, step: dict[str, Any]) -> Any:
+        serde = self._value_serde(step)
+        return on.to_table(self._store(step, serde))
+
+    def join(self, on: Any, step: dict[str, Any]) -> Any:
+        options = Joined.with_(KEY, self._value_serde(step))
+        return on.join(self._named[step["table"]], JOINERS[step["fn"]], joined=options)
+
+    def left_join(self, on: Any, step: dict[str, Any]) -> Any:
+        options = Joined.with_(KEY, self._value_serde(step))
+        return on.left_join(self._named[step["table"]], JOINERS[step["fn"]], joined=options)
+
+    def to(self, on: Any, step: dict[str, Any]) -> None:
+        size = self._window_sizes.get(step["on"])
+        key_serde = KEY if size is None else TimeWindowedSerde(KEY, size)
+        on.to(step["topic"], Produced.with_(key_serde, self._value_serde(step)))
+
+
+_OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = {
+    name: getattr(ScenarioTopology, name)
+    for name in (
+        "stream",
+        "table",
+        "filter",
+        "filter_not",
+        "map",
+        "map_values",
+        "flat_map",
+        "flat_map_values",
+        "select_key",
+        "peek",
+        "branch",
+        "merge",
+        "repartition",
+        "group_by",
+        "group_by_key",
+        "windowed_by",
+        "count",
+        "reduce",
+        "aggregate",
+        "to_stream",
+        "to_table",
+        "join",
+        "left_join",
+        "to",
+    )
+}

@@ -97,6 +97,7 @@ class StatusReporter:
         self._application = application
         self._lifecycle = lifecycle
         self._publisher = publisher
+        self._published_at = float("-inf")
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._read_end_offsets = end_offsets
         self._clock = clock
@@ -182,6 +183,12 @@ class StatusReporter:
         with self._publishing:
             if self._publisher.epoch:
                 self._publisher.publish(self.status().model_copy(update={"updated_at": self._clock()}))
+                self._published_at = time.monotonic()
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since the last publication; infinite before the first."""
+        return time.monotonic() - self._published_at
 
     def status(self) -> ApplicationStatus:
         """The status now; its ``updated_at`` is the last heartbeat's, as the judgement of health needs it."""

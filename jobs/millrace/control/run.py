@@ -136,7 +136,7 @@ class _Run:
         preparation = self._preparer.prepare(last, run_id=self._publisher.epoch)
         session = self._session.result()
         hooks = QueryHooks(
-            before_batch=self._driver.heartbeat_now,
+            before_batch=self._driver.before_batch,
             on_statistics=self._statistics_reported,
             on_batch=self._metrics.observe_batch,
         )

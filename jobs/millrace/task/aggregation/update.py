@@ -52,6 +52,15 @@ class AggregateUpdate:
     results: Column
     timestamps: IntArray
 
+    def stored_timestamps(self, own: IntArray) -> IntArray:
+        """The timestamps for the store: a deletion is logged with its record's own, as in Kafka Streams.
+
+        Args:
+            own: timestamp of each of ``rows``, milliseconds.
+        """
+        deleted = np.fromiter((value is None for value in self.stored), dtype=bool, count=len(self.stored))
+        return np.where(deleted, own, self.timestamps)
+
     def in_order(self) -> AggregateUpdate:
         """The same, by row."""
         by_row = np.argsort(self.rows).astype(np.int64)

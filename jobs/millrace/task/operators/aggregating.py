@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from millrace.metrics import DropReason
 from millrace.state import KeyValueStore
 from millrace.task.aggregation.groups import group, group_codes
@@ -52,16 +54,14 @@ class StreamAggregateProcessor(Processor):
             node=self._node,
         )
         keys = [distinct[group_id] for group_id in groups.ids[update.rows].tolist()]
-        results = records.take(update.rows).with_values(update.results)
-        results = Records(
-            results.keys, results.values, update.timestamps, results.origin, results.order, results.headers
-        )
+        updated = records.take(update.rows)
         return write_table(
             self._context,
             self._operator.store,
             self._store,
-            results,
+            replace(updated, values=update.results, timestamps=update.timestamps),
             keys=keys,
             values=update.stored,
+            timestamps=update.stored_timestamps(updated.timestamps),
             merge=shared and cached,
         )

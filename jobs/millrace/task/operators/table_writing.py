@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from millrace.state import KeyValueStore
 from millrace.task.aggregation.groups import group, group_codes
+from millrace.task.columns import IntArray
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 
@@ -19,6 +20,7 @@ def write_table(
     *,
     keys: list[bytes],
     values: list[bytes | None],
+    timestamps: IntArray,
     merge: bool,
 ) -> Records:
     """Writes updates of a table and returns those that go downstream.
@@ -30,6 +32,7 @@ def write_table(
         updates: the updates in their order.
         keys: their key bytes.
         values: their value bytes, ``None`` deletes.
+        timestamps: their timestamps in the store, milliseconds.
         merge: only the last update of each key goes downstream and to the store.
 
     Returns:
@@ -41,16 +44,17 @@ def write_table(
         rows = last if len(last) < len(keys) else None
     final_keys = keys if rows is None else [keys[row] for row in rows.tolist()]
     final_values = values if rows is None else [values[row] for row in rows.tolist()]
+    final_timestamps = timestamps if rows is None else timestamps[rows]
     forwarded = updates if rows is None else updates.take(rows)
     if name in context.shared_stores:
         view = context.tables[name]
         view.set_changes(keys, values, updates.order)
 
         def write() -> None:
-            store.put_many(final_keys, final_values, forwarded.timestamps)
+            store.put_many(final_keys, final_values, final_timestamps)
             view.clear()
 
         context.after_batch.append(write)
     else:
-        store.put_many(final_keys, final_values, forwarded.timestamps)
+        store.put_many(final_keys, final_values, final_timestamps)
     return forwarded

@@ -35,7 +35,16 @@ class TableSourceProcessor(Processor):
         keys = [key for key in to_bytes_list(records.keys, self._key_serde) if key is not None]
         values = to_bytes_list(records.values, self._value_serde)
         merge = self._context.is_cached(self._name)
-        return write_table(self._context, self._name, self._store, records, keys=keys, values=values, merge=merge)
+        return write_table(
+            self._context,
+            self._name,
+            self._store,
+            records,
+            keys=keys,
+            values=values,
+            timestamps=records.timestamps,
+            merge=merge,
+        )
 
 
 class TableToStreamProcessor(Processor):

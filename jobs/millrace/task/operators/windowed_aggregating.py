@@ -72,10 +72,13 @@ class WindowedAggregateProcessor(Processor):
             node=self._node,
         )
         updated = groups.ids[update.rows]
-        self._store.put_many(
-            [keys[group_id] for group_id in updated.tolist()], group_starts[updated], update.stored, update.timestamps
-        )
         results = rows.take(update.rows)
+        self._store.put_many(
+            [keys[group_id] for group_id in updated.tolist()],
+            group_starts[updated],
+            update.stored,
+            update.stored_timestamps(results.timestamps),
+        )
         windows = starts[update.rows]
         return replace(
             results,

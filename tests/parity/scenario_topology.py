@@ -180,7 +180,9 @@ class ScenarioTopology:
         return on.aggregate(*AGGREGATES[fn], self._store(step, VALUE))
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
-        store = Materialized.as_(step["store"]).with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
+        store = (
+            Materialized.as_(step["store"]).with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
+        )
         return store.with_retention(step["retention"]) if "retention" in step else store
 
     def to_stream(self, on: Any, step: dict[str, Any]) -> Any:

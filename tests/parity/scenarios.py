@@ -1,0 +1,292 @@
+"""Hand-written scenarios: one or more for each operator, and what surprises about it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.parity.scenario import Scenario
+
+Step = dict[str, Any]
+Record = list[Any]
+
+
+def op(name: str, /, on: str | None = None, as_: str | None = None, **options: Any) -> Step:
+    """One step of a topology."""
+    step: Step = {"op": name, **options}
+    return step | ({} if on is None else {"on": on}) | ({} if as_ is None else {"as": as_})
+
+
+def source(name: str = "s", topic: str = "in") -> Step:
+    """A stream."""
+    return op("stream", as_=name, topics=[topic])
+
+
+def record(key: str | None, amount: int | None, timestamp: int, *, user: str | None = "x", topic: str = "in") -> Record:
+    """An input record whose value is an object."""
+    quoted = "null" if user is None else f'"{user}"'
+    number = "null" if amount is None else str(amount)
+    return [topic, key, f'{{"user":{quoted},"amount":{number}}}', timestamp]
+
+
+def null(key: str | None, timestamp: int, topic: str = "in") -> Record:
+    """An input record with a null value."""
+    return [topic, key, None, timestamp]
+
+
+def _scenario(*steps: Step, records: list[Record], settings: tuple[str, ...] = ()) -> Scenario:
+    return {"topology": list(steps), "input": records, "settings": list(settings)}
+
+
+MIXED = [
+    record("a", 5, 10),
+    record("b", 12, 11, user="y"),
+    record(None, 20, 12),
+    null("a", 13),
+    record("a", 14, 9, user=None),
+    record("b", None, 30),
+    null(None, 31),
+    record("c", 11, 32),
+    record("a", 7, 33),
+]
+
+
+def _stateless(*steps: Step) -> Scenario:
+    return _scenario(source(), *steps, op("to", "r", topic="out"), records=MIXED)
+
+
+def _aggregated(name: str, fn: str = "", *, windows: Step | None = None, records: list[Record] = MIXED) -> Scenario:
+    windowed = [op("windowed_by", "g", "w", **windows)] if windows else []
+    return _scenario(
+        source(),
+        op("group_by_key", "s", "g"),
+        *windowed,
+        op(name, "w" if windows else "g", "t", store="store", fn=fn),
+        op("to_stream", "t", "r"),
+        op("to", "r", topic="out"),
+        records=records,
+    )
+
+
+TUMBLING = {"size": 10, "grace": 5}
+HOPPING = {"size": 10, "advance": 4, "grace": 3}
+LATE = [
+    record("k", 1, 0),
+    record("other", 2, 14),
+    record("k", 3, 3),
+    record("other", 4, 15),
+    record("k", 5, 4),
+    record("k", 6, 16),
+    null("k", 17),
+    record(None, 7, 90),
+    record("k", 8, 12),
+    record("k", 9, 60),
+    record("k", 10, 50),
+    record("k", 11, 47),
+]
+JOINED = [
+    record("a", 1, 0),
+    record("a", 10, 5, topic="table"),
+    record("a", 2, 6),
+    record("a", 20, 3, topic="table"),
+    record("a", 3, 7),
+    record(None, 4, 8),
+    record(None, 30, 8, topic="table"),
+    null("a", 9),
+    null("a", 10, topic="table"),
+    record("a", 5, 11),
+    record("b", 40, 12, topic="table"),
+    record("b", 6, 2),
+]
+TABLE = op("table", as_="t", topic="table", store="table-store")
+
+
+def _join(kind: str, fn: str = "left|right") -> Scenario:
+    return _scenario(source(), TABLE, op(kind, "s", "r", table="t", fn=fn), op("to", "r", topic="out"), records=JOINED)
+
+
+SCENARIOS: dict[str, Scenario] = {
+    "filter": _stateless(op("filter", "s", "r", fn="amount>10")),
+    "filter_not": _stateless(op("filter_not", "s", "r", fn="amount>10")),
+    "filter by key": _stateless(op("filter", "s", "r", fn="key==a")),
+    "map": _stateless(op("map", "s", "r", fn="user, amount")),
+    "map_values": _stateless(op("map_values", "s", "r", fn="amount+1")),
+    "map_values to null": _stateless(op("map_values", "s", "r", fn="null if odd")),
+    "flat_map": _stateless(op("flat_map", "s", "r", fn="amount mod 3 keys")),
+    "flat_map_values": _stateless(op("flat_map_values", "s", "r", fn="amount mod 3 times")),
+    "select_key": _stateless(op("select_key", "s", "r", fn="user")),
+    "peek": _stateless(op("peek", "s", "r")),
+    "repartition": _stateless(op("select_key", "s", "k", fn="user"), op("repartition", "k", "r", name="again")),
+    "branches that meet again keep the order": _stateless(
+        op("branch", "s", branches=[{"fn": "amount>10", "as": "x"}, {"fn": "amount even", "as": "y"}], default="z"),
+        op("flat_map_values", "x", "x2", fn="amount mod 3 times"),
+        op("map_values", "z", "z2", fn="key"),
+        op("merge", "x2", "m", **{"with": "y"}),
+        op("merge", "m", "r", **{"with": "z2"}),
+    ),
+    "no default branch": _stateless(op("branch", "s", branches=[{"fn": "amount>10", "as": "r"}])),
+    "ways that meet again take turns": _stateless(
+        op("flat_map_values", "s", "x", fn="amount mod 3 times"),
+        op("map_values", "s", "y", fn="amount+1"),
+        op("merge", "x", "m", **{"with": "y"}),
+        op("merge", "m", "r", **{"with": "s"}),
+    ),
+    "several sinks of one topic take turns": _scenario(
+        source(),
+        op("to", "s", topic="out"),
+        op("map_values", "s", "x", fn="amount+1"),
+        op("to", "x", topic="out"),
+        op("flat_map", "x", "y", fn="amount mod 3 keys"),
+        op("to", "y", topic="out"),
+        records=MIXED,
+    ),
+    "count drops null keys and values": _aggregated("count"),
+    "reduce": _aggregated("reduce", "sum"),
+    "reduce to null": _aggregated("reduce", "sum, gone at multiples of 5"),
+    **{
+        f"aggregate, {fn}": _aggregated("aggregate", fn)
+        for fn in ("sum", "sum, gone at multiples of 5", "max", "min", "first", "last", "texts")
+    },
+    "tumbling count drops late records": _aggregated("count", windows=TUMBLING, records=LATE),
+    "tumbling reduce aggregates null values": _aggregated("reduce", "latest", windows=TUMBLING, records=LATE),
+    "tumbling reduce of a null first value": _aggregated(
+        "reduce", "latest", windows=TUMBLING, records=[null("k", 1), record("k", 2, 0), null("k", 3), record("k", 4, 2)]
+    ),
+    "hopping count": _aggregated("count", windows=HOPPING, records=LATE),
+    "hopping count near the epoch": _aggregated(
+        "count", windows=HOPPING, records=[record("k", 1, time) for time in (3, 7, 9, 10)]
+    ),
+    **{
+        f"hopping aggregate, {fn}": _aggregated("aggregate", fn, windows=HOPPING, records=LATE)
+        for fn in ("sum", "sum, gone at multiples of 5", "max", "texts")
+    },
+    "hopping windows of which some have closed": _aggregated(
+        "count",
+        windows={"size": 20, "advance": 10, "grace": 0},
+        records=[record("k", 1, 50), record("k", 2, 35), record("k", 3, 45), record("k", 4, 28), record("k", 5, 51)],
+    ),
+    "an advance that does not divide the size": _aggregated(
+        "count", windows={"size": 1600, "advance": 700, "grace": 0}, records=[record("k", 1, 1_709_315_512_577)]
+    ),
+    "a long jump of stream time expires windows": _aggregated(
+        "count", windows=TUMBLING, records=[record("k", 1, 0), record("k", 2, 10_000_000), record("k", 3, 10_000_001)]
+    ),
+    "filtered records and null keys do not advance stream time": _scenario(
+        source(),
+        op("filter", "s", "f", fn="amount>10"),
+        op("group_by_key", "f", "g"),
+        op("windowed_by", "g", "w", size=10, grace=0),
+        op("count", "w", "t", store="store"),
+        op("to_stream", "t", "r"),
+        op("to", "r", topic="out"),
+        records=[record("k", 11, 1), record("k", 5, 99), record(None, 15, 98), record("k", 12, 2), record("k", 13, 20)],
+    ),
+    "group_by counts by the new key": _scenario(
+        source(),
+        op("group_by", "s", "g", fn="user"),
+        op("count", "g", "t", store="store"),
+        op("to_stream", "t", "r"),
+        op("to", "r", topic="out"),
+        records=MIXED,
+    ),
+    "a window's key as a plain one": _scenario(
+        source(),
+        op("group_by_key", "s", "g"),
+        op("windowed_by", "g", "w", **HOPPING),
+        op("count", "w", "t", store="store"),
+        op("to_stream", "t", "u"),
+        op("select_key", "u", "r", fn="key@start"),
+        op("to", "r", topic="out"),
+        records=LATE,
+    ),
+    "two aggregations of one group": _scenario(
+        source(),
+        op("group_by_key", "s", "g"),
+        op("count", "g", "t", store="counts"),
+        op("aggregate", "g", "u", store="sums", fn="sum"),
+        op("to_stream", "t", "x"),
+        op("to_stream", "u", "y"),
+        op("to", "x", topic="counted"),
+        op("to", "y", topic="summed"),
+        records=MIXED,
+    ),
+    "table": _scenario(
+        TABLE,
+        op("to_stream", "t", "r"),
+        op("to", "r", topic="out"),
+        records=[row for row in JOINED if row[0] == "table"],
+    ),
+    "to_table": _scenario(
+        source(),
+        op("to_table", "s", "t", store="store"),
+        op("to_stream", "t", "r"),
+        op("to", "r", topic="out"),
+        records=MIXED,
+    ),
+    "to_table of a changed key": _scenario(
+        source(),
+        op("select_key", "s", "k", fn="user"),
+        op("to_table", "k", "t", store="store"),
+        op("to_stream", "t", "r"),
+        op("to", "r", topic="out"),
+        records=MIXED,
+    ),
+    "join": _join("join"),
+    "left_join": _join("left_join"),
+    "join to null": _join("join", "null if even"),
+    "left_join to null": _join("left_join", "null if even"),
+    "join of a changed key": _scenario(
+        source(),
+        TABLE,
+        op("select_key", "s", "k", fn="user"),
+        op("join", "k", "r", table="t", fn="left|right"),
+        op("to", "r", topic="out"),
+        records=[record("x", 1, 0, topic="table"), *MIXED, record("x", 2, 50, topic="table"), *MIXED],
+    ),
+    "a stream joined with its own table sees the update only behind it": _scenario(
+        source(),
+        op("to_table", "s", "t", store="store"),
+        op("join", "s", "r", table="t", fn="left|right"),
+        op("to", "r", topic="out"),
+        records=[record("a", 1, 0), record("a", 2, 1), null("a", 2), record("a", 3, 3), record("b", 4, 4)],
+    ),
+    "a stream joined with a table made later of itself": _scenario(
+        source(),
+        op("map_values", "s", "m", fn="amount"),
+        op("to_table", "m", "t", store="store"),
+        op("left_join", "s", "r", table="t", fn="left|right"),
+        op("to", "r", topic="out"),
+        records=[record("a", 1, 0), record("a", 2, 1), null("a", 2), record("a", 3, 3), record("b", 4, 4)],
+    ),
+    "a stream joined with its own counts": _scenario(
+        source(),
+        op("group_by_key", "s", "g"),
+        op("count", "g", "t", store="store"),
+        op("left_join", "s", "r", table="t", fn="left|right"),
+        op("to", "r", topic="out"),
+        records=MIXED,
+    ),
+    "a value that cannot be read goes to the dead letters": _scenario(
+        source(),
+        op("to", "s", topic="out"),
+        records=[record("a", 1, 0), ["in", "b", "{not json", 5], record("a", 2, 1)],
+        settings=("continue after deserialization errors", "dead letters"),
+    ),
+    **{
+        f"user code that raises in {step['op']} goes to the dead letters": _scenario(
+            source(),
+            step,
+            op("to", "r", topic="out"),
+            records=[record("a", 1, 0), record("b", 13, 5), record("a", 2, 1)],
+            settings=("continue after processing errors", "dead letters"),
+        )
+        for step in (op("filter", "s", "r", fn="fails on 13"), op("map_values", "s", "r", fn="fails on 13"))
+    },
+    "user code that raises in an aggregation goes to the dead letters": {
+        **_aggregated(
+            "aggregate",
+            "sum, fails on 13",
+            records=[record("a", 1, 0), record("a", 13, 50), record("a", 2, 1), record("b", 13, 3)],
+        ),
+        "settings": ["continue after processing errors", "dead letters"],
+    },
+}

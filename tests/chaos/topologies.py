@@ -53,7 +53,7 @@ def _events(builder: StreamsBuilder) -> KStream:
     return builder.stream(topic("in"), Consumed.with_(StringSerde(), JsonSerde(_EVENT)))
 
 
-def _inflate(value: dict[str, Any]) -> str:
+def _inflate(_: str, value: dict[str, Any]) -> str:
     return str(value["n"]) * (value["repeat"] or 1)
 
 

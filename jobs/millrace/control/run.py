@@ -13,17 +13,19 @@ from pyspark.sql import SparkSession
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.control.driver import Driver
 from millrace.control.driver_options import DriverHooks, DriverSettings
-from millrace.control.preparation import Preparer, start_transactional_id
+from millrace.control.preparation import Preparation, Preparer, start_transactional_id
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Application, Prepared
 from millrace.control.restarts import RestartPolicy
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import StatusPublisher
+from millrace.control.watch import check_inputs
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.kafka.offsets import end_offsets, lag
 from millrace.metrics import ApplicationMetrics, TaskStatistics
+from millrace.spark.plan import QueryPlan
 from millrace.spark.query import QueryHooks, SparkQuery
 from millrace.spark.restore_reports import RestoreReport, RestoreReports
 from millrace.spark.session import create_session
@@ -34,13 +36,16 @@ from millrace.topology.summary import summarize
 from millrace.topology.topology import Topology
 
 
-def run_application(config: StreamsConfig, topology: Topology, *, run_directory: Path) -> int:
+def run_application(
+    config: StreamsConfig, topology: Topology, *, run_directory: Path, gives_up_state: bool = False
+) -> int:
     """Runs an application until it is stopped, fails for good, or a newer driver takes over.
 
     Args:
         config: its configuration.
         topology: its topology.
         run_directory: where ``control.json`` and the control token go.
+        gives_up_state: whether a changed topology may leave stores behind that the one before it had.
 
     Returns:
         The exit code of the process: 0 after a stop, 1 after a failure, 3 when a newer driver took over.
@@ -51,7 +56,7 @@ def run_application(config: StreamsConfig, topology: Topology, *, run_directory:
     state = StateDirectory(config.state_dir).application(config.application_id)
     lock = DirectoryLock(state)
     try:
-        return _Run(config, topology, run_directory).run()
+        return _Run(config, topology, run_directory, gives_up_state=gives_up_state).run()
     finally:
         lock.release()
 
@@ -59,7 +64,7 @@ def run_application(config: StreamsConfig, topology: Topology, *, run_directory:
 class _Run:
     """The parts of a running application and what flows between them."""
 
-    def __init__(self, config: StreamsConfig, topology: Topology, run_directory: Path) -> None:
+    def __init__(self, config: StreamsConfig, topology: Topology, run_directory: Path, *, gives_up_state: bool) -> None:
         self._config = config
         self._topology = topology
         self._metrics = ApplicationMetrics(config.application_id)
@@ -70,9 +75,13 @@ class _Run:
             client_settings=config.client_settings("admin."),
         )
         self._reports = RestoreReports("127.0.0.1", self._restore_reported)
-        self._preparer = Preparer(config, topology, progress_address=self._reports.address)
+        self._preparer = Preparer(
+            config, topology, progress_address=self._reports.address, gives_up_state=gives_up_state
+        )
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
         self._queries: tuple[SparkQuery, ...] = ()
+        self._prepared: Prepared | None = None
+        self._starts: Mapping[TopicPartition, int] = {}
         # The JVM takes seconds to come up; meanwhile the broker is asked what there is.
         self._session: Future[SparkSession] = Future()
         self._driver = Driver(
@@ -89,6 +98,7 @@ class _Run:
                 prepare=self._prepare,
                 warm_up=self._warm_up,
                 live_members=self._live_members,
+                watch=self._watch,
                 end_offsets=self._end_offsets,
                 on_restart=self._metrics.count_query_restart,
                 metrics=self._exposition,
@@ -139,8 +149,22 @@ class _Run:
             before_batch=self._driver.before_batch,
             on_statistics=self._statistics_reported,
             on_batch=self._metrics.observe_batch,
+            replan=self._replan,
         )
         self._queries = tuple(SparkQuery(session, plan, hooks) for plan in preparation.plans)
+        self._starts = {place: start.offset for place, start in preparation.starts.items()}
+        self._prepared = self._as_prepared(preparation)
+        return self._prepared
+
+    def _replan(self, sub_topology: int) -> QueryPlan:
+        """The plan of a query whose input has new partitions; called by the query that starts again."""
+        preparation = self._preparer.prepare(self._driver.status(), run_id=self._publisher.epoch)
+        self._prepared = self._as_prepared(preparation)
+        # Before any task of a new partition starts, so that the next driver knows whom to fence.
+        self._driver.replanned(self._prepared)
+        return next(plan for plan in preparation.plans if plan.sub_topology.number == sub_topology)
+
+    def _as_prepared(self, preparation: Preparation) -> Prepared:
         inputs = {name for plan in preparation.plans for name in plan.topics}
         return Prepared(
             queries=self._queries,
@@ -161,11 +185,23 @@ class _Run:
         )
 
     def _warm_up(self) -> None:
-        warm_up(self._session.result())
+        starts = self._starts
+        warm_up(
+            self._session.result(), [query.plan for query in self._queries], starts, end_offsets(self._admin, starts)
+        )
 
     def _live_members(self) -> Sequence[str]:
         membership = live_members(self._admin, self._config.application_id)
         return (str(membership),) if membership.is_live else ()
+
+    def _watch(self) -> None:
+        if self._prepared is not None:
+            check_inputs(
+                self._admin,
+                application_id=self._config.application_id,
+                topic_ids=self._prepared.topic_ids,
+                partitions=self._prepared.partitions,
+            )
 
     def _end_offsets(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         ends = end_offsets(self._admin, places)

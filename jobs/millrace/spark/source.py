@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import orjson
@@ -86,26 +86,52 @@ def _names(source: SourceNode, config: StreamsConfig) -> list[str]:
     return [full_topic_name(topic, config.application_id, internal=source.internal) for topic in source.topics]
 
 
+def bounded_frame(
+    spark: SparkSession,
+    sub_topology: SubTopology,
+    config: StreamsConfig,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> DataFrame:
+    """The same columns as :func:`streaming_frame` for a part of the input, without frame functions, not as a stream."""
+    topics = sub_topology.input_topics(config.application_id)
+    options = {
+        **_options(topics, config),
+        "startingOffsets": _offsets_json(topics, starts),
+        "endingOffsets": _offsets_json(topics, ends),
+    }
+    return _for_tasks(spark.read.format("kafka").options(**options).load(), topics)
+
+
 def _kafka(
     spark: SparkSession, topics: list[str], config: StreamsConfig, starts: Mapping[TopicPartition, int]
 ) -> DataFrame:
-    own: dict[str, dict[str, int]] = {topic: {} for topic in topics}
-    for (topic, partition), offset in starts.items():
-        if topic in own:
-            own[topic][str(partition)] = offset
-    partitions = sum(len(offsets) for offsets in own.values())
-    clients = {f"kafka.{key}": value for key, value in config.client_settings("consumer.").items()}
+    partitions = sum(topic in topics for topic, _ in starts)
     options = {
+        **_options(topics, config),
+        "startingOffsets": _offsets_json(topics, starts),
+        "maxOffsetsPerTrigger": str(records_per_trigger(config, partitions)),
+    }
+    return spark.readStream.format("kafka").options(**options).load()
+
+
+def _options(topics: Sequence[str], config: StreamsConfig) -> dict[str, str]:
+    return {
         **_OPTIONS,
-        **clients,
+        **{f"kafka.{key}": value for key, value in config.client_settings("consumer.").items()},
         "kafka.bootstrap.servers": config.bootstrap_servers,
         "subscribe": ",".join(topics),
-        "startingOffsets": orjson.dumps(own).decode(),
-        "maxOffsetsPerTrigger": str(records_per_trigger(config, partitions)),
         # A consumer group of its own: the application's group has no members, only offsets.
         "kafka.group.id": f"{config.application_id}-spark",
     }
-    return spark.readStream.format("kafka").options(**options).load()
+
+
+def _offsets_json(topics: Sequence[str], offsets: Mapping[TopicPartition, int]) -> str:
+    own: dict[str, dict[str, int]] = {topic: {} for topic in topics}
+    for (topic, partition), offset in offsets.items():
+        if topic in own:
+            own[topic][str(partition)] = offset
+    return orjson.dumps(own).decode()
 
 
 def _for_tasks(frame: DataFrame, topics: tuple[str, ...]) -> DataFrame:

@@ -92,6 +92,9 @@ class StreamsConfig(BaseModel):
     transaction_timeout_ms: int = Field(
         60_000, ge=1_000, description="How long the broker lets a transaction stay open, milliseconds."
     )
+    repartition_purge_interval_ms: int = Field(
+        30_000, ge=0, description="Least time between two deletions of processed records from repartition topics."
+    )
     restore_threads: int = Field(2, ge=1, description="Tasks that restore at the same time. Not in Kafka Streams.")
     heartbeat_interval_ms: int = Field(
         3_000, ge=100, description="Longest time between two heartbeats in the status topic. Not in Kafka Streams."

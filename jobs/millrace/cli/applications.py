@@ -46,7 +46,7 @@ def run(
     """
     from millrace.dsl.loading import load_topology
     from millrace.ops.home import Home
-    from millrace.ops.spec import load_spec
+    from millrace.ops.spec import UpgradeMode, load_spec
 
     configure_logs(log_format=log_format)
     fill_in_environment()
@@ -61,7 +61,8 @@ def run(
 
     directory = run_directory or Home.from_environment().application(loaded.name).path
     directory.mkdir(parents=True, exist_ok=True)
-    raise typer.Exit(run_application(config, topology, run_directory=directory))
+    gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
+    raise typer.Exit(run_application(config, topology, run_directory=directory, gives_up_state=gives_up_state))
 
 
 def deploy(

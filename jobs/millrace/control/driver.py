@@ -19,11 +19,11 @@ from millrace.control.health import Health, assess
 from millrace.control.lifecycle import ApplicationState, Lifecycle
 from millrace.control.periodic import Periodic
 from millrace.control.query import Query, is_alive
-from millrace.control.reporter import Application, Publisher, StatusReporter
+from millrace.control.reporter import Application, Prepared, Publisher, StatusReporter
 from millrace.control.server import ControlServer, ControlSurface
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.supervisor import QuerySupervisor
-from millrace.errors import DriverFencedError, MillraceError, PreflightError
+from millrace.errors import DriverFencedError, MillraceError, OffsetsMovedError, PreflightError, StateError
 
 log = structlog.get_logger(__name__)
 
@@ -161,6 +161,15 @@ class Driver:
             # Not written is no danger: tasks are fenced by their own transactional ids.
             log.warning("heartbeat not published", problem=error.message)
 
+    def replanned(self, prepared: Prepared) -> None:
+        """The topics have changed: tells what the queries are from now on, before new tasks start.
+
+        Raises:
+            DriverFencedError: a newer driver has taken over.
+        """
+        self._reporter.set_prepared(prepared)
+        self.heartbeat_now()
+
     def query_terminated(self) -> None:
         """Tells the driver that a query ended, so that it looks at once. For Spark's query listener."""
         self._woken.put(None)
@@ -296,10 +305,12 @@ class Driver:
     def _beat(self) -> None:
         self._reporter.pulse()
         self._refuse_live_members()
+        self._hooks.watch()
         self._reporter.beat()
 
     def _heartbeat_failed(self, error: Exception) -> None:
-        if isinstance(error, DriverFencedError | _LiveMembersError) or not isinstance(error, MillraceError):
+        final = (DriverFencedError, OffsetsMovedError, StateError, _LiveMembersError)
+        if isinstance(error, final) or not isinstance(error, MillraceError):
             self.fail(error)
         else:
             log.warning("heartbeat not published", problem=error.message)

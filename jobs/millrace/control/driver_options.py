@@ -32,6 +32,7 @@ class DriverHooks:
         prepare: reads the committed offsets and makes the queries, given the last status of an older driver.
         warm_up: makes the first batch fast; called before the queries start.
         live_members: live members of the application's consumer group, each described in words.
+        watch: checks at each heartbeat that nobody moved the application's offsets or took its topics away.
         end_offsets: the last stable offset of each input partition now.
         on_restart: told of a query's death, by the number of its sub-topology.
         metrics: the metrics in Prometheus' text format.
@@ -44,6 +45,7 @@ class DriverHooks:
     fence: Callable[[Sequence[str]], None] = lambda _: None
     warm_up: Callable[[], None] = lambda: None
     live_members: Callable[[], Sequence[str]] = lambda: ()
+    watch: Callable[[], None] = lambda: None
     end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
     on_restart: Callable[[int], None] = lambda _: None
     metrics: Callable[[], bytes] = lambda: b""

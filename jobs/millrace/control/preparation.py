@@ -19,7 +19,7 @@ from millrace.control.start_offsets import (
     starting_offsets,
 )
 from millrace.control.status import ApplicationStatus
-from millrace.errors import PreflightError
+from millrace.errors import PreflightError, TopologyError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import CommittedOffset as Commit
 from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
@@ -28,6 +28,8 @@ from millrace.kafka.topics import TopicDescription, TopicSpec, changelog_topic, 
 from millrace.spark.plan import QueryPlan
 from millrace.task.input import TopicPartition
 from millrace.task.signature import Signature
+from millrace.topology.diff import ChangeKind, diff
+from millrace.topology.partitions import repartition_partition_counts
 from millrace.topology.topology import SubTopology, Topology, full_topic_name
 
 log = structlog.get_logger(__name__)
@@ -62,12 +64,16 @@ class Preparer:
         config: its configuration.
         topology: its topology.
         progress_address: where workers report restores.
+        gives_up_state: whether stores that a changed topology does not have any more may be left behind.
     """
 
-    def __init__(self, config: StreamsConfig, topology: Topology, *, progress_address: str) -> None:
+    def __init__(
+        self, config: StreamsConfig, topology: Topology, *, progress_address: str, gives_up_state: bool = False
+    ) -> None:
         self._config = config
         self._topology = topology
         self._progress_address = progress_address
+        self._gives_up_state = gives_up_state
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
     def check_topics(self) -> None:
@@ -91,6 +97,7 @@ class Preparer:
         Raises:
             MillraceError: topics are missing, or offsets and state do not fit; see ``starting_offsets``.
         """
+        self._check_topology(last)
         external = self._described_external()
         topics = {**external, **self._internal_topics(external)}
         places = [place for task in self._tasks(topics) for place in task]
@@ -111,6 +118,26 @@ class Preparer:
             )
         return found
 
+    def _check_topology(self, last: ApplicationStatus | None) -> None:
+        """Refuses a topology that would misread or leave behind what the one before it has stored.
+
+        Raises:
+            TopologyError: lists the stores and topics.
+        """
+        if last is None or not last.topology_summary or last.topology_fingerprint == self._topology.fingerprint:
+            return
+        found = diff(last.topology_summary, self._topology)
+        refused = found.of_kind(ChangeKind.INCOMPATIBLE) if self._gives_up_state else found.loses_state
+        if not refused:
+            return
+        raise TopologyError(
+            f"The topology of {self._config.application_id} has changed, and does not fit its state: "
+            + "; ".join(change.text for change in found.changes if change.kind is not ChangeKind.CHANGED)
+            + ".",
+            remedy="name the stores and repartition topics as they were (Materialized, Grouped), reset the "
+            "application, or, if what they hold is not needed, set `upgrade_mode: stateless`",
+        )
+
     def _external_topics(self) -> list[str]:
         names = {
             topic
@@ -128,27 +155,18 @@ class Preparer:
         """Creates repartition and changelog topics, and returns all that there are."""
         application_id = self._config.application_id
         partitions = {name: topic.partitions for name, topic in external.items()}
+        counts = repartition_partition_counts(self._topology, partitions)
         specs: list[TopicSpec] = []
-        waiting = list(self._topology.repartition_topics)
-        while waiting:
-            sized = [(spec, self._repartition_count(spec.name, spec.partitions, partitions)) for spec in waiting]
-            ready = [(spec, count) for spec, count in sized if count is not None]
-            if not ready:
-                raise PreflightError(
-                    f"The numbers of partitions of {[spec.name for spec in waiting]} depend on each other.",
-                    remedy="give one of the repartition topics a number of partitions",
-                )
-            for spec, count in ready:
-                topic = repartition_topic(
-                    spec,
-                    application_id,
-                    partitions=count,
-                    replication_factor=self._config.replication_factor,
-                    defaults=self._config.client_settings("topic."),
-                )
-                partitions[topic.name] = count
-                specs.append(topic)
-            waiting = [spec for spec, count in sized if count is None]
+        for spec in self._topology.repartition_topics:
+            topic = repartition_topic(
+                spec,
+                application_id,
+                partitions=counts[spec.name],
+                replication_factor=self._config.replication_factor,
+                defaults=self._config.client_settings("topic."),
+            )
+            partitions[topic.name] = counts[spec.name]
+            specs.append(topic)
         for part in self._topology.sub_topologies:
             tasks = max(partitions[topic] for topic in part.input_topics(application_id))
             for store in part.stores:
@@ -166,20 +184,6 @@ class Preparer:
         if created:
             log.info("internal topics created", application=application_id, topics=created)
         return self._admin.describe_topics([spec.name for spec in specs])
-
-    def _repartition_count(self, name: str, asked: int | None, partitions: Mapping[str, int]) -> int | None:
-        """How many partitions a repartition topic gets; ``None`` while an input of its writer has no number yet."""
-        if asked is not None:
-            return asked
-        writers = [
-            part
-            for part in self._topology.sub_topologies
-            if any(sink.internal and sink.topic == name for sink in part.sinks)
-        ]
-        inputs = [topic for part in writers for topic in part.input_topics(self._config.application_id)]
-        if any(topic not in partitions for topic in inputs):
-            return None
-        return max(partitions[topic] for topic in inputs)
 
     def _tasks(self, topics: Mapping[str, TopicDescription]) -> list[list[TopicPartition]]:
         """The input partitions of each task."""
@@ -299,6 +303,8 @@ class Preparer:
     def _plans(self, topics: Mapping[str, TopicDescription], run_id: int) -> tuple[QueryPlan, ...]:
         application_id = self._config.application_id
         settings = {name: self._admin.topic_settings(name) for name in topics}
+        retention_minutes = self._admin.broker_settings().get("offsets.retention.minutes")
+        offsets_retention_s = float("inf") if retention_minutes is None else 60.0 * int(retention_minutes)
         plans = []
         for part in self._topology.sub_topologies:
             written = [full_topic_name(sink.topic, application_id, internal=sink.internal) for sink in part.sinks]
@@ -321,6 +327,7 @@ class Preparer:
                         for store, name in changelogs.items()
                     },
                     progress_address=self._progress_address,
+                    offsets_retention_s=offsets_retention_s,
                 )
             )
         return tuple(plans)

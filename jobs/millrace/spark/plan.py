@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 from millrace.config import StreamsConfig
 from millrace.task.input import TopicPartition
 from millrace.task.spec import TaskSpec
-from millrace.topology.topology import SubTopology
+from millrace.topology.topology import SubTopology, full_topic_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,7 @@ class QueryPlan:
         max_message_bytes: largest record that those topics take.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         progress_address: ``host:port`` that takes the progress of restores, as datagrams.
+        offsets_retention_s: how long the broker keeps a committed offset of a group without members, seconds.
     """
 
     sub_topology: SubTopology
@@ -37,6 +38,7 @@ class QueryPlan:
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
     progress_address: str = ""
+    offsets_retention_s: float = float("inf")
 
     @property
     def tasks(self) -> int:
@@ -47,6 +49,16 @@ class QueryPlan:
     def topics(self) -> tuple[str, ...]:
         """The input topics, sorted; rows refer to them by their place here."""
         return self.sub_topology.input_topics(self.config.application_id)
+
+    @property
+    def repartition_topics(self) -> tuple[str, ...]:
+        """Those of the input topics that are the application's own."""
+        return tuple(
+            full_topic_name(topic, self.config.application_id, internal=True)
+            for source in self.sub_topology.sources
+            if source.internal
+            for topic in source.topics
+        )
 
     def inputs_of(self, partition: int) -> tuple[TopicPartition, ...]:
         """Input partitions of a task."""

@@ -17,7 +17,7 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.errors import OperationError, StateError
+from millrace.errors import MillraceError, OperationError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.metrics import TaskStatistics
@@ -46,11 +46,14 @@ class QueryHooks:
         before_batch: called before anything of a batch is launched; raises where the driver was fenced.
         on_statistics: takes each task's row of statistics.
         on_batch: takes the sub-topology's number and the batch's duration in seconds.
+        replan: the plan for the topics as they are now, by the number of the sub-topology; the start of new partitions
+            is committed when it returns.
     """
 
     before_batch: Callable[[], None] = lambda: None
     on_statistics: Callable[[TaskStatistics], object] = lambda _: None
     on_batch: Callable[[int, float], object] = lambda _, __: None
+    replan: Callable[[int], QueryPlan] | None = None
 
 
 class SparkQuery:
@@ -79,6 +82,10 @@ class SparkQuery:
         self._places_with_rest: frozenset[TopicPartition] = frozenset()
         self._known_ends: Mapping[TopicPartition, int] = {}
         self._uncommitted_since: float | None = None
+        self._committed_at: dict[int, float] = {}
+        self._purged: dict[TopicPartition, int] = {}
+        self._purged_at = time.monotonic()
+        self._has_new_partitions = False
         self._last_run_at = time.monotonic()
         self._tickets = itertools.count()
         self._run_name = ""
@@ -133,6 +140,11 @@ class SparkQuery:
         """
         self._stopping.clear()
         self._failure = None
+        if self._has_new_partitions and self._hooks.replan is not None:
+            self._plan = self._hooks.replan(self.sub_topology)
+            self._encoded_plan = self._plan.to_bytes()
+            self._has_new_partitions = False
+        self._committed_at = {}
         self._run_name = f"{self._plan.run_id}-{time.time_ns()}"
         self._committed = self._read_committed()
         self._ends = dict(self._committed)
@@ -184,17 +196,20 @@ class SparkQuery:
         self._paused.clear()
 
     def tick(self) -> None:
-        """Commits input that has no records, and keeps idle workers warm."""
+        """Commits input that has no records, commits old offsets again, purges, and keeps idle workers warm."""
         now = time.monotonic()
         commit_due = self._uncommitted_since is not None and now - self._uncommitted_since >= IDLE_COMMIT_S
-        if not commit_due and now - self._last_run_at < KEEP_WARM_S:
+        keep_warm = now - self._last_run_at >= KEEP_WARM_S
+        if not (commit_due or keep_warm or self._old_commits(now) or self._purge_is_due(now)):
             return
         if not self._lock.acquire(blocking=False):
             return
         try:
             if self.is_active and not self._stopping.is_set() and not self._paused.is_set():
                 self._hooks.before_batch()
-                self._commit_empty_ranges(all_tasks=not commit_due)
+                if commit_due or keep_warm:
+                    self._commit_empty_ranges(all_tasks=not commit_due)
+                self._house_keeping()
         finally:
             self._lock.release()
 
@@ -249,6 +264,7 @@ class SparkQuery:
             # Asked for before Spark plans the next batch: what that batch leaves out of it, its limit has left out.
             self._known_ends = end_offsets(self._admin, list(ends))
         self._commit_empty_ranges_if_due(any_rows=bool(results))
+        self._house_keeping()
         self._last_run_at = time.monotonic()
         finished = time.time()
         self._set_progress(last_batch_finished_at=finished, batches=self._progress.batches + 1)
@@ -277,6 +293,7 @@ class SparkQuery:
                 f"{self._plan.tasks} tasks: their keys would meet the wrong stores.",
                 remedy="reset the application, or restore a savepoint to the new number of partitions",
             )
+        self._has_new_partitions = True
         raise OperationError(
             f"The input of {self.name} has new partitions ({names}).",
             remedy="none needed: the query starts again and reads them from their first record",
@@ -301,7 +318,41 @@ class SparkQuery:
         self._uncommitted_since = None
         self._last_run_at = time.monotonic()
 
-    def _run_without_rows(self, partitions: range | list[int]) -> None:
+    def _house_keeping(self) -> None:
+        """What is due now and then, between batches."""
+        now = time.monotonic()
+        if old := self._old_commits(now):
+            self._run_without_rows(old, recommit=True)
+            self._committed_at.update(dict.fromkeys(old, now))
+        if self._purge_is_due(now):
+            self._purged_at = now
+            self._purge()
+
+    def _old_commits(self, now: float) -> list[int]:
+        """Tasks whose committed offsets the broker would let expire; of those before this start the age is unknown."""
+        oldest = now - self._plan.offsets_retention_s / 4
+        return [task for task in range(self._plan.tasks) if self._committed_at.get(task, float("-inf")) < oldest]
+
+    def _purge_is_due(self, now: float) -> bool:
+        interval_s = self._plan.config.repartition_purge_interval_ms / 1000
+        return bool(self._plan.repartition_topics) and now - self._purged_at >= interval_s
+
+    def _purge(self) -> None:
+        """Deletes what is processed from the repartition topics. Nobody reads it again: restarts begin at the committed
+        offsets, and a crash or a refusal here leaves records for the next time.
+        """
+        done = {
+            place: offset
+            for place, offset in self._committed.items()
+            if place[0] in self._plan.repartition_topics and offset > self._purged.get(place, 0)
+        }
+        try:
+            self._admin.delete_records(done)
+            self._purged.update(done)
+        except MillraceError as error:
+            self._log.warning("repartition topics not purged", problem=error.message)
+
+    def _run_without_rows(self, partitions: range | list[int], *, recommit: bool = False) -> None:
         if not len(partitions):
             return
         frame = self._spark.range(0, len(partitions), 1, len(partitions))
@@ -312,6 +363,7 @@ class SparkQuery:
             batch_id=next(self._tickets),
             run_id=self._run_name,
             with_rows=False,
+            recommit=recommit,
         )
         self._take(_collect(frame, function))
 
@@ -322,6 +374,8 @@ class SparkQuery:
         records = 0
         for result in results:
             positions.update(result.positions)
+            if any(self._committed[place] != offset for place, offset in result.positions.items()):
+                self._committed_at[int(result.task.rpartition("_")[2])] = time.monotonic()
             hosts[result.task] = result.worker
             if result.statistics is not None:
                 records += result.statistics.records_in

@@ -112,14 +112,14 @@ class WarmTasks:
             held_here = directory in self._entries
         if not held_here and request.records <= FORWARD_LIMIT_RECORDS:
             holder = _other_holder(directory)
-            outcome = None if holder is None else forward(socket_path(holder.pid), request)
+            outcome = None if holder is None else forward(holder, request)
             if outcome is not None:
                 return outcome
         return self._run_here(self._take(request.spec, on_restore), request)
 
     def _run_here(self, entry: _Entry, request: BatchRequest) -> BatchOutcome:
         try:
-            return entry.task.run_batch(request.rows, request.ranges)
+            return entry.task.run_batch(request.rows, request.ranges, recommit=request.recommit)
         except BaseException:
             with self._guard:
                 self._entries.pop(request.spec.state_directory, None)
@@ -273,26 +273,28 @@ def _other_holder(directory: Path) -> ProcessIdentity | None:
     return holder
 
 
-def forward(path: Path, request: BatchRequest) -> BatchOutcome | None:
-    """Has the worker at ``path`` run a batch; ``None`` where it does not answer or does not hold the task.
+def forward(holder: ProcessIdentity, request: BatchRequest) -> BatchOutcome | None:
+    """Has another worker run a batch; ``None`` where it does not hold the task any more.
 
     Raises:
         MillraceError: the batch failed there.
-        TransactionAbortedError: the holder died or stopped while it ran the batch; whether it had committed shows when
-            the batch runs again.
+        TransactionAbortedError: the holder died while it ran the batch, or was silent for too long and is killed;
+            whether it had committed shows when the batch runs again.
     """
     try:
-        with connected(path) as connection:
+        with connected(socket_path(holder.pid)) as connection:
             send(connection, request)
             answer = receive(connection)
-            if answer is not None:
-                return _result(answer)
-            return None
     except (OSError, EOFError) as error:
+        if isinstance(error, TimeoutError):
+            # It would keep the task's lock, and every further attempt would only wait for it again.
+            _log.warning("holder does not answer and is killed", task=request.spec.name, pid=holder.pid)
+            holder.send_signal(signal.SIGKILL)
         raise TransactionAbortedError(
             f"The worker that holds task {request.spec.name} went away in the middle of a batch ({error!r}).",
             remedy="none needed: the batch runs again",
         ) from error
+    return None if answer is None else _result(answer)
 
 
 def _result(answer: object) -> BatchOutcome:

@@ -69,6 +69,7 @@ class RunTasks:
         batch_id: number of the batch; unique within ``run_id``.
         run_id: names the start of the query.
         with_rows: whether the Spark partitions carry rows of the batch.
+        recommit: whether tasks without anything new commit their offsets once more.
     """
 
     plan: bytes
@@ -77,6 +78,7 @@ class RunTasks:
     batch_id: int
     run_id: str
     with_rows: bool
+    recommit: bool = False
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Takes the rows of one Spark partition, runs its task, and yields the pickled result."""
@@ -106,7 +108,9 @@ class RunTasks:
                 raise AssertionError(f"Task {spec.name} was given rows of the partitions {found}.")
         ranges = {place: self.ranges[place] for place in spec.inputs}
         try:
-            request = BatchRequest(plan=self.plan, partition=partition, rows=rows, ranges=ranges)
+            request = BatchRequest(
+                plan=self.plan, partition=partition, rows=rows, ranges=ranges, recommit=self.recommit
+            )
             outcome = warm_tasks().run(request, _ProgressReporter(plan.progress_address, spec.name))
         except _RETRIED:
             raise

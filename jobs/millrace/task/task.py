@@ -106,12 +106,19 @@ class Task:
         """Committed offset of each input partition, as of the last batch."""
         return self._committed
 
-    def run_batch(self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange]) -> BatchOutcome:
+    def run_batch(
+        self,
+        rows: list[InputBatch],
+        ranges: Mapping[TopicPartition, OffsetRange],
+        *,
+        recommit: bool = False,
+    ) -> BatchOutcome:
         """Processes what is not committed yet of the ranges, and commits it.
 
         Args:
             rows: what Spark brought, in any order.
             ranges: the batch's part of each of the task's input partitions.
+            recommit: whether to commit also where nothing is new, so that the broker does not let the offsets expire.
 
         Raises:
             OffsetsMovedError: the committed offsets are not the application's own.
@@ -127,6 +134,8 @@ class Task:
                 self._untold = signature.counts
         assert self._engine is not None
         if all(self._committed[place] >= offsets.end for place, offsets in ranges.items()):
+            if recommit:
+                self._commit_again(clock)
             return self._already_committed(clock)
         batch, ranges = self._uncommitted(rows, ranges)
         ordered = in_stream_order(batch)
@@ -309,6 +318,14 @@ class Task:
         counts.update({f"written.{topic}": count for topic, count in collector.written.items()})
         counts.update({f"dropped.{reason}": count for reason, count in failures.dropped.items()})
         return {name: count for name, count in counts.items() if count}
+
+    def _commit_again(self, clock: _Clock) -> None:
+        """Commits the committed offsets once more, with the state's signature as it is."""
+        try:
+            self._commit(self._committed, {}, _ProducerCollector(self._open_producer(), self.spec), clock)
+        except BaseException:
+            self.close()
+            raise
 
     def _already_committed(self, clock: _Clock) -> BatchOutcome:
         untold, self._untold = self._untold, {}

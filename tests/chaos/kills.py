@@ -91,7 +91,7 @@ class Chaos:
         self.application.start()
 
     def stop_a_worker_at(self, point: CrashPoint) -> psutil.Process:
-        """Has the first worker that reaches ``point`` hang there until it gets a SIGCONT."""
+        """Has the first worker that reaches ``point`` hang there; :meth:`psutil.Process.resume` ends that."""
         self.die_at(point, signal.SIGSTOP)
 
         def stopped() -> list[psutil.Process]:

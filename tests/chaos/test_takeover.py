@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import signal
+import contextlib
 import time
 from collections.abc import Callable
 
+import psutil
 import pytest
 
 from millrace.control.driver_options import ExitCode
@@ -16,7 +17,8 @@ from tests.chaos.checker import check_output, check_stores
 from tests.chaos.kills import Chaos
 from tests.chaos.load import SteadyLoad
 
-TRANSACTION_TIMEOUT_S = 10
+TRANSACTION_TIMEOUT_S = 3
+SLOW_BATCH_S = 4.5
 
 
 @pytest.mark.timeout(400)
@@ -28,24 +30,29 @@ def test_a_newer_driver_takes_over_and_zombies_change_nothing(
 ) -> None:
     """Cases E04 and E06 in a running application.
 
-    The newer driver runs a topology in which every task has another number, so no transactional id of the older one's
-    zombie, whose offsets are sent and not committed, is used again for the same task.
+    The older driver is frozen with all its workers while one of them has sent offsets and not committed them. The newer
+    one runs a topology in which every task has another number, so it would never use that worker's transactional id.
     """
     config = {"transaction.timeout.ms": TRANSACTION_TIMEOUT_S * 1000}
     older = make_killable("build_behind_another", "older", config=config).start_and_wait()
     with SteadyLoad(broker.bootstrap_servers, f"{prefix}-in") as load:
         chaos = chaos_for(older)
         chaos.recovered("nothing: first records")
-        zombie = chaos.stop_a_worker_at(CrashPoint.OFFSETS_SENT)
+        chaos.stop_a_worker_at(CrashPoint.OFFSETS_SENT)
+        frozen = older.session()
+        for process in frozen:
+            process.suspend()
         newer = make_killable("build", "newer", config=config).start_and_wait()
         chaos = chaos_for(newer)
-        chaos.recovered("older driver alive, its worker stopped with sent offsets; newer topology, empty state")
-        zombie.send_signal(signal.SIGCONT)
+        chaos.recovered("frozen driver with sent offsets; renumbered topology, empty state, start included")
+        for process in frozen:
+            process.resume()
         assert older.wait_for_exit(60) == ExitCode.FENCED
         slow = chaos.stop_a_worker_at(CrashPoint.INSIDE_TRANSACTION)
-        time.sleep(TRANSACTION_TIMEOUT_S + 2)  # the batch is to last longer than its transaction may
-        slow.send_signal(signal.SIGCONT)
-        chaos.recovered(f"batch of {TRANSACTION_TIMEOUT_S + 2} s, transaction timeout {TRANSACTION_TIMEOUT_S} s")
+        time.sleep(SLOW_BATCH_S)  # the batch is to last longer than its transaction may
+        with contextlib.suppress(psutil.NoSuchProcess):  # a worker that waited for it may have lost its patience
+            slow.resume()
+        chaos.recovered(f"batch of {SLOW_BATCH_S} s, transaction timeout {TRANSACTION_TIMEOUT_S} s")
         sent = load.stop()
     newer.wait_until_caught_up()
     places = newer.inputs()

@@ -119,7 +119,7 @@ class WarmTasks:
 
     def _run_here(self, entry: _Entry, request: BatchRequest) -> BatchOutcome:
         try:
-            return entry.task.run_batch(request.rows, request.ranges)
+            return entry.task.run_batch(request.rows, request.ranges, recommit=request.recommit)
         except BaseException:
             with self._guard:
                 self._entries.pop(request.spec.state_directory, None)

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+import shutil
+import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -12,6 +15,9 @@ from millrace.errors import OperationError, TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings
 from millrace.kafka.groups import GroupProtocol, fence_transactional_ids, live_members
+from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
+from millrace.kafka.java import find_java
+from tests.waiting import eventually
 
 
 @contextmanager
@@ -47,6 +53,30 @@ def test_a_live_member_of_the_group_is_seen_until_it_leaves(
         assert [member.client_id for member in membership.members] == ["console"]
         assert "console@127.0.0.1" in str(membership)
     assert not live_members(admin, unique).is_live
+
+
+@pytest.mark.skipif(shutil.which("javac") is None, reason="compiles a Java program: needs a JDK")
+@pytest.mark.parametrize("protocol", ["classic", "streams"])
+def test_a_live_kafka_streams_application_is_seen_whatever_protocol_it_speaks(
+    bootstrap_servers: str, make_topic, unique: str, tmp_path: Path, protocol: str
+) -> None:
+    topic = make_topic("in")
+    admin = KafkaAdmin(bootstrap_servers)
+    program = Path(__file__).parent / "java" / "StreamsMember.java"
+    arguments = [bootstrap_servers, unique, topic, str(tmp_path / "state"), protocol]
+    member = subprocess.Popen(
+        [str(find_java()), "-Xmx128m", "-cp", class_path(resolve_jars(STREAMS_JARS)), str(program), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=(tmp_path / "log").open("wb"),
+        stderr=subprocess.STDOUT,
+    )
+    try:
+        eventually(lambda: live_members(admin, unique).is_live, True, limit_s=60)
+        expected = GroupProtocol.CLASSIC if protocol == "classic" else GroupProtocol.OTHER
+        assert live_members(admin, unique).protocol is expected
+    finally:
+        member.kill()
+        member.wait(10)
 
 
 def test_offsets_of_a_group_with_members_are_refused_without_a_transaction(

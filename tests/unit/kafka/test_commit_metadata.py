@@ -17,8 +17,10 @@ WRITTEN_BY_KAFKA_STREAMS = [
     ("AgAAAYvP5Wh7", CommitMetadata(1_700_000_000_123, {})),
     ("AgAAAYvP5Wh7AAAAAQAAAAxtaWxscmFjZS5ydW4AAAAAAAAABw==", CommitMetadata(1_700_000_000_123, {"millrace.run": 7})),
     (
-        "AgAAAAAAAAAAAAAAAwAAABFjaGFuZ2Vsb2cuWsOkaGxlcn//////////AAAADG1pbGxyYWNlLnJ1bv/////////9AAAAJ3N0cmVhbXRpbWUu"
-        "S1NUUkVBTS1BR0dSRUdBVEUtMDAwMDAwMDAwMwAAAYvP5Wf/",
+        (
+            "AgAAAAAAAAAAAAAAAwAAABFjaGFuZ2Vsb2cuWsOkaGxlcn//////////AAAADG1pbGxyYWNlLnJ1bv/////////9"
+            "AAAAJ3N0cmVhbXRpbWUuS1NUUkVBTS1BR0dSRUdBVEUtMDAwMDAwMDAwMwAAAYvP5Wf/"
+        ),
         CommitMetadata(
             0,
             {

@@ -143,11 +143,9 @@ def test_a_fatal_error_discards_the_producer_without_any_further_call(call: str)
     client = FakeClient()
     client.faults[call] = [fenced]
     producer = _producer(client)
+    attempt = producer.init if call == "init" else lambda: _batch(producer, [b"a", b"b"])
     with pytest.raises(TaskMigratedError, match="app-0_0"):
-        if call == "init":
-            producer.init()
-        else:
-            _batch(producer, [b"a", b"b"])
+        attempt()
     assert client.calls[-1] == call
     assert not producer.is_usable
     with pytest.raises(OperationError, match="discarded"):

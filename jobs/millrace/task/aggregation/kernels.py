@@ -150,17 +150,23 @@ def _sum(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
     mask = _valid(values)
     if pa.types.is_floating(values.type) or pa.types.is_floating(prior.type):
         totals = _doubles(prior)
-        np.add.at(totals, groups.ids[mask], _numbers(values, pa.float64())[mask])
+        _add_doubles(totals, groups.ids[mask], _numbers(values, pa.float64())[mask])
         return pa.array(totals)
     sums = _integers(prior)
     np.add.at(sums, groups.ids[mask], _numbers(values, pa.int64())[mask])
     return pa.array(sums)
 
 
+def _add_doubles(totals: Any, ids: IntArray, numbers: Any) -> None:
+    # Sums may become infinite, as they do anywhere else.
+    with np.errstate(over="ignore", invalid="ignore"):
+        np.add.at(totals, ids, numbers)
+
+
 def _avg(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
     mask = _valid(values)
     totals = _doubles(field_of(prior, "sum"))
-    np.add.at(totals, groups.ids[mask], _numbers(values, pa.float64())[mask])
+    _add_doubles(totals, groups.ids[mask], _numbers(values, pa.float64())[mask])
     counts = _integers(field_of(prior, "count")) + np.bincount(groups.ids[mask], minlength=groups.count)
     return pa.StructArray.from_arrays([pa.array(totals), pa.array(counts)], names=["sum", "count"])
 
@@ -186,7 +192,8 @@ def _extreme(
         fresh[ids[::-1]] = np.arange(len(ids) - 1, -1, -1, dtype=np.int64)
         starting = ~known & (fresh >= 0)
         best[starting] = rows[fresh[starting]]
-        at(best, ids, rows)
+        with np.errstate(invalid="ignore"):
+            at(best, ids, rows)
         return pa.array(best, mask=~(known | (fresh >= 0)))
 
     return kernel

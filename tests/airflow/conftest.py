@@ -14,7 +14,7 @@ import yaml
 from millrace.ops import Home, JobRecord, Observation, observe, read_record, stop
 from millrace.ops.airflow_service import AirflowClient, AirflowService, start_airflow
 from millrace.ops.driver import UNRESPONSIVE
-from millrace.ops.files import read_journal
+from millrace.ops.files import now_text, read_journal, read_json
 
 FAKE_JOB = Path(__file__).with_name("fake_job.py")
 APPLICATION = "payments"
@@ -65,7 +65,11 @@ class Platform:
         return self.client.run_state(dag_id, run_id)
 
     def supervising_run(self) -> str:
-        """The active run of the supervise DAG, once its task is deferred."""
+        """The active run of the supervise DAG, once its task is deferred and its trigger looks after the job.
+
+        Airflow calls nothing of a trigger that was killed before it ran.
+        """
+        begin = now_text()
 
         def deferred() -> str:
             for run in self.client.request("GET", f"/dags/{SUPERVISE}/dagRuns?state=running")["dag_runs"]:
@@ -73,7 +77,13 @@ class Platform:
                     return str(run["dag_run_id"])
             return ""
 
-        return wait_for(deferred, limit_s=90)
+        def is_watched() -> bool:
+            seen = read_json(self.home.application(APPLICATION).supervision) or {}
+            return bool(seen.get("decision")) and seen["written_at"] > begin
+
+        run = wait_for(deferred, limit_s=90)
+        wait_for(is_watched, limit_s=90)
+        return run
 
     def deploy(self, run_id: str) -> str:
         """Deploy the application; the run that supervises it."""

@@ -10,7 +10,7 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from millrace.ops import Outcome
+from millrace.ops import Outcome, Reason
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.triggers.supervise import EventKind, SuperviseTrigger
 
@@ -23,7 +23,8 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
     The task succeeds after a planned stop, and when another task took the job over. It fails when the restart limit of
     the specification is reached, and after ``deferral_timeout_s`` without a triggerer; its next try adopts the job,
     which has run on. There is no ``on_kill`` here on purpose: a worker that dies or is declared dead while it acts
-    must not take the job with it. A person's kill reaches the trigger.
+    must not take the job with it. A person's kill reaches the trigger; in the second before the triggerer has taken it
+    up, and while there is no triggerer, Airflow tells nobody: `millrace_stop` stops the job in any case.
 
     Args:
         application: name of the application.
@@ -62,17 +63,24 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
         return self._go_on(context, outcome, owner)
 
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """Do what the trigger found to be needed, then wait again or end."""
+        """Look at the facts, do what is needed, then wait again or end.
+
+        The event only wakes the task up. On databases that use a trigger's number again (SQLite), the event of the
+        trigger of a cleared try can reach the next try, so what it says of ownership is not believed.
+        """
         owner = owner_of(context)
-        kind = EventKind(event["kind"])
-        self.log.info("%s: %s", kind, event["text"])
-        if (
-            kind is EventKind.STOPPED
-            or kind is EventKind.SUPERSEDED
-            or not self.hook.owns(self.application, owner=owner)
-        ):
-            return {"ended": kind.value, "counters": self._counters(context), **event["observation"]}
-        return self._go_on(context, self.hook.reconcile(self.application), owner)
+        self.log.info("%s: %s", event["kind"], event["text"])
+        if not self.hook.owns(self.application, owner=owner):
+            return self._end(context, EventKind.SUPERSEDED)
+        outcome = self.hook.reconcile(self.application)
+        if outcome.observation is not None and outcome.observation.reason is Reason.STOPPED_AS_ASKED:
+            return self._end(context, EventKind.STOPPED)
+        return self._go_on(context, outcome, owner)
+
+    def _end(self, context: Context, kind: EventKind) -> dict[str, Any]:
+        observation = self.hook.observe(self.application)
+        self.log.info("%s: %s", kind, observation.text)
+        return {"ended": kind.value, "counters": self._counters(context), **observation.summary()}
 
     def _go_on(self, context: Context, outcome: Outcome, owner: str) -> dict[str, Any]:
         self.log.info("%s: %s", outcome.action, outcome.text)

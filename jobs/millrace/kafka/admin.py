@@ -60,7 +60,9 @@ class KafkaAdmin:
         futures = self.client.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout_s)
         found: dict[str, TopicDescription] = {}
         for name, future in futures.items():
-            topic: Any = self.result(future, doing=f"describing topic {name}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART)
+            topic: Any = self.result(
+                future, doing=f"describing topic {name}", unless=[KafkaError.UNKNOWN_TOPIC_OR_PART]
+            )
             if topic is not None:
                 found[name] = TopicDescription(
                     name=name,
@@ -150,7 +152,7 @@ class KafkaAdmin:
             list(names), request_timeout=self.timeout_s, operation_timeout=self.timeout_s
         )
         for name, future in futures.items():
-            self.result(future, doing=f"deleting topic {name}", unless=KafkaError.UNKNOWN_TOPIC_OR_PART)
+            self.result(future, doing=f"deleting topic {name}", unless=[KafkaError.UNKNOWN_TOPIC_OR_PART])
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Raise the number of partitions of a topic to ``total``."""
@@ -178,13 +180,13 @@ class KafkaAdmin:
             begins[position.topic, position.partition] = deleted.low_watermark
         return begins
 
-    def result(self, future: Future[T], *, doing: str, unless: int | None = None) -> T | None:
+    def result(self, future: Future[T], *, doing: str, unless: Collection[int] = ()) -> T | None:
         """What a future of :attr:`client` holds.
 
         Args:
             future: a result of an admin call.
             doing: what was asked, for the error message.
-            unless: error code that gives ``None`` instead of an exception.
+            unless: error codes that give ``None`` instead of an exception.
 
         Raises:
             BrokerUnavailableError, PreflightError, OperationError: see :func:`millrace.kafka.clients.translate`.
@@ -193,7 +195,7 @@ class KafkaAdmin:
             return future.result(self.timeout_s + _GRACE_S)
         except KafkaException as error:
             inner = kafka_error(error)
-            if unless is not None and inner.code() == unless:
+            if inner.code() in unless:
                 return None
             raise self.translated(inner, doing) from error
         except FutureTimeoutError as error:

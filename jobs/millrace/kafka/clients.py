@@ -83,7 +83,7 @@ def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> Millr
     """
     code = error.code()
     # A listener that expects another security protocol just hangs up, which has no error code of its own.
-    if code in _REFUSED or (code == KafkaError._TRANSPORT and "SSL handshake" in error.str()):
+    if code in _REFUSED or (code == KafkaError._TRANSPORT and "SSL" in error.str()):
         return PreflightError(
             f"The broker at {bootstrap_servers} refused {doing}: {error.str()}.",
             remedy="correct security.protocol, the sasl.* and ssl.* settings, or grant the permission on the broker",

@@ -87,7 +87,7 @@ def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
         return GroupMembership(group=group, protocol=protocol, state=_state(listed.state))
     futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
     described: Any = admin.result(
-        futures[group], doing=f"describing group {group}", unless=KafkaError.GROUP_ID_NOT_FOUND
+        futures[group], doing=f"describing group {group}", unless=[KafkaError.GROUP_ID_NOT_FOUND]
     )
     if described is None:
         return GroupMembership(group=group, protocol=None, state="")

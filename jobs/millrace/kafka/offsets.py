@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
 from confluent_kafka.admin import OffsetSpec
+from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential_jitter
 
+from millrace.errors import OperationError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.clients import kafka_error
 
 Place = tuple[str, int]
 """``(topic, partition)``."""
@@ -74,19 +75,38 @@ def committed_offsets(
     positions = None if partitions is None else [TopicPartition(*place) for place in sorted(partitions)]
     if positions is not None and not positions:
         return {}
-    futures = admin.client.list_consumer_group_offsets(
-        [ConsumerGroupTopicPartitions(group, positions)], require_stable=stable, request_timeout=admin.timeout_s
+    doing = f"reading committed offsets of {group}"
+
+    def read() -> dict[Place, CommittedOffset] | None:
+        futures = admin.client.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(group, positions)], require_stable=stable, request_timeout=admin.timeout_s
+        )
+        answer: Any = admin.result(futures[group], doing=doing, unless=[KafkaError.GROUP_ID_NOT_FOUND])
+        committed: dict[Place, CommittedOffset] = {}
+        for position in answer.topic_partitions if answer is not None else ():
+            if position.error is not None:
+                # The client library hands this one through instead of asking again.
+                if position.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
+                    return None
+                raise admin.translated(position.error, doing)
+            if position.offset >= 0:
+                place = (position.topic, position.partition)
+                committed[place] = CommittedOffset(position.offset, position.metadata or "")
+        return committed
+
+    attempts = Retrying(
+        retry=retry_if_result(lambda answer: answer is None),
+        stop=stop_after_delay(admin.timeout_s),
+        wait=wait_exponential_jitter(multiplier=0.01, max=0.5, jitter=0.01),
     )
-    answer: Any = admin.result(
-        futures[group], doing=f"reading committed offsets of {group}", unless=KafkaError.GROUP_ID_NOT_FOUND
-    )
-    committed: dict[Place, CommittedOffset] = {}
-    for position in answer.topic_partitions if answer is not None else ():
-        if position.error is not None:
-            raise admin.translated(position.error, f"reading committed offsets of {group}")
-        if position.offset >= 0:
-            committed[position.topic, position.partition] = CommittedOffset(position.offset, position.metadata or "")
-    return committed
+    try:
+        found = attempts(read)
+    except RetryError:
+        raise OperationError(
+            f"A transaction with offsets of group {group} was still open after {admin.timeout_s:g} s.",
+            remedy="wait until it is committed or timed out; fencing its transactional id ends it at once",
+        ) from None
+    return found or {}
 
 
 def begin_offsets(admin: KafkaAdmin, partitions: Collection[Place]) -> dict[Place, int]:
@@ -152,18 +172,13 @@ def _list_offsets(admin: KafkaAdmin, specs: Mapping[Place, Any], end: End) -> di
             isolation_level=end.value,
             request_timeout=admin.timeout_s,
         )
-        without_leader: KafkaException | None = None
+        tolerated = _WITHOUT_LEADER if time.monotonic() < deadline else frozenset()
         for position, future in futures.items():
-            try:
-                answer: Any = future.result(admin.timeout_s)
-            except KafkaException as error:
-                if kafka_error(error).code() not in _WITHOUT_LEADER or time.monotonic() > deadline:
-                    raise admin.translated(
-                        kafka_error(error), f"reading offsets of {position.topic}-{position.partition}"
-                    ) from error
-                without_leader = error
-            else:
+            answer: Any = admin.result(
+                future, doing=f"reading offsets of {position.topic}-{position.partition}", unless=tolerated
+            )
+            if answer is not None:
                 found[position.topic, position.partition] = answer.offset
-        if without_leader is not None:
+        if len(found) < len(specs):
             time.sleep(_LEADER_POLL_S)
     return found

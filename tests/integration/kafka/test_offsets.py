@@ -2,9 +2,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from confluent_kafka import TopicPartition
 
 from millrace.errors import OperationError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.group_commits import group_metadata
 from millrace.kafka.offsets import (
     CommittedOffset,
     End,
@@ -75,6 +77,21 @@ def test_the_last_stable_offset_stands_before_an_open_transaction(
     assert end_offsets(admin, [(topic, 0)], End.HIGH_WATERMARK) == {(topic, 0): 6}
     producer.abort()
     eventually(lambda: end_offsets(admin, [(topic, 0)], End.LAST_STABLE), {(topic, 0): 7})
+
+
+def test_offsets_of_an_open_transaction_are_waited_for_within_the_limit(
+    bootstrap_servers: str, make_topic, open_producer, unique: str
+) -> None:
+    topic = make_topic("in")
+    producer = open_producer(f"{unique}-0_0")
+    producer.begin()
+    producer._client.send_offsets_to_transaction([TopicPartition(topic, 0, 9)], group_metadata(unique), 10)
+    hasty = KafkaAdmin(bootstrap_servers, timeout_s=1)
+    with pytest.raises(OperationError, match=f"group {unique} was still open after 1 s"):
+        committed_offsets(hasty, unique, [(topic, 0)])
+    assert committed_offsets(hasty, unique, [(topic, 0)], stable=False) == {}
+    producer.abort()
+    assert committed_offsets(hasty, unique, [(topic, 0)]) == {}
 
 
 def test_offsets_for_times_are_those_of_the_first_later_record(

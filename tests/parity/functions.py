@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from millrace.dsl import aggregators as built_in
+from millrace.topology.aggregators import BuiltInAggregator
 
 
 def number(value: Any) -> int | None:
@@ -120,7 +121,7 @@ NUMBER_EXPRESSIONS: dict[str, pc.Expression] = {
     "amount+1": pc.field("value") + 1,
 }
 NUMBER_EXPRESSIONS.pop("user")
-BUILT_IN_AGGREGATORS: dict[str, Callable[[str | None], built_in.BuiltInAggregator]] = {
+BUILT_IN_AGGREGATORS: dict[str, Callable[[str | None], BuiltInAggregator]] = {
     "sum": built_in.sum_,
     "max": built_in.max_,
     "min": built_in.min_,

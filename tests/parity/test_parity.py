@@ -8,9 +8,11 @@ import pytest
 
 from tests.parity.generated import generate
 from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace
+from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import SCENARIOS
 
 GENERATED = 200
+PER_JVM = 50
 
 
 @pytest.fixture(scope="module")
@@ -25,9 +27,13 @@ def test_a_scenario_has_the_result_of_kafka_streams(name: str, form: Form, of_ka
     assert run_in_millrace(SCENARIOS[name], form) == of_kafka_streams[name]
 
 
-def test_generated_scenarios_have_the_results_of_kafka_streams() -> None:
-    scenarios = [generate(seed) for seed in range(GENERATED)]
-    expected = run_in_kafka_streams(scenarios)
-    for seed, (scenario, result) in enumerate(zip(scenarios, expected, strict=True)):
+@pytest.mark.parametrize("first", range(0, GENERATED, PER_JVM))
+def test_generated_scenarios_have_the_results_of_kafka_streams(first: int) -> None:
+    seeds = range(first, first + PER_JVM)
+    scenarios = [generate(seed) for seed in seeds]
+    for seed, scenario, result in zip(seeds, scenarios, run_in_kafka_streams(scenarios), strict=True):
+        in_batches = is_order_defined(ScenarioTopology(scenario, in_columns=False).builder.build())
         for form in Form:
-            assert run_in_millrace(scenario, form) == result, f"seed {seed}, {form.value}: {json.dumps(scenario)}"
+            if in_batches or not form.in_batches:
+                ours = run_in_millrace(scenario, form)
+                assert ours == result, f"seed {seed}, {form.value}: {json.dumps(scenario)}"

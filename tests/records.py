@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -101,17 +101,7 @@ def read_topic(
                     waiting.discard(message.partition())
                     continue
                 assert error is None, error
-                records.append(
-                    ReadRecord(
-                        topic,
-                        message.partition(),
-                        message.offset(),
-                        message.key(),
-                        message.value(),
-                        message.timestamp()[1],
-                        message.headers(),
-                    )
-                )
+                records.append(_read(message))
         return sorted(records, key=lambda record: (record.partition, record.offset))
     finally:
         consumer.close()
@@ -123,6 +113,15 @@ def values_by_key(records: Sequence[ReadRecord]) -> dict[bytes | None, list[byte
     for record in records:
         found.setdefault(record.key, []).append(record.value)
     return found
+
+
+def _read(message: Message) -> ReadRecord:
+    topic, partition, offset = message.topic(), message.partition(), message.offset()
+    assert topic is not None
+    assert partition is not None
+    assert offset is not None
+    headers: Any = message.headers()
+    return ReadRecord(topic, partition, offset, message.key(), message.value(), message.timestamp()[1], headers)
 
 
 def _send(producer: Producer, topic: str, records: Iterable[Record], failures: list[Any]) -> None:

@@ -49,6 +49,11 @@ def result_serde(aggregator: Aggregator, value_serde: Serde | None) -> Serde | N
     return result
 
 
+def state_serde(aggregator: Aggregator, value_serde: Serde | None) -> Serde | None:
+    """The serde of what ``aggregator`` keeps: that of its results; of a mean sum and count are kept."""
+    return JsonSerde() if isinstance(aggregator, AvgAggregator) else value_serde
+
+
 def windowed_key_serde(key_serde: Serde | None, windows: TimeWindows) -> Serde | None:
     """The serde of a windowed table's keys, where that of its un-windowed keys is known."""
     return None if key_serde is None else TimeWindowedSerde(key_serde, windows.size_ms)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from millrace.dsl.aggregation_serdes import result_serde, windowed_key_serde
+from millrace.dsl.aggregation_serdes import result_serde, state_serde, windowed_key_serde
 from millrace.dsl.callables import check_callable
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.ktable import KTable
@@ -52,10 +52,11 @@ class _Group:
         name = self._graph.new_name(prefix, name_of(named))
         key_serde = options.key_serde or self._options.key_serde
         value_serde = options.value_serde or result_serde(aggregator, self._options.value_serde)
+        stored_serde = state_serde(aggregator, value_serde)
         store = (
-            key_value_store(store_name, options, key_serde=key_serde, value_serde=value_serde)
+            key_value_store(store_name, options, key_serde=key_serde, value_serde=stored_serde)
             if windows is None
-            else window_store(store_name, options, windows, key_serde=key_serde, value_serde=value_serde)
+            else window_store(store_name, options, windows, key_serde=key_serde, value_serde=stored_serde)
         )
         operator = (
             StreamAggregate(store_name, aggregator)

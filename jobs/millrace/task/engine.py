@@ -20,7 +20,7 @@ from millrace.task.sink import Sink, merge_outputs
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import StreamTableJoin
+from millrace.topology.operators import StreamAggregate, StreamTableJoin
 from millrace.topology.topology import SubTopology, full_topic_name
 
 
@@ -64,6 +64,11 @@ class Engine:
             failures=self.failures,
             stream_times=dict(stream_times),
             shared_stores=_shared_stores(sub_topology),
+            aggregators={
+                node.operator.store: node.operator.aggregator
+                for node in sub_topology.processors
+                if isinstance(node.operator, StreamAggregate)
+            },
         )
         for name in self.context.shared_stores:
             store = state.store(name)

@@ -15,6 +15,7 @@ from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
+from millrace.topology.aggregators import Aggregator
 from millrace.topology.stores import StoreSpec
 
 Forwarded = Records | Mapping[str, Records] | None
@@ -41,6 +42,8 @@ class TaskContext:
         stream_times: stream time of each windowed operator, milliseconds, by node name. Survives restarts.
         tables: views of the tables that other processors look up, by store name.
         shared_stores: stores that a processor other than their writer reads.
+        aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
+        after_batch: what is left to do once all nodes have run.
     """
 
     config: StreamsConfig
@@ -50,6 +53,7 @@ class TaskContext:
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
+    aggregators: Mapping[str, Aggregator] = field(default_factory=dict)
     after_batch: list[Callable[[], None]] = field(default_factory=list)
 
     def is_cached(self, store: str) -> bool:

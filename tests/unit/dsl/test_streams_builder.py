@@ -123,7 +123,7 @@ class TestSerdes:
         [
             (agg.count(), JsonSerde(), LongSerde()),
             (agg.count("amount"), JsonSerde(), LongSerde()),
-            (agg.avg("amount"), JsonSerde(), DoubleSerde()),
+            (agg.avg("amount"), JsonSerde(), JsonSerde()),
             (agg.sum_(), IntegerSerde(), LongSerde()),
             (agg.sum_(), DoubleSerde(), DoubleSerde()),
             (agg.sum_("amount"), JsonSerde(), JsonSerde()),

@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from millrace.metrics import DropReason
+from millrace.task.aggregation.steps import result_of
 from millrace.task.columns import Column
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list
+from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 from millrace.topology.operators import JoinKind, StreamTableJoin
 
 
@@ -25,6 +27,7 @@ class StreamTableJoinProcessor(Processor):
         self._view = context.tables[operator.store]
         self._key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)
+        self._aggregator = context.aggregators.get(operator.store)
 
     def process(self, records: Records) -> Forwarded:
         failures = self._context.failures
@@ -46,7 +49,11 @@ class StreamTableJoinProcessor(Processor):
             matched = np.fromiter((value is not None for value in found), dtype=bool, count=len(found))
             records = records.filter(matched)
             found = [value for value in found if value is not None]
-        return self._joined(records, from_bytes(found, self._value_serde).objects)
+        rows = from_bytes(found, self._value_serde).objects
+        if isinstance(self._aggregator, BuiltInAggregator | StructAggregator):
+            aggregator = self._aggregator
+            rows = [None if row is None else result_of(aggregator, row) for row in rows]
+        return self._joined(records, rows)
 
     def _joined(self, records: Records, table_values: list[Any]) -> Records:
         joiner = self._operator.joiner

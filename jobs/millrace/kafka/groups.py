@@ -11,6 +11,7 @@ from typing import Any
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
 
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.clients import kafka_error
 from millrace.kafka.producer import TaskProducer
 
 _FENCE_THREADS = 8
@@ -80,7 +81,9 @@ def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
     listed = next((each for each in listing.valid if each.group_id == group), None)
     if listed is None:
         for error in listing.errors:
-            raise admin.translated(error.args[0], "listing consumer groups")
+            # A coordinator that cannot be reached stands here as the bare error, which is no exception.
+            inner = error if isinstance(error, KafkaError) else kafka_error(error)
+            raise admin.translated(inner, "listing consumer groups")
         return GroupMembership(group=group, protocol=None, state="")
     protocol = _PROTOCOLS.get(listed.type, GroupProtocol.OTHER)
     if protocol is GroupProtocol.OTHER:

@@ -117,7 +117,7 @@ def _replay(
             begin, end = position.inputs.get(place), committed[place]
         else:
             begin, end = position.changelogs.get(store.name), signature.changelogs.get(store.name, 0)
-        if begin == end or end == 0:
+        if end in (begin, 0):
             continue
         if begin is not None and begin > end and not _is_exactly_once(spec):
             # At least once, a store may be ahead of the commit: its input comes again.

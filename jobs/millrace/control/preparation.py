@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import structlog
 
-from millrace.config import StreamsConfig
-from millrace.control.start_commits import commits_of_new_partitions
+from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.control.start_commits import commits_of_new_partitions, commits_of_new_run, number_of_run
 from millrace.control.start_offsets import (
     ChangelogTopic,
     CommittedOffset,
@@ -21,6 +21,7 @@ from millrace.control.start_offsets import (
 from millrace.control.status import ApplicationStatus
 from millrace.errors import PreflightError, TopologyError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.groups import commit_in_place_of
 from millrace.kafka.offsets import CommittedOffset as Commit
 from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
@@ -92,7 +93,7 @@ class Preparer:
 
         Args:
             last: the status of the run before, ``None`` where there was none.
-            run_id: number of this run.
+            run_id: number of this run; a higher one is taken where the group has commits of that one already.
 
         Raises:
             MillraceError: topics are missing, or offsets and state do not fit; see ``starting_offsets``.
@@ -102,6 +103,10 @@ class Preparer:
         topics = {**external, **self._internal_topics(external)}
         places = [place for task in self._tasks(topics) for place in task]
         commits = committed_offsets(self._admin, self._config.application_id, places)
+        run_id = number_of_run(commits, epoch=run_id)
+        if commits and last is not None and last.topology_fingerprint != self._topology.fingerprint:
+            self._sign_anew(places, last, run_id)
+            commits = committed_offsets(self._admin, self._config.application_id, places)
         starts = self._starts(topics, commits, last)
         self._commit_new(topics, starts, commits, run_id)
         return Preparation(plans=self._plans(topics, run_id), starts=starts, topics=topics)
@@ -277,6 +282,24 @@ class Preparer:
             )
             for name in names
         ]
+
+    def _sign_anew(self, places: list[TopicPartition], last: ApplicationStatus, run_id: int) -> None:
+        """Signs the committed offsets with this run, so that a task of an older topology that is opened late refuses.
+
+        Fencing alone would not keep it out: with another number it has a transactional id that nobody takes over from
+        it any more, and it would process input beside the task that reads it now.
+        """
+        if self._config.processing_guarantee is not ProcessingGuarantee.EXACTLY_ONCE_V2 or not last.transactional_ids:
+            return
+        application_id = self._config.application_id
+        commit_in_place_of(
+            self._config.bootstrap_servers,
+            last.transactional_ids,
+            lambda: commits_of_new_run(committed_offsets(self._admin, application_id, places), run=run_id),
+            application_id,
+            settings=self._config.client_settings("producer."),
+        )
+        log.info("offsets signed for a changed topology", application=application_id, run=run_id)
 
     def _commit_new(
         self,

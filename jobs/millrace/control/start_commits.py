@@ -7,7 +7,9 @@ from dataclasses import replace
 
 from millrace.control.query import TopicPartition
 from millrace.control.start_offsets import Origin, Start
-from millrace.task.signature import Signature
+from millrace.kafka.commit_metadata import CommitMetadata
+from millrace.kafka.offsets import CommittedOffset
+from millrace.task.signature import RUN, Signature
 
 
 def commits_of_new_partitions(
@@ -39,3 +41,22 @@ def commits_of_new_partitions(
         texts = signature.to_metadata(list(places))
         commits.update({place: (starts[place].offset, texts[place]) for place in places})
     return commits
+
+
+def commits_of_new_run(
+    commits: Mapping[TopicPartition, CommittedOffset], *, run: int
+) -> dict[TopicPartition, tuple[int, str]]:
+    """The same offsets signed by a new run, as a task of an older one finds them; foreign commits are left out."""
+    signed: dict[TopicPartition, tuple[int, str]] = {}
+    for place, commit in commits.items():
+        metadata = CommitMetadata.decode(commit.metadata)
+        if metadata is not None and RUN in metadata.values:
+            renewed = CommitMetadata(metadata.partition_time, {**metadata.values, RUN: run})
+            signed[place] = (commit.offset, renewed.encode())
+    return signed
+
+
+def number_of_run(commits: Mapping[TopicPartition, CommittedOffset], *, epoch: int) -> int:
+    """The number of a new run: the driver's epoch, unless the status topic was lost and began to count anew."""
+    signatures = [Signature.from_metadata({place: commit.metadata}) for place, commit in commits.items()]
+    return max([epoch, *(signature.run + 1 for signature in signatures if signature is not None)])

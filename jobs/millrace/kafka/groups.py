@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
 from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from millrace.errors import TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import kafka_error
-from millrace.kafka.producer import TaskProducer
+from millrace.kafka.producer import Offsets, TaskProducer
 
 _FENCE_THREADS = 8
+_TAKE_OVER_ATTEMPTS = 5
 
 
 class GroupProtocol(StrEnum):
@@ -132,6 +136,55 @@ def fence_transactional_ids(
     if transactional_ids:
         with ThreadPoolExecutor(min(_FENCE_THREADS, len(transactional_ids))) as pool:
             list(pool.map(fence, transactional_ids))
+
+
+def commit_in_place_of(
+    bootstrap_servers: str,
+    transactional_ids: Collection[str],
+    read: Callable[[], Offsets],
+    group: str,
+    *,
+    settings: Mapping[str, str] | None = None,
+    timeout_s: float = 60.0,
+) -> None:
+    """Commit offsets under each of other producers' transactional ids, so that no commit of theirs comes between.
+
+    A producer that takes its id back after ours took it over makes our commit fail, and all begins anew; once all of
+    ours have succeeded, such a producer finds our commit. A crash in the middle is harmless: doing it again is.
+
+    Args:
+        bootstrap_servers: comma-separated ``host:port``.
+        transactional_ids: which.
+        read: gives the offsets to commit; called when all ids are taken over.
+        group: consumer group.
+        settings: producer settings (security) of the user.
+        timeout_s: longest time for one call of one id, seconds.
+
+    Raises:
+        TaskMigratedError: an id was taken back each time.
+        BrokerUnavailableError: an id could not be taken over in time.
+    """
+    attempts = Retrying(
+        retry=retry_if_exception_type(TaskMigratedError), stop=stop_after_attempt(_TAKE_OVER_ATTEMPTS), reraise=True
+    )
+    for attempt in attempts:
+        with attempt, ExitStack() as opened, ThreadPoolExecutor(_FENCE_THREADS) as pool:
+            producers = [
+                opened.enter_context(
+                    TaskProducer(
+                        bootstrap_servers, transactional_id=transactional_id, settings=settings, timeout_s=timeout_s
+                    )
+                )
+                for transactional_id in transactional_ids
+            ]
+            list(pool.map(TaskProducer.init, producers))
+            offsets = read()
+
+            def commit(producer: TaskProducer, offsets: Offsets = offsets) -> None:
+                producer.begin()
+                producer.commit(offsets, group)
+
+            list(pool.map(commit, producers))
 
 
 _PROTOCOLS = {

@@ -24,7 +24,7 @@ from functools import partial
 import numpy as np
 import structlog
 
-from millrace.errors import OffsetsMovedError, StateError
+from millrace.errors import DriverFencedError, OffsetsMovedError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
@@ -122,6 +122,7 @@ class Task:
 
         Raises:
             OffsetsMovedError: the committed offsets are not the application's own.
+            DriverFencedError: a newer run of the application has committed.
             StateError: stores, changelogs and committed offsets do not fit.
             TaskMigratedError: a newer attempt took over.
             MillraceError: a record could not be processed, and its handler does not continue; nothing was committed.
@@ -232,6 +233,13 @@ class Task:
                 f"{'missing' if missing else 'not written by this application'}.",
                 remedy="stop whatever else commits to this group, then restore the offsets from the status topic "
                 "(millrace status --offsets) or reset the application",
+            )
+        if signature.run > self.spec.run_id:
+            # Its tasks may have other numbers than ours, so that no transactional id keeps us apart.
+            raise DriverFencedError(
+                f"Task {self.spec.name} belongs to run {self.spec.run_id} of {config.application_id}, and run "
+                f"{signature.run} has its offsets.",
+                remedy="nothing, if the newer run is meant; otherwise stop it and start again",
             )
         self._committed = {place: commit.offset for place in self.spec.inputs if (commit := found[place]) is not None}
         return signature

@@ -1,7 +1,10 @@
 from __future__ import annotations
 
-from millrace.control.start_commits import commits_of_new_partitions
+from dataclasses import replace
+
+from millrace.control.start_commits import commits_of_new_partitions, commits_of_new_run, number_of_run
 from millrace.control.start_offsets import Origin, Start
+from millrace.kafka.offsets import CommittedOffset
 from millrace.task.signature import Signature
 
 OLD, NEW = ("orders", 0), ("accounts", 0)  # the new one sorts in front
@@ -33,3 +36,19 @@ def test_a_new_partition_in_front_does_not_hide_what_the_task_knows_of_its_state
     assert (signature.run, signature.changelogs, signature.stream_times) == (4, {"counts": 12}, {"agg": 70})
     assert signature.partition_times[OLD] == 77
     assert signature.counts == {}
+
+
+def test_a_new_run_signs_the_same_offsets_and_leaves_foreign_commits_alone() -> None:
+    text = KNOWN.to_metadata([OLD])[OLD]
+    signed = commits_of_new_run({OLD: CommittedOffset(9, text), NEW: CommittedOffset(4, "somebody's")}, run=5)
+    assert signed.keys() == {OLD}
+    offset, metadata = signed[OLD]
+    assert offset == 9
+    assert Signature.from_metadata({OLD: metadata}) == replace(KNOWN, run=5)
+
+
+def test_a_run_has_a_higher_number_than_every_commit_even_if_the_status_topic_was_lost() -> None:
+    commits = {OLD: CommittedOffset(9, KNOWN.to_metadata([OLD])[OLD]), NEW: CommittedOffset(4, "somebody's")}
+    assert number_of_run(commits, epoch=1) == 4
+    assert number_of_run(commits, epoch=9) == 9
+    assert number_of_run({}, epoch=1) == 1

@@ -1,0 +1,83 @@
+"""A task of an older run that comes back under an id that nobody takes over from it any more."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from millrace.config import StreamsConfig
+from millrace.control.start_commits import commits_of_new_run
+from millrace.dsl import Consumed, Produced, StreamsBuilder
+from millrace.errors import DriverFencedError, TaskMigratedError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.groups import commit_in_place_of
+from millrace.kafka.offsets import committed_offsets
+from millrace.serdes import StringSerde
+from millrace.task.input import OffsetRange
+from millrace.task.signature import Signature
+from millrace.task.spec import TaskSpec
+from millrace.task.task import Task
+
+
+def test_a_commit_in_place_of_a_zombie_fences_it_and_keeps_its_offsets(
+    bootstrap_servers: str, make_topic, unique: str, open_producer, read_all
+) -> None:
+    source, output = make_topic("in"), make_topic("out")
+    zombie = open_producer(f"{unique}-1_0")
+    zombie.begin()
+    zombie.commit({(source, 0): (7, _signed(source, run=1))}, unique)
+    zombie.begin()
+    zombie.send(output, [b"k"], [b"zombie"], np.zeros(1, np.int64))
+    zombie.flush()
+    _sign(bootstrap_servers, unique, source, run=2)
+    with pytest.raises(TaskMigratedError):
+        zombie.commit({(source, 0): (9, _signed(source, run=1))}, unique)
+    commit = committed_offsets(KafkaAdmin(bootstrap_servers), unique, [(source, 0)])[source, 0]
+    signature = Signature.from_metadata({(source, 0): commit.metadata})
+    assert signature is not None
+    assert (commit.offset, signature.run) == (7, 2)
+    assert read_all(output) == []
+
+
+def test_a_task_of_an_older_run_that_is_opened_late_refuses_to_work(
+    bootstrap_servers: str, make_topic, unique: str, open_producer, tmp_path: Path, read_all
+) -> None:
+    source, output = make_topic("in"), make_topic("out")
+    first = open_producer(f"{unique}-1_0")
+    first.begin()
+    first.commit({(source, 0): (0, _signed(source, run=1))}, unique)
+    _sign(bootstrap_servers, unique, source, run=2)
+    builder = StreamsBuilder()
+    strings = (StringSerde(), StringSerde())
+    builder.stream(source, Consumed.with_(*strings)).to(output, Produced.with_(*strings))
+    config = StreamsConfig.from_mapping(
+        {"application.id": unique, "bootstrap.servers": bootstrap_servers, "state.dir": str(tmp_path)}
+    )
+    (sub_topology,) = builder.build().sub_topologies
+    spec = TaskSpec(
+        sub_topology=sub_topology,
+        partition=0,
+        config=config,
+        run_id=1,
+        inputs=((source, 0),),
+        partition_counts={output: 1},
+    )
+    with pytest.raises(DriverFencedError, match="run 2"):
+        Task(spec).run_batch([], {(source, 0): OffsetRange(0, 5, 5)})
+    assert read_all(output) == []
+
+
+def _signed(topic: str, *, run: int) -> str:
+    return Signature(run=run).to_metadata([(topic, 0)])[topic, 0]
+
+
+def _sign(bootstrap_servers: str, application_id: str, topic: str, *, run: int) -> None:
+    admin = KafkaAdmin(bootstrap_servers)
+    commit_in_place_of(
+        bootstrap_servers,
+        [f"{application_id}-1_0", f"{application_id}-0_0"],
+        lambda: commits_of_new_run(committed_offsets(admin, application_id, [(topic, 0)]), run=run),
+        application_id,
+    )

@@ -6,43 +6,14 @@ import asyncio
 import os
 import signal
 import time
-from pathlib import Path
 from typing import Any
 
-import pytest
-import yaml
-
-from millrace.ops import Home, deploy, observe, read_record, stop, wait_until_ready
-from millrace.ops.driver import UNRESPONSIVE
+from millrace.ops import Home, observe, read_record, stop
 from millrace.ops.record import write_record
 from millrace_airflow.triggers import SuperviseTrigger
 
-FAKE_JOB = Path(__file__).resolve().parents[2] / "airflow" / "fake_job.py"
 NAME = "payments"
 OWNER = "manual__1/1"
-
-
-@pytest.fixture
-def home(tmp_path: Path) -> Any:
-    home = Home(root=tmp_path / "home", specs=tmp_path / "apps")
-    home.specs.mkdir()
-    home.spec_path(NAME).write_text(
-        yaml.safe_dump(
-            {
-                "name": NAME,
-                "module": "apps.nothing:build",
-                "config": {"bootstrap.servers": "localhost:1"},
-                "launcher": {"command": ["{python}", str(FAKE_JOB), "{run_directory}"]},
-                "preflight": {"enabled": False},
-                "restart": {"initial_backoff_s": 0},
-                "health": {"poll_interval_s": 0.05, "no_answer_timeout_s": 0.5},
-            }
-        )
-    )
-    deploy(home, NAME, owner=OWNER)
-    wait_until_ready(home, NAME, timeout_s=30)
-    yield home
-    stop(home, NAME, limits=UNRESPONSIVE)
 
 
 def trigger(home: Home, *, owner: str = OWNER, checkpoint_s: float = 600) -> SuperviseTrigger:

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from millrace.ops import Home, deploy, stop, wait_until_ready
+from millrace.ops.driver import UNRESPONSIVE
+
+FAKE_JOB = Path(__file__).resolve().parents[2] / "airflow" / "fake_job.py"
+NAME = "payments"
+OWNER = "manual__1/1"
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Iterator[Home]:
+    """An installation where the fake job runs, owned by ``manual__1/1``."""
+    home = Home(root=tmp_path / "home", specs=tmp_path / "apps")
+    home.specs.mkdir()
+    home.spec_path(NAME).write_text(
+        yaml.safe_dump(
+            {
+                "name": NAME,
+                "module": "apps.nothing:build",
+                "config": {"bootstrap.servers": "localhost:1"},
+                "launcher": {"command": ["{python}", str(FAKE_JOB), "{run_directory}"]},
+                "preflight": {"enabled": False},
+                "restart": {"initial_backoff_s": 0, "max_attempts": 2},
+                "health": {"poll_interval_s": 0.05, "no_answer_timeout_s": 0.5},
+            }
+        )
+    )
+    deploy(home, NAME, owner=OWNER)
+    wait_until_ready(home, NAME, timeout_s=30)
+    yield home
+    stop(home, NAME, limits=UNRESPONSIVE)

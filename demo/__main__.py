@@ -185,7 +185,8 @@ def main() -> int:
     with _step("stopping everything") as tell:
         killed = platform.stop(tell)
     if killed:
-        messages.print(f"left behind and killed: {killed}", style="red", markup=False)
+        for pid, command in killed.items():
+            messages.print(f"left behind and killed: {pid} {command}", style="red", markup=False)
         code = code or 1
     else:
         messages.print("everything is stopped, no process is left")

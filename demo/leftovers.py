@@ -31,13 +31,25 @@ def processes_of(home: Path) -> list[ProcessIdentity]:
     return found
 
 
-def end_processes_of(home: Path, *, patience_s: float = 5.0) -> list[int]:
-    """Gives the processes of ``home`` some time to end by themselves, then kills them; the numbers of the killed."""
+def end_processes_of(home: Path, *, patience_s: float = 5.0) -> dict[int, str]:
+    """Gives the processes of ``home`` some time to end by themselves, then kills them.
+
+    Returns:
+        Number and command line of each one that had to be killed.
+    """
     deadline = time.monotonic() + patience_s
     while (left := processes_of(home)) and time.monotonic() < deadline:
         time.sleep(0.1)
+    killed = {process.pid: _command(process.pid) for process in left}
     for process in left:
         process.send_signal(signal.SIGKILL)
     for process in left:
         process.wait_until_gone(10)
-    return [process.pid for process in left]
+    return killed
+
+
+def _command(pid: int) -> str:
+    try:
+        return " ".join(psutil.Process(pid).cmdline())[:120]
+    except psutil.Error:
+        return "ended meanwhile"

@@ -8,6 +8,7 @@ import shutil
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from threading import Event
 
@@ -30,6 +31,14 @@ _RUN = "demo"
 _DAG_LIMIT_S = 120.0
 _DEPLOY_LIMIT_S = 300.0
 _POLL_S = 0.5
+
+# Nothing is lost with what does not end in time: the application is stopped by then.
+_AIRFLOW_STOP_LIMIT_S = 5.0
+# The files of the DAGs do not change during a demo, and reading them takes the cores that payments need.
+_AIRFLOW_SETTINGS = {
+    "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
+}
 
 Tell = Callable[[str], None]
 
@@ -64,7 +73,7 @@ class Platform:
 
     def start_airflow(self, tell: Tell) -> None:
         """Airflow standalone, until it answers."""
-        self.airflow = start_airflow(self.home, progress=self._unless_ended(tell))
+        self.airflow = start_airflow(self.home, settings=_AIRFLOW_SETTINGS, progress=self._unless_ended(tell))
 
     def deploy(self, tell: Tell) -> None:
         """Triggers the deploy DAG over Airflow's REST interface and waits until the application is ready.
@@ -119,15 +128,15 @@ class Platform:
         if APPLICATION in self.home.deployed():
             ops.stop(self.home, APPLICATION, reason="the demo ends")
 
-    def stop(self, tell: Tell) -> list[int]:
+    def stop(self, tell: Tell) -> dict[int, str]:
         """Stops everything; what fails to stop is killed.
 
         Returns:
-            Processes that had to be killed because they were left behind.
+            Processes that had to be killed because they were left behind: number and command line.
         """
         steps: list[tuple[str, Callable[[], object]]] = [(APPLICATION, self.stop_application)]
         if self.airflow is not None:
-            steps.append(("Airflow", self.airflow.stop))
+            steps.append(("Airflow", partial(self.airflow.stop, timeout_s=_AIRFLOW_STOP_LIMIT_S)))
         steps.append(("the broker", lambda: stop_detached(self.home.root)))
         for name, step in steps:
             tell(f"stopping {name}")

@@ -68,7 +68,7 @@ def create(
 def describe(name: Annotated[str, typer.Argument(help="Name of the topic.")], servers: Servers = None) -> None:
     """Show a topic's partitions with their offsets, and the settings that were set for it."""
     from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import ConfigResource, OffsetSpec, ResourceType
+    from confluent_kafka.admin import ConfigResource, ConfigSource, OffsetSpec, ResourceType
 
     broker = _Broker(bootstrap_servers(servers))
     topic = broker.topic(name)
@@ -98,7 +98,7 @@ def describe(name: Annotated[str, typer.Argument(help="Name of the topic.")], se
         doing=f"reading settings of {name}",
     )
     for key, entry in sorted(settings.items()):
-        if not entry.is_default and not entry.is_read_only:
+        if entry.source == ConfigSource.DYNAMIC_TOPIC_CONFIG.value:
             out.print(f"{key}={entry.value}", markup=False)
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 
 from millrace.errors import ConfigurationError, OperationError
 from millrace.kafka.broker_record import read_record
@@ -50,13 +51,41 @@ class AirflowService:
     password: str
 
     def stop(self, *, timeout_s: float = 20.0) -> None:
-        """End the whole session: SIGTERM, then SIGKILL to what is left."""
+        """End the whole session: SIGTERM to all of it, then SIGKILL to what is left.
+
+        Args:
+            timeout_s: how long its components may take to end by themselves, seconds. The triggerer is the slowest.
+        """
+        members = self._session()
         for number, limit_s in ((signal.SIGTERM, timeout_s), (signal.SIGKILL, 10.0)):
-            if not self.process.signal_group(number) or self.process.wait_until_gone(limit_s):
+            for member in members:
+                member.send_signal(number)
+            deadline = time.monotonic() + limit_s
+            if all(member.wait_until_gone(max(0.0, deadline - time.monotonic())) for member in members):
+                # A component may have been starting another process at that moment.
+                members = self._session()
+            if not members:
                 return
         raise OperationError(
-            f"Airflow (process {self.process.pid}) survived SIGKILL.", remedy="look at its state with `ps`"
+            f"Airflow's processes {[member.pid for member in members]} survived SIGKILL.",
+            remedy="look at their state with `ps`",
         )
+
+    def _session(self) -> list[ProcessIdentity]:
+        """The live processes of the session that it leads, recognised by this Airflow's directory as well."""
+        members = []
+        for pid in psutil.pids():
+            try:
+                if os.getsid(pid) != self.process.pid:
+                    continue
+                if psutil.Process(pid).environ().get("AIRFLOW_HOME") != str(self.directory):
+                    continue
+            except (ProcessLookupError, PermissionError, psutil.Error):
+                # It ended meanwhile, or belongs to another user: not one of ours.
+                continue
+            if (identity := ProcessIdentity.of(pid)) is not None:
+                members.append(identity)
+        return members
 
     def client(self) -> AirflowClient:
         """A client with the rights of ``admin``."""

@@ -27,7 +27,9 @@ def test_only_the_processes_of_one_home_are_found_and_ended(tmp_path: Path) -> N
     mine, other = start(tmp_path / "mine"), start(tmp_path / "mine-too")
     try:
         assert [process.pid for process in processes_of(tmp_path / "mine")] == [mine.pid]
-        assert end_processes_of(tmp_path / "mine", patience_s=0) == [mine.pid]
+        killed = end_processes_of(tmp_path / "mine", patience_s=0)
+        assert list(killed) == [mine.pid]
+        assert "time.sleep(60)" in killed[mine.pid]
         assert mine.wait(10) == -9
         assert other.poll() is None
         assert processes_of(tmp_path / "mine") == []
@@ -44,7 +46,7 @@ def test_what_ends_by_itself_in_time_is_not_killed(tmp_path: Path) -> None:
     try:
         begin = time.monotonic()
         process.terminate()
-        assert end_processes_of(tmp_path / "home", patience_s=10) == []
+        assert end_processes_of(tmp_path / "home", patience_s=10) == {}
         assert time.monotonic() - begin < 8
         assert process.wait(10) == -15
     finally:

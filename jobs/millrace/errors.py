@@ -52,6 +52,10 @@ class StateError(MillraceError):
     """A store, its changelog and the committed offsets do not agree, or the state directory is unusable."""
 
 
+class StateWriteError(StateError):
+    """The disk refused a write of the state; what was committed to Kafka is brought to the stores at the next start."""
+
+
 class StateDirectoryLockedError(StateError):
     """Another live process holds the state directory of the task or the application."""
 

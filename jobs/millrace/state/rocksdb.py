@@ -9,6 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+import structlog
 from rocksdict import (
     BlockBasedOptions,
     Cache,
@@ -21,8 +22,10 @@ from rocksdict import (
     WriteOptions,
 )
 
-from millrace.errors import StateError
+from millrace.errors import StateError, StateWriteError
 from millrace.state.layout import Packed
+
+_log = structlog.get_logger(__name__)
 
 MEBIBYTE = 1 << 20
 METADATA_FAMILY = "metadata"
@@ -165,24 +168,31 @@ class RocksDatabase:
         """Write a batch: all of it or nothing, also when the process dies.
 
         Raises:
-            StateError: the disk is full or fails.
+            StateWriteError: the disk is full or fails.
         """
         try:
             self._database.write(batch, self._write_options)
         except Exception as error:  # rocksdict raises plain Exception
-            raise StateError(
-                f"The state database {self.path} refused a commit: {error}",
-                remedy="free space on the disk or replace it; the state is brought forward from the changelogs",
+            raise StateWriteError(
+                f"The state database {self.path} refused a write: {error}",
+                remedy="free space on the disk or replace it, and start again: the stores are brought forward from "
+                "their changelogs",
             ) from error
 
     def close(self) -> None:
-        """Close the database and its column families. Idempotent."""
+        """Close the database and its column families. Idempotent.
+
+        A disk that refuses the last writes of this is only logged: what is not in the files is in the changelogs.
+        """
         # RocksDB's own lock is given back only when the last handle is gone.
         self._handles.clear()
-        for family in self._families.values():
-            family.close()
+        families = list(self._families.values())
         self._families.clear()
-        self._database.close()
+        for each in (*families, self._database):
+            try:
+                each.close()
+            except Exception as error:  # rocksdict raises plain Exception
+                _log.warning("state database not closed in order", path=str(self.path), problem=str(error))
 
 
 class RocksBytesStore:

@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from millrace.config import ProcessingGuarantee
-from millrace.errors import StateError
+from millrace.errors import StateError, StateWriteError
 from millrace.state import TaskPosition, TaskState
 from millrace.state.restore import RestoreProgress, restore
 from millrace.task.input import TopicPartition
@@ -66,6 +66,8 @@ def bring_to(
     replay = partial(_replay, state, spec, signature=signature, committed=committed, on_progress=on_progress)
     try:
         restored = replay(position=state.position)
+    except StateWriteError:
+        raise
     except StateError as error:
         if not state.position.changelogs:
             raise

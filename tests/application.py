@@ -6,6 +6,7 @@ A topology of a test is a function in a test module that takes a ``StreamsBuilde
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 import subprocess
@@ -25,7 +26,6 @@ from millrace.control.status_topic import read_statuses
 from millrace.errors import MillraceError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import Place, committed_offsets, end_offsets
-from millrace.processes import ProcessIdentity
 
 PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
 ROOT = Path(__file__).resolve().parents[1]
@@ -34,6 +34,7 @@ START_LIMIT_S = 240.0
 """Longest time from launch to RUNNING; a start takes 15 to 25 s on two quiet cores, several times that on busy ones."""
 
 _POLL_S = 0.1
+_SET_PARENT_DEATH_SIGNAL = 1
 
 
 def topic(name: str) -> str:
@@ -60,6 +61,12 @@ def wait_until(condition: Callable[[], Any], *, timeout_s: float, what: str) -> 
             last = error
         time.sleep(_POLL_S)
     raise AssertionError(f"{what}: not within {timeout_s:g} s; last: {last!r}")
+
+
+def _die_with_the_test() -> None:
+    """For the driver's process: also a killed test run leaves nobody behind, since a driver's JVM ends with it."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL)
 
 
 class Application:
@@ -109,7 +116,6 @@ class Application:
         }
         self.admin = KafkaAdmin(bootstrap_servers)
         self._process: subprocess.Popen[bytes] | None = None
-        self._identity: ProcessIdentity | None = None
         self._starts = 0
 
     @property
@@ -153,8 +159,8 @@ class Application:
                 cwd=ROOT,
                 env={**os.environ, **self._environment},
                 start_new_session=True,
+                preexec_fn=_die_with_the_test,
             )
-        self._identity = ProcessIdentity.of(self._process.pid)
         return self
 
     def start_and_wait(self) -> Application:

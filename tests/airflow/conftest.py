@@ -69,7 +69,6 @@ class Platform:
 
         Airflow calls nothing of a trigger that was killed before it ran.
         """
-        begin = now_text()
 
         def deferred() -> str:
             for run in self.client.request("GET", f"/dags/{SUPERVISE}/dagRuns?state=running")["dag_runs"]:
@@ -79,9 +78,10 @@ class Platform:
 
         def is_watched() -> bool:
             seen = read_json(self.home.application(APPLICATION).supervision) or {}
-            return bool(seen.get("decision")) and seen["written_at"] > begin
+            return bool(seen["watcher"] == self.record.owner and seen["written_at"] > begin)
 
         run = wait_for(deferred, limit_s=90)
+        begin = now_text()
         wait_for(is_watched, limit_s=90)
         return run
 

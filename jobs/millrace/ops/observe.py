@@ -328,13 +328,27 @@ def observe(home: Home, application: str) -> Observation:
 
 
 def remember(
-    directory: ApplicationDirectory, observation: Observation, *, spec_error: str = "", decision: str = ""
+    directory: ApplicationDirectory,
+    observation: Observation,
+    *,
+    spec_error: str = "",
+    decision: str = "",
+    watcher: str = "",
 ) -> None:
-    """Write ``supervision.json``: what was seen and what was decided on it."""
+    """Write ``supervision.json``.
+
+    Args:
+        directory: the application's directory.
+        observation: what was seen.
+        spec_error: what is wrong with the desired specification.
+        decision: what was decided on it.
+        watcher: ``run_id/try_number`` of the supervising task whose trigger looked; empty for anybody else.
+    """
     write_json(
         directory.supervision,
         {
             "written_at": now_text(),
+            "watcher": watcher,
             "observation": observation.summary(),
             "decision": decision,
             "spec_error": spec_error,

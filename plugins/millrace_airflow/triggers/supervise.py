@@ -127,6 +127,7 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
             observation,
             spec_error=evidence.spec_error,
             decision=f"{decision.action}: {decision.text}",
+            watcher=self.owner,
         )
 
     async def on_kill(self) -> None:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential_jitter
 
 from millrace.errors import OperationError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.clients import kafka_error
 
 Place = tuple[str, int]
 """``(topic, partition)``."""
@@ -28,6 +29,9 @@ _WITHOUT_LEADER = frozenset({
     KafkaError._NOENT,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
+    # What this client remembers of the leader is from before the broker's restart.
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
 })  # fmt: skip
 
 
@@ -181,4 +185,12 @@ def _list_offsets(admin: KafkaAdmin, specs: Mapping[Place, Any], end: End) -> di
                 found[position.topic, position.partition] = answer.offset
         if len(found) < len(specs):
             time.sleep(_LEADER_POLL_S)
+            _ask_for_leaders(admin)
     return found
+
+
+def _ask_for_leaders(admin: KafkaAdmin) -> None:
+    try:
+        admin.client.list_topics(timeout=admin.timeout_s)
+    except KafkaException as error:
+        raise admin.translated(kafka_error(error), "asking for the leaders of partitions") from error

@@ -159,7 +159,7 @@ class Application:
                 cwd=ROOT,
                 env={**os.environ, **self._environment},
                 start_new_session=True,
-                preexec_fn=_die_with_the_test,
+                preexec_fn=_die_with_the_test,  # noqa: PLW1509 - it calls the kernel only
             )
         return self
 

@@ -19,7 +19,7 @@ from millrace.control.reporter import Application, Prepared
 from millrace.control.restarts import RestartPolicy
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import StatusPublisher
-from millrace.control.watch import check_inputs
+from millrace.control.watch import InputWatch
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
@@ -79,6 +79,7 @@ class _Run:
             config, topology, progress_address=self._reports.address, gives_up_state=gives_up_state
         )
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+        self._input_watch = InputWatch(self._admin, config)
         self._queries: tuple[SparkQuery, ...] = ()
         self._prepared: Prepared | None = None
         self._starts: Mapping[TopicPartition, int] = {}
@@ -196,12 +197,7 @@ class _Run:
 
     def _watch(self) -> None:
         if self._prepared is not None:
-            check_inputs(
-                self._admin,
-                application_id=self._config.application_id,
-                topic_ids=self._prepared.topic_ids,
-                partitions=self._prepared.partitions,
-            )
+            self._input_watch.check(topic_ids=self._prepared.topic_ids, partitions=self._prepared.partitions)
 
     def _end_offsets(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         ends = end_offsets(self._admin, places)

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from millrace.config import StreamsConfig
 from millrace.control.query import TopicPartition
 from millrace.errors import OffsetsMovedError, StateError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import CommittedOffset, committed_offsets
+from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.offsets import CommittedOffset
 from millrace.task.signature import Signature
 
 
-def check_inputs(
-    admin: KafkaAdmin, *, application_id: str, topic_ids: Mapping[str, str], partitions: Mapping[str, int]
-) -> None:
+class InputWatch:
     """Checks that the input topics are the ones that the application started with, and that its group's offsets are
     its own.
 
@@ -21,36 +24,77 @@ def check_inputs(
 
     Args:
         admin: the cluster.
-        application_id: the application.
-        topic_ids: UUID of each input topic as of the start.
-        partitions: number of partitions of each input topic as of the start.
-
-    Raises:
-        StateError: a topic was deleted, perhaps created again.
-        OffsetsMovedError: somebody else committed to the group.
-        MillraceError: the broker could not be asked.
+        config: the application's configuration.
     """
-    found = admin.describe_topics(topic_ids)
-    lost = [
-        f"{name} (was {topic_id}, is {found[name].topic_id if name in found else 'gone'})"
-        for name, topic_id in topic_ids.items()
-        if name not in found or found[name].topic_id != topic_id
-    ]
-    if lost:
-        raise StateError(
-            f"Input topics of {application_id} were deleted while it ran: {', '.join(lost)}.",
-            remedy="its offsets and state belong to the old ones: reset the application",
+
+    def __init__(self, admin: KafkaAdmin, config: StreamsConfig) -> None:
+        self._admin = admin
+        self._config = config
+        self._consumer: Consumer | None = None
+
+    def check(self, *, topic_ids: Mapping[str, str], partitions: Mapping[str, int]) -> None:
+        """Looks once.
+
+        Args:
+            topic_ids: UUID of each input topic as of the start.
+            partitions: number of partitions of each input topic as of the start.
+
+        Raises:
+            StateError: a topic was deleted, perhaps created again.
+            OffsetsMovedError: somebody else committed to the group.
+            MillraceError: the broker could not be asked.
+        """
+        application_id = self._config.application_id
+        found = self._admin.describe_topics(topic_ids)
+        lost = [
+            f"{name} (was {topic_id}, is {found[name].topic_id if name in found else 'gone'})"
+            for name, topic_id in topic_ids.items()
+            if name not in found or found[name].topic_id != topic_id
+        ]
+        if lost:
+            raise StateError(
+                f"Input topics of {application_id} were deleted while it ran: {', '.join(lost)}.",
+                remedy="its offsets and state belong to the old ones: reset the application",
+            )
+        moved = foreign_commits(
+            self._commits([(name, number) for name, count in partitions.items() for number in range(count)])
         )
-    places = [(name, number) for name, count in partitions.items() for number in range(count)]
-    moved = foreign_commits(committed_offsets(admin, application_id, places, stable=False))
-    if moved:
-        raise OffsetsMovedError(
-            f"Somebody else committed offsets of group {application_id} while it ran: "
-            + ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in moved.items())
-            + ".",
-            remedy="find who uses the group; then restore the offsets from the mirror in the status topic, or reset "
-            "the application",
-        )
+        if moved:
+            raise OffsetsMovedError(
+                f"Somebody else committed offsets of group {application_id} while it ran: "
+                + ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in moved.items())
+                + ".",
+                remedy="find who uses the group; then restore the offsets from the mirror in the status topic, or "
+                "reset the application",
+            )
+
+    def _commits(self, places: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """Asked as a consumer that never joins: librdkafka's admin request ends the process when a broker that starts
+        again is not yet the group's coordinator (librdkafka issue 5040).
+        """
+        servers = self._config.bootstrap_servers
+        if self._consumer is None:
+            self._consumer = Consumer(
+                {
+                    **base_settings(servers, self._config.client_settings("consumer.")),
+                    "group.id": self._config.application_id,
+                    "enable.auto.commit": False,
+                    # Otherwise the answer waits for the end of open transactions.
+                    "isolation.level": "read_uncommitted",
+                }
+            )
+        try:
+            answer = self._consumer.committed(
+                [KafkaPartition(topic, partition) for topic, partition in places], timeout=self._admin.timeout_s
+            )
+        except KafkaException as error:
+            doing = f"reading committed offsets of {self._config.application_id}"
+            raise translate(kafka_error(error), doing=doing, bootstrap_servers=servers) from error
+        return {
+            (each.topic, each.partition): CommittedOffset(each.offset, each.metadata or "")
+            for each in answer
+            if each.offset >= 0
+        }
 
 
 def foreign_commits(commits: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:

@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def eventually(ask: Callable[[], T], expected: T, *, limit_s: float = 15) -> None:
+def eventually(ask: Callable[[], T], expected: object, *, limit_s: float = 15) -> None:
     """Ask until the answer is as expected; fails with the last answer after ``limit_s`` seconds."""
     deadline = time.monotonic() + limit_s
     while (answer := ask()) != expected:

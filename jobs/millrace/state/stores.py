@@ -91,10 +91,10 @@ class WindowStore(Protocol):
         """(start, value, timestamp) of the windows of one key with a start in ``[from_start, to_start]``, by start."""
 
     def fetch_all(self, from_start: int, to_start: int) -> Iterator[tuple[bytes, int, bytes, int]]:
-        """(key, start, value, timestamp) of every key, in the order of segment, key, start."""
+        """(key, start, value, timestamp) of every key, by segment, then by the bytes of key and start."""
 
     def all(self) -> Iterator[tuple[bytes, int, bytes, int]]:
-        """(key, start, value, timestamp) of everything that has not expired, in the order of segment, key, start."""
+        """(key, start, value, timestamp) of all that has not expired, by segment, then by the bytes of key and start."""
 
     def approximate_num_entries(self) -> int:
         """About how many (key, start) pairs there are."""

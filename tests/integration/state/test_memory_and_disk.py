@@ -76,7 +76,7 @@ def test_the_disk_space_of_expired_segments_is_given_back(tmp_path: Path) -> Non
     noise = np.random.default_rng(1)
     written = largest = 0
     for minute in range(60):
-        values = [noise.bytes(100) for _ in keys]
+        values: list[bytes | None] = [noise.bytes(100) for _ in keys]
         written += len(keys) * 100
         starts = np.full(len(keys), minute * MINUTE)
         store.put_many(keys, starts, values, starts)

@@ -51,7 +51,9 @@ def test_ids_and_offsets_of_the_run_before_are_published_until_they_are_fenced(
 ) -> None:
     last = make_status(transactional_ids=["app-9_9"], offsets={"old": {0: 3}}, topic_ids={"old": "u"})
     seen: list[Any] = []
-    running = make_driver(last=last, hooks={"fence": lambda ids: seen.append(running.publisher.published[-1])}).start()
+    drivers: list[Any] = []
+    drivers.append(make_driver(last=last, hooks={"fence": lambda _: seen.append(drivers[0].publisher.published[-1])}))
+    running = drivers[0].start()
     running.wait_for(S.RUNNING)
     assert (seen[0].transactional_ids, seen[0].offsets, seen[0].topic_ids) == (
         ["app-9_9"],

@@ -276,6 +276,7 @@ class TestOperators:
         stream.group_by(pc.field("user")).count()
         first = operators(builder.build())[0]
         assert isinstance(first, Filter)
+        assert isinstance(first.predicate, pc.Expression)
         assert first.predicate.equals(amount > 100)
 
     @pytest.mark.parametrize("operator", ["map", "flat_map", "flat_map_values", "peek", "foreach"])

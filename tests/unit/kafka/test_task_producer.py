@@ -57,7 +57,7 @@ class FakeClient:
         if faults:
             raise faults.pop(0)()
 
-    def init_transactions(self, timeout: float) -> None:
+    def init_transactions(self, timeout: float = 0.0, /) -> None:
         self._call("init")
 
     def begin_transaction(self) -> None:
@@ -70,24 +70,24 @@ class FakeClient:
         self.open.append(value)
         self.room = None if self.room is None else self.room - 1
 
-    def send_offsets_to_transaction(self, positions: Any, group: Any, timeout: float) -> None:
+    def send_offsets_to_transaction(self, positions: Any, group: Any, timeout: float = 0.0, /) -> None:
         self._call("send_offsets")
         self.pending_offsets = [position.offset for position in positions]
 
-    def commit_transaction(self, timeout: float) -> None:
+    def commit_transaction(self, timeout: float = 0.0, /) -> None:
         self._call("commit")
         self.committed += self.open
         self.committed_offsets += self.pending_offsets
         self.open, self.pending_offsets = [], []
 
-    def abort_transaction(self, timeout: float) -> None:
+    def abort_transaction(self, timeout: float = 0.0, /) -> None:
         self._call("abort")
         self.open, self.pending_offsets = [], []
 
-    def poll(self, timeout: float) -> int:
+    def poll(self, timeout: float = 0.0, /) -> int:
         return 0
 
-    def flush(self, timeout: float) -> int:
+    def flush(self, timeout: float = 0.0, /) -> int:
         self._call("flush")
         return 0
 

@@ -146,8 +146,8 @@ def test_a_window_store_is_a_dictionary_that_forgets_what_is_past_its_retention(
                         if value is not None:
                             current[key, start] = (value, timestamp)
             elif step == "fetch":
-                starts = np.array([start for _, start in argument], dtype=np.int64)
-                values, timestamps = store.fetch_many([key for key, _ in argument], starts)
+                asked = np.array([start for _, start in argument], dtype=np.int64)
+                values, timestamps = store.fetch_many([key for key, _ in argument], asked)
                 expected = [current.get(pair, (None, -1)) if readable(pair[1]) else (None, -1) for pair in argument]
                 assert list(zip(values, timestamps.tolist(), strict=True)) == expected
             elif step == "range":
@@ -165,8 +165,10 @@ def test_a_window_store_is_a_dictionary_that_forgets_what_is_past_its_retention(
                     current, observed = dict(committed[0]), committed[1]
         subject.commit()
         store = subject.state.window_store("win")
+        # As the bytes are in the database: of two keys, one of which begins the other, the start may decide.
         expected_rows = sorted(
-            (start // interval, key, start, *entry) for (key, start), entry in current.items() if readable(start)
+            ((start // interval, key, start, *entry) for (key, start), entry in current.items() if readable(start)),
+            key=lambda row: (row[0], row[1] + row[2].to_bytes(8, "big")),
         )
         assert [
             (start // interval, key, start, value, time) for key, start, value, time in store.all()

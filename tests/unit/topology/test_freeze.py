@@ -1,11 +1,12 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from millrace.dsl import Branched, Consumed, Materialized, StreamsBuilder
+from millrace.dsl import Branched, Consumed, KStream, Materialized, StreamsBuilder
 from millrace.errors import TopologyError
 from millrace.serdes import JsonSerde, StringSerde
 from millrace.topology.freeze import freeze
@@ -89,13 +90,15 @@ def test_a_tree_keeps_its_order_and_drops_equal_items() -> None:
     assert list(tree) == list(range(13))
 
 
+def _sink_of(number: int) -> Callable[[KStream], None]:
+    return lambda stream: stream.to(f"out-{number}")
+
+
 def test_many_branches_are_described_without_loss() -> None:
     builder = StreamsBuilder()
     split = builder.stream("in").split(named="to-")
     for number in range(40):
-        split.branch(
-            value_of, Branched.with_consumer(lambda stream, n=number: stream.to(f"out-{n}"), name=f"n{number}")
-        )
+        split.branch(value_of, Branched.with_consumer(_sink_of(number), name=f"n{number}"))
     split.no_default_branch()
     description = builder.build().describe()
     assert all(f"(topic: out-{number})" in description for number in range(40))

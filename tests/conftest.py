@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import hypothesis
 import pytest
 
 from millrace.kafka.admin import KafkaAdmin
@@ -15,6 +17,12 @@ from tests import broker as test_broker
 from tests.application import Application
 
 _RUN = pytest.StashKey[Path]()
+
+# The same examples in every run, so that a change and nothing else makes a test fail; HYPOTHESIS_PROFILE=random looks
+# for new ones.
+hypothesis.settings.register_profile("repeatable", derandomize=True, deadline=None, print_blob=True)
+hypothesis.settings.register_profile("random", deadline=None, print_blob=True)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -94,7 +94,7 @@ class WindowStore(Protocol):
         """(key, start, value, timestamp) of every key, by segment, then by the bytes of key and start."""
 
     def all(self) -> Iterator[tuple[bytes, int, bytes, int]]:
-        """(key, start, value, timestamp) of all that has not expired, by segment, then by the bytes of key and start."""
+        """(key, start, value, timestamp) of all that has not expired, by segment, then by bytes of key and start."""
 
     def approximate_num_entries(self) -> int:
         """About how many (key, start) pairs there are."""

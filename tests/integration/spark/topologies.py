@@ -2,21 +2,158 @@
 
 from __future__ import annotations
 
-import pyarrow as pa
+from datetime import timedelta
+from typing import Any
 
-from millrace.dsl import Consumed, Materialized, Produced, StreamsBuilder
-from millrace.serdes import LongSerde, StringSerde
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
+
+from apps import fraud_detection
+from millrace.dsl import Consumed, Grouped, Materialized, Produced, Repartitioned, StreamsBuilder, TimeWindows
+from millrace.dsl import aggregators as agg
+from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
 from tests.application import topic
 
 TEXT = Consumed.with_(StringSerde(), StringSerde())
+NUMBERS = Consumed.with_(StringSerde(), LongSerde())
+TEN_SECONDS = TimeWindows.of_size_with_no_grace(timedelta(seconds=10))
+FIVE_MINUTES = TimeWindows.of_size_and_grace(timedelta(minutes=5), timedelta(minutes=1))
+EVENT = JsonSerde(pa.schema({"group": pa.string(), "at": pa.int64()}))
 COUNTS = Produced.with_(StringSerde(), LongSerde())
 
 
-def count(builder: StreamsBuilder) -> None:
-    """Counts records by key; every update goes out."""
-    counts = (
-        builder.stream(topic("in"), TEXT)
-        .group_by_key()
-        .count(materialized=Materialized.as_("counts").with_caching_disabled())
+def fraud(builder: StreamsBuilder) -> None:
+    """Fraud detection over the test's own topics."""
+    fraud_detection.PAYMENTS, fraud_detection.ALERTS = topic("payments"), topic("fraud-alerts")
+    fraud_detection.build(builder)
+
+
+def copying(builder: StreamsBuilder) -> None:
+    """Copies a topic."""
+    builder.stream(topic("in"), TEXT).to(topic("out"))
+
+
+def parsing(builder: StreamsBuilder) -> None:
+    """Copies a topic of JSON objects."""
+    builder.stream(topic("in"), Consumed.with_(StringSerde(), EVENT)).to(topic("out"))
+
+
+def stateless(builder: StreamsBuilder) -> None:
+    """Streams without state: copied, parsed, filtered and mapped, keyed anew, and looked up by Spark."""
+    for name in ("transactions", "compacted"):
+        builder.stream(topic(name), TEXT).to(topic(f"{name}-out"))
+    builder.stream(topic("json"), Consumed.with_(StringSerde(), EVENT)).to(topic("json-out"))
+    headed = builder.stream(topic("headed"), TEXT)
+    headed.filter(lambda key, value: value != "dropped").map_values(lambda key, value: value.upper()).to(
+        topic("mapped-out"), Produced.with_(StringSerde(), StringSerde())
     )
-    counts.to_stream().to(topic("out"), COUNTS)
+    headed.select_key(lambda key, value: f"new-{key}").repartition(
+        Repartitioned.as_("rekeyed").with_key_serde(StringSerde())
+    ).to(topic("rekeyed-out"))
+    builder.stream(topic("framed"), TEXT).transform_frame(_with_country).to(topic("framed-out"))
+
+
+def _with_country(frame: DataFrame) -> DataFrame:
+    countries = frame.sparkSession.createDataFrame([("de", "Germany"), ("pt", "Portugal")], ["code", "country"])
+    joined = frame.withColumn("code", F.lower(F.col("value").cast("string"))).join(F.broadcast(countries), "code")
+    return joined.withColumn("value", F.col("country").cast("binary")).drop("code", "country")
+
+
+def stateful(builder: StreamsBuilder) -> None:
+    """Sums and windowed counts by key, and a windowed count behind a repartition topic."""
+    numbers = builder.stream(topic("numbers"), NUMBERS).group_by_key()
+    numbers.reduce(lambda total, value: total + value, materialized=Materialized.as_("sums")).to_stream().to(
+        topic("sums"), COUNTS
+    )
+    numbers.windowed_by(TimeWindows.of_size_with_no_grace(timedelta(milliseconds=5))).count(
+        materialized=Materialized.as_("tiny-windows")
+    ).to_stream().to(topic("tiny-windows"), Produced.with_(TimeWindowedSerde(StringSerde(), 5), LongSerde()))
+    numbers.windowed_by(FIVE_MINUTES).count(materialized=Materialized.as_("five-minutes"))
+    rekeyed(builder)
+
+
+def rekeyed(builder: StreamsBuilder) -> None:
+    """Counts events by their group in windows of ten seconds, at the time that they name."""
+    events = builder.stream(topic("events"), Consumed.with_(StringSerde(), EVENT).with_timestamp_extractor(_event_time))
+    events.group_by(
+        lambda key, value: value["group"], Grouped.as_("by-group").with_key_serde(StringSerde())
+    ).windowed_by(TEN_SECONDS).count(materialized=Materialized.as_("groups")).to_stream().to(
+        topic("groups"), Produced.with_(TimeWindowedSerde(StringSerde(), 10_000), LongSerde())
+    )
+
+
+def _event_time(key: Any, value: dict[str, Any], timestamp: int, partition_time: int) -> int:
+    return timestamp if value["at"] is None else value["at"]
+
+
+def join(builder: StreamsBuilder) -> None:
+    """Joins a stream with a table, both of two partitions, as of each record's time."""
+    table = builder.table(topic("table"), TEXT, Materialized.as_("prices"))
+    stream = builder.stream(topic("stream"), TEXT)
+    stream.left_join(table, lambda value, price: f"{value}:{price}").to(
+        topic("joined"), Produced.with_(StringSerde(), StringSerde())
+    )
+
+
+def collecting(builder: StreamsBuilder) -> None:
+    """Collects all values of a key in a list."""
+    builder.stream(topic("in"), TEXT).group_by_key().aggregate(
+        list,
+        lambda key, value, collected: [*collected, value],
+        materialized=Materialized.as_("lists").with_value_serde(JsonSerde()).with_caching_disabled(),
+    ).to_stream().map_values(lambda key, value: len(value)).to(topic("out"), COUNTS)
+
+
+def latest(builder: StreamsBuilder) -> None:
+    """Keeps the last value of each key."""
+    builder.stream(topic("in"), TEXT).group_by_key().aggregate(
+        agg.last(), materialized=Materialized.as_("values").with_value_serde(StringSerde())
+    ).to_stream().to(topic("out"), Produced.with_(StringSerde(), StringSerde()))
+
+
+def generated_names(builder: StreamsBuilder) -> None:
+    """Counts behind a map; nothing has a name."""
+    _counted(builder, filtered=False)
+
+
+def generated_names_moved(builder: StreamsBuilder) -> None:
+    """As :func:`generated_names`, with a filter before it, which moves every generated name."""
+    _counted(builder, filtered=True)
+
+
+def _counted(builder: StreamsBuilder, *, filtered: bool) -> None:
+    stream = builder.stream(topic("unnamed"), TEXT)
+    if filtered:
+        stream = stream.filter(lambda key, value: True)
+    stream.map(lambda key, value: (key, value)).group_by_key(
+        Grouped.with_(StringSerde(), StringSerde())
+    ).count().to_stream().to(topic("unnamed-out"), COUNTS)
+
+
+def explicit_names(builder: StreamsBuilder) -> None:
+    """Counts behind a map, under names."""
+    _named(builder, filtered=False)
+
+
+def explicit_names_filtered(builder: StreamsBuilder) -> None:
+    """As :func:`explicit_names`, with a filter before it."""
+    _named(builder, filtered=True)
+
+
+def _named(builder: StreamsBuilder, *, filtered: bool) -> None:
+    stream = builder.stream(topic("named"), TEXT)
+    if filtered:
+        stream = stream.filter(lambda key, value: True)
+    stream.map(lambda key, value: (key, value)).group_by_key(
+        Grouped.as_("named").with_key_serde(StringSerde()).with_value_serde(StringSerde())
+    ).count(materialized=Materialized.as_("named-counts")).to_stream().to(topic("named-out"), COUNTS)
+
+
+def windowed_in_place_of_plain(builder: StreamsBuilder) -> None:
+    """A windowed count under the name of the store of :func:`explicit_names`."""
+    builder.stream(topic("named"), TEXT).map(lambda key, value: (key, value)).group_by_key(
+        Grouped.as_("named").with_key_serde(StringSerde()).with_value_serde(StringSerde())
+    ).windowed_by(TEN_SECONDS).count(materialized=Materialized.as_("named-counts")).to_stream().to(
+        topic("named-out"), Produced.with_(TimeWindowedSerde(StringSerde(), 10_000), LongSerde())
+    )

@@ -236,11 +236,14 @@ class StatusReporter:
             ids = list(prepared.transactional_ids)
             offsets = _nested(self._positions)
             topic_ids, partitions = dict(prepared.topic_ids), dict(prepared.partitions)
+            # Only now the state is this topology's: until it was accepted, the next start compares with the one before.
+            fingerprint, summary = application.topology_fingerprint, dict(application.topology_summary)
         elif previous is not None:
             ids, offsets = previous.transactional_ids, previous.offsets
             topic_ids, partitions = previous.topic_ids, previous.partitions
+            fingerprint, summary = previous.topology_fingerprint, previous.topology_summary
         else:
-            ids, offsets, topic_ids, partitions = [], {}, {}, {}
+            ids, offsets, topic_ids, partitions, fingerprint, summary = [], {}, {}, {}, "", {}
         return ApplicationStatus(
             application_id=application.application_id,
             state=self._lifecycle.state,
@@ -251,8 +254,8 @@ class StatusReporter:
             driver=self._driver,
             driver_epoch=self._publisher.epoch,
             run_id=application.run_id,
-            topology_fingerprint=application.topology_fingerprint,
-            topology_summary=dict(application.topology_summary),
+            topology_fingerprint=fingerprint,
+            topology_summary=summary,
             transactional_ids=ids,
             offsets=offsets,
             topic_ids=topic_ids,

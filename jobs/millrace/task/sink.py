@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from millrace.errors import ProcessingError
+from millrace.errors import ProcessingError, SerializationError
 from millrace.kafka.murmur2 import partitions_for
-from millrace.serdes import TimeWindowedSerde
+from millrace.serdes import Serde, TimeWindowedSerde
 from millrace.task.collector import UNASSIGNED_PARTITION, OutputBatch
-from millrace.task.columns import IntArray
+from millrace.task.columns import Column, IntArray
 from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
@@ -39,8 +39,8 @@ class Sink:
             SerializationError: a key or value is not of its serde's type.
             ProcessingError: the partitioner chose a partition that does not exist.
         """
-        keys = to_bytes_list(records.keys, self._key_serde)
-        values = to_bytes_list(records.values, self._value_serde)
+        keys = self._encoded("key", records.keys, self._key_serde)
+        values = self._encoded("value", records.values, self._value_serde)
         if self._node.partitioner:
             partitions = self._chosen(records, partition_count)
         elif isinstance(self._key_serde, TimeWindowedSerde):
@@ -50,6 +50,18 @@ class Sink:
         else:
             partitions = partitions_for(keys, partition_count)
         return OutputBatch(self.topic, keys, values, records.timestamps, partitions, records.headers)
+
+    def _encoded(self, what: str, column: Column, serde: Serde) -> list[bytes | None]:
+        try:
+            return to_bytes_list(column, serde)
+        except SerializationError as error:
+            raise SerializationError(
+                f"Node {self._node.name} cannot write a {what} to topic {self.topic} with {type(serde).__name__}: "
+                f"{error.message}",
+                remedy=error.remedy
+                or f"give the topic a serde for the {what}s that reach it (Produced, Grouped, Repartitioned, Joined); "
+                "without one they are taken for bytes",
+            ) from error
 
     def _chosen(self, records: Records, count: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         assert self._node.partitioner is not None

@@ -20,6 +20,7 @@ from millrace.errors import (
     OperationError,
     PreflightError,
     ProcessingError,
+    TopologyError,
 )
 
 S = ApplicationState
@@ -239,6 +240,28 @@ def test_a_failed_preflight_leaves_a_healthy_older_driver_alone(make_driver: Mak
     assert "open publisher" not in running.journal
     assert running.publisher.published == []
     assert running.driver.status().reason == "topic in is missing"
+
+
+def test_a_refused_topology_does_not_take_the_place_of_the_one_that_has_the_state(
+    make_driver: Make, make_status: Make
+) -> None:
+    """Otherwise the next start, of the right topology, would be compared with the refused one."""
+
+    def refuse(_: object) -> None:
+        raise TopologyError("It does not fit.", remedy="give the stores their names back")
+
+    last = make_status(topology_fingerprint="old", topology_summary={"stores": {}})
+    running = make_driver(last=last, hooks={"prepare": refuse}).start()
+    assert running.end() is ExitCode.FAILED
+    published = running.publisher.published
+    assert published[-1].state is ApplicationState.ERROR
+    assert {(each.topology_fingerprint, str(each.topology_summary)) for each in published} == {
+        ("old", "{'stores': {}}")
+    }
+
+    first = make_driver(hooks={"prepare": refuse}).start()
+    assert first.end() is ExitCode.FAILED
+    assert {each.topology_fingerprint for each in first.publisher.published} == {""}
 
 
 def test_a_failed_preflight_is_published_where_no_driver_lives_and_keeps_what_the_last_one_left(

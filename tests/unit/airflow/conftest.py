@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import structlog
 import yaml
 
 from millrace.ops import Home, deploy, stop, wait_until_ready
@@ -12,6 +14,12 @@ from millrace.ops.driver import UNRESPONSIVE
 FAKE_JOB = Path(__file__).resolve().parents[2] / "airflow" / "fake_job.py"
 NAME = "payments"
 OWNER = "manual__1/1"
+
+
+@pytest.fixture(autouse=True)
+def _log_to_a_file_that_stays_open() -> None:
+    # Airflow sets structlog up once, for the standard output that pytest had in place then and has closed since.
+    structlog.configure(logger_factory=structlog.WriteLoggerFactory(file=sys.__stderr__))
 
 
 @pytest.fixture

@@ -104,8 +104,10 @@ class Application:
         self.config: dict[str, Any] = {
             "bootstrap.servers": bootstrap_servers,
             "state.dir": str(self.state_directory),
-            "commit.interval.ms": 100,
+            "commit.interval.ms": 250,
             "heartbeat.interval.ms": 1000,
+            # A test runs for seconds: the optimising compiler would cost it more than it brings.
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
             **(config or {}),
         }
         self.launcher = {"kind": "local", "parallelism": 2, "driver_memory": "768m", **(launcher or {})}

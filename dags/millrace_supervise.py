@@ -28,4 +28,11 @@ progress of batches, restarts with backoff up to the limit of the specification,
 - A triggerer or an Airflow that dies does not touch the job; it is found again afterwards.
 """,
     ):
-        MillraceSuperviseOperator(task_id="supervise", application=name, retries=2, retry_delay=timedelta(seconds=5))
+        # A retry only adopts the job, so for a task that never ends there must always be one left. What a retry cannot
+        # help, such as the restart limit, fails at once.
+        MillraceSuperviseOperator(
+            task_id="supervise",
+            application=name,
+            retries=10_000,
+            retry_delay=timedelta(seconds=5),
+        )

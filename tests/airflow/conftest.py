@@ -32,9 +32,12 @@ class Platform:
 
     @property
     def pid(self) -> int:
-        record = self.record
-        assert record.process is not None
-        return record.process.pid
+        """Of the driver; 0 while one is being launched."""
+        process = self.record.process
+        return process.pid if process else 0
+
+    def try_number(self, run_id: str) -> int:
+        return int(self.client.task(SUPERVISE, run_id, "supervise")["try_number"])
 
     @property
     def record(self) -> JobRecord:

@@ -22,6 +22,10 @@ from millrace.ops.record import DesiredState
 KILL_LIMITS = StopLimits(graceful_s=18.0, terminate_s=5.0, kill_s=3.0)
 """Together below Airflow's ``[triggerer] on_kill_timeout`` of 30 s."""
 
+LEAST_DEFERRAL_S = 5.0
+"""The trigger does not fire before that. The scheduler learns of the end of a task's last stretch by a message of the
+executor; where the task runs again before the message comes, it takes the task for a failed one and starts a retry."""
+
 
 class EventKind(StrEnum):
     """Why the trigger fired."""
@@ -45,15 +49,26 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
         owner: ``run_id/try_number`` of the task that waits.
         checkpoint_s: fires after so many seconds although nothing is to be done, so that the task's timeout, which
             tells when no triggerer is there, starts anew.
+        least_deferral_s: does not fire before so many seconds.
     """
 
-    def __init__(self, *, home: str, specs: str, application: str, owner: str, checkpoint_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        home: str,
+        specs: str,
+        application: str,
+        owner: str,
+        checkpoint_s: float,
+        least_deferral_s: float = LEAST_DEFERRAL_S,
+    ) -> None:
         super().__init__()
         self.home = home
         self.specs = specs
         self.application = application
         self.owner = owner
         self.checkpoint_s = checkpoint_s
+        self.least_deferral_s = least_deferral_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Class path and arguments."""
@@ -65,6 +80,7 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
                 "application": self.application,
                 "owner": self.owner,
                 "checkpoint_s": self.checkpoint_s,
+                "least_deferral_s": self.least_deferral_s,
             },
         )
 
@@ -82,7 +98,7 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
                 await self._remember(evidence, observation, decision)
                 if kind is None and time.monotonic() - started >= self.checkpoint_s:
                     kind = EventKind.CHECKPOINT
-                if kind is not None:
+                if kind is not None and time.monotonic() - started >= self.least_deferral_s:
                     self.log.info("%s: %s, %s", self.application, kind, decision.text)
                     yield TriggerEvent(
                         {"kind": kind.value, "text": decision.text[:1000], "observation": observation.summary()}

@@ -18,7 +18,12 @@ OWNER = "manual__1/1"
 
 def trigger(home: Home, *, owner: str = OWNER, checkpoint_s: float = 600) -> SuperviseTrigger:
     return SuperviseTrigger(
-        home=str(home.root), specs=str(home.specs), application=NAME, owner=owner, checkpoint_s=checkpoint_s
+        home=str(home.root),
+        specs=str(home.specs),
+        application=NAME,
+        owner=owner,
+        checkpoint_s=checkpoint_s,
+        least_deferral_s=0,
     )
 
 

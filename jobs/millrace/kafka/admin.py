@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from confluent_kafka.admin import (
     NewPartitions,
     NewTopic,
 )
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
+from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.errors import BrokerUnavailableError, MillraceError, OperationError, PreflightError
 from millrace.kafka.clients import base_settings, kafka_error, translate
@@ -23,6 +23,11 @@ from millrace.kafka.topics import BROKER_DEFAULT, TopicDescription, TopicSpec
 T = TypeVar("T")
 
 _GRACE_S = 2.0
+_COORDINATOR_MOVES = frozenset({
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+})  # fmt: skip
 
 
 class KafkaAdmin:
@@ -42,6 +47,7 @@ class KafkaAdmin:
     ) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.timeout_s = timeout_s
+        self.settings = dict(settings or {})
         self._reason: KafkaError | None = None
         configuration: dict[str, Any] = {**base_settings(bootstrap_servers, settings), "error_cb": self._on_error}
         self.client = AdminClient(configuration)
@@ -191,8 +197,34 @@ class KafkaAdmin:
         Raises:
             BrokerUnavailableError, PreflightError, OperationError: see :func:`millrace.kafka.clients.translate`.
         """
+        return self._answer(lambda: future.result(self.timeout_s + _GRACE_S), doing, unless)
+
+    def ask_coordinator(self, call: Callable[[], Future[T]], *, doing: str, unless: Collection[int] = ()) -> T | None:
+        """Like :meth:`result`, for requests to a group's coordinator, which may be loading or moving to another broker.
+
+        The client library hands that through as an error; here it is asked again within the time limit.
+
+        Args:
+            call: sends the request.
+            doing: what is asked, for the error message.
+            unless: error codes that give ``None`` instead of an exception.
+
+        Raises:
+            BrokerUnavailableError, PreflightError, OperationError: see :func:`millrace.kafka.clients.translate`.
+        """
+        attempts = Retrying(
+            retry=retry_if_exception(
+                lambda error: isinstance(error, KafkaException) and kafka_error(error).code() in _COORDINATOR_MOVES
+            ),
+            stop=stop_after_delay(self.timeout_s),
+            wait=wait_fixed(0.1),
+            reraise=True,
+        )
+        return self._answer(lambda: attempts(lambda: call().result(self.timeout_s + _GRACE_S)), doing, unless)
+
+    def _answer(self, read: Callable[[], T], doing: str, unless: Collection[int]) -> T | None:
         try:
-            return future.result(self.timeout_s + _GRACE_S)
+            return read()
         except KafkaException as error:
             inner = kafka_error(error)
             if inner.code() in unless:

@@ -16,8 +16,8 @@ from millrace.kafka.clients import base_settings, kafka_error, translate
 def group_metadata(group: str) -> Any:
     """What ``send_offsets_to_transaction`` wants to know of a group: its name, and that there is no membership.
 
-    The group's coordinator then takes the offsets whether the group exists or not, but refuses them while it has
-    members, because a generation is missing.
+    The coordinator takes offsets that come in a transaction from such a stranger even while the group has members, so
+    whoever must not share the group looks for members first (:func:`millrace.kafka.groups.live_members`).
     """
     # The object cannot be made directly. This consumer never joins, and needs no broker.
     consumer = Consumer({**base_settings("127.0.0.1:9"), "group.id": group})

@@ -9,15 +9,25 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from confluent_kafka import ConsumerGroupState, ConsumerGroupType, KafkaError
+from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from millrace.errors import TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import kafka_error
+from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import Offsets, TaskProducer
 
 _FENCE_THREADS = 8
+_OFFSETS_TOPIC = "__consumer_offsets"
+_REFUSED_AS_STRANGER = frozenset({
+    KafkaError.UNKNOWN_MEMBER_ID,
+    KafkaError.ILLEGAL_GENERATION,
+    KafkaError.STALE_MEMBER_EPOCH,
+    KafkaError.REBALANCE_IN_PROGRESS,
+})  # fmt: skip
+# Without the topic no group of the cluster has ever done anything.
+_TAKEN_FOR_NO_MEMBERS = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.UNKNOWN_TOPIC_OR_PART})
 _TAKE_OVER_ATTEMPTS = 5
 
 
@@ -51,9 +61,9 @@ class GroupMembership:
 
     Args:
         group: group id.
-        protocol: ``None`` where the group does not exist.
-        state: the coordinator's word for it, in lower case; empty where the group does not exist.
-        members: those that are known; of a group with another protocol only that there are some is known.
+        protocol: ``None`` where the group has neither members nor, as far as the client library tells, exists.
+        state: the coordinator's word for it, in lower case; empty where it is not known.
+        members: those that are known; of a group with another protocol only that there are some.
     """
 
     group: str
@@ -64,9 +74,7 @@ class GroupMembership:
     @property
     def is_live(self) -> bool:
         """Whether somebody belongs to the group, so that its offsets are not ours alone."""
-        return bool(self.members) or (
-            self.protocol is GroupProtocol.OTHER and self.state not in ("empty", "dead", "not_ready")
-        )
+        return bool(self.members) or self.protocol is GroupProtocol.OTHER
 
     def __str__(self) -> str:
         who = ", ".join(f"{member.client_id}@{member.host.lstrip('/')}" for member in self.members)
@@ -75,6 +83,10 @@ class GroupMembership:
 
 def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
     """Who belongs to a group now, whatever protocol its members speak.
+
+    The client library neither lists nor describes groups of a protocol that it does not know. For those the
+    coordinator is asked to take an offset that it never takes, since its metadata is too long: where the group has
+    members, it says that the asker is none of them, before it looks at the metadata. Nothing is written either way.
 
     Raises:
         BrokerUnavailableError, PreflightError: see :class:`KafkaAdmin`.
@@ -88,13 +100,12 @@ def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
             # A coordinator that cannot be reached stands here as the bare error, which is no exception.
             inner = error if isinstance(error, KafkaError) else kafka_error(error)
             raise admin.translated(inner, "listing consumer groups")
-        return GroupMembership(group=group, protocol=None, state="")
-    protocol = _PROTOCOLS.get(listed.type, GroupProtocol.OTHER)
-    if protocol is GroupProtocol.OTHER:
-        return GroupMembership(group=group, protocol=protocol, state=_state(listed.state))
-    futures = admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)
-    described: Any = admin.result(
-        futures[group], doing=f"describing group {group}", unless=[KafkaError.GROUP_ID_NOT_FOUND]
+        protocol = GroupProtocol.OTHER if _coordinator_knows_members(admin, group) else None
+        return GroupMembership(group=group, protocol=protocol, state="")
+    described: Any = admin.ask_coordinator(
+        lambda: admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)[group],
+        doing=f"describing group {group}",
+        unless=[KafkaError.GROUP_ID_NOT_FOUND],
     )
     if described is None:
         return GroupMembership(group=group, protocol=None, state="")
@@ -102,7 +113,8 @@ def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
         GroupMember(member_id=member.member_id, client_id=member.client_id, host=member.host)
         for member in described.members
     )
-    return GroupMembership(group=group, protocol=protocol, state=_state(described.state), members=members)
+    protocol = GroupProtocol.CONSUMER if described.type is ConsumerGroupType.CONSUMER else GroupProtocol.CLASSIC
+    return GroupMembership(group=group, protocol=protocol, state=described.state.name.lower(), members=members)
 
 
 def fence_transactional_ids(
@@ -187,11 +199,18 @@ def commit_in_place_of(
             list(pool.map(commit, producers))
 
 
-_PROTOCOLS = {
-    ConsumerGroupType.CLASSIC: GroupProtocol.CLASSIC,
-    ConsumerGroupType.CONSUMER: GroupProtocol.CONSUMER,
-}
-
-
-def _state(state: ConsumerGroupState) -> str:
-    return str(state.name).lower()
+def _coordinator_knows_members(admin: KafkaAdmin, group: str) -> bool:
+    # A partition of a topic that the group reads is one that its user may read.
+    topic, partition = next(iter(committed_offsets(admin, group, stable=False)), (_OFFSETS_TOPIC, 0))
+    too_long = "x" * (int(admin.broker_settings()["offset.metadata.max.bytes"]) + 1)
+    probe = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, 0, too_long)])
+    doing = f"asking for members of group {group}"
+    answer: Any = admin.ask_coordinator(
+        lambda: admin.client.alter_consumer_group_offsets([probe], request_timeout=admin.timeout_s)[group], doing=doing
+    )
+    error: KafkaError | None = answer.topic_partitions[0].error
+    if error is not None and error.code() in _REFUSED_AS_STRANGER:
+        return True
+    if error is None or error.code() not in _TAKEN_FOR_NO_MEMBERS:
+        raise admin.translated(error or KafkaError(KafkaError.UNKNOWN), doing)
+    return False

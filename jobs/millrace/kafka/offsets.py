@@ -8,13 +8,20 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    KafkaException,
+    TopicPartition,
+)
 from confluent_kafka.admin import OffsetSpec
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential_jitter
 
-from millrace.errors import OperationError
+from millrace.errors import BrokerUnavailableError, OperationError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.clients import kafka_error
+from millrace.kafka.clients import base_settings, kafka_error
 
 Place = tuple[str, int]
 """``(topic, partition)``."""
@@ -65,8 +72,9 @@ def committed_offsets(
     Args:
         admin: the cluster.
         group: group id; an unknown one has no offsets.
-        partitions: which; default: all that the group has committed. Name them where an answer must not miss an offset:
-            the broker tells of a first commit that is just completing only when asked for its partition.
+        partitions: which; default: all that the group has committed. Name them where an answer must not miss an offset
+            (the broker tells of a first commit that is just completing only when asked for its partition), and in
+            processes that outlive the broker.
         stable: wait, within the admin's time limit, while a transaction that carries offsets of the group is open.
 
     Returns:
@@ -76,14 +84,54 @@ def committed_offsets(
         OperationError: a transaction with offsets stayed open for longer than the time limit.
         BrokerUnavailableError, PreflightError: see :class:`KafkaAdmin`.
     """
-    positions = None if partitions is None else [TopicPartition(*place) for place in sorted(partitions)]
-    if positions is not None and not positions:
+    if partitions is None:
+        return _all_committed(admin, group, stable=stable)
+    if not partitions:
         return {}
+    try:
+        return _committed_as_consumer(admin, group, partitions, stable=stable)
+    except BrokerUnavailableError:
+        if not stable:
+            raise
+        # A broker that answers this question only holds the offsets back.
+        _committed_as_consumer(admin, group, partitions, stable=False)
+        raise _transaction_stays_open(admin, group) from None
+
+
+def _committed_as_consumer(
+    admin: KafkaAdmin, group: str, partitions: Collection[Place], *, stable: bool
+) -> dict[Place, CommittedOffset]:
+    """Asked by a consumer that never joins: the admin client's request for the same may never be answered again, or end
+    the process, once the broker has been started anew (librdkafka issue 5040).
+    """
+    consumer = Consumer({
+        **base_settings(admin.bootstrap_servers, admin.settings),
+        "group.id": group,
+        "enable.auto.commit": False,
+        # This decides whether the answer waits for open transactions.
+        "isolation.level": "read_committed" if stable else "read_uncommitted",
+    })  # fmt: skip
+    try:
+        answer = consumer.committed([TopicPartition(*place) for place in sorted(partitions)], timeout=admin.timeout_s)
+    except KafkaException as error:
+        raise admin.translated(kafka_error(error), f"reading committed offsets of {group}") from error
+    finally:
+        consumer.close()
+    committed: dict[Place, CommittedOffset] = {}
+    for position in answer:
+        if position.error is not None:
+            raise admin.translated(position.error, f"reading committed offsets of {group}")
+        if position.offset >= 0:
+            committed[position.topic, position.partition] = CommittedOffset(position.offset, position.metadata or "")
+    return committed
+
+
+def _all_committed(admin: KafkaAdmin, group: str, *, stable: bool) -> dict[Place, CommittedOffset]:
     doing = f"reading committed offsets of {group}"
 
     def read() -> dict[Place, CommittedOffset] | None:
         futures = admin.client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, positions)], require_stable=stable, request_timeout=admin.timeout_s
+            [ConsumerGroupTopicPartitions(group, None)], require_stable=stable, request_timeout=admin.timeout_s
         )
         answer: Any = admin.result(futures[group], doing=doing, unless=[KafkaError.GROUP_ID_NOT_FOUND])
         committed: dict[Place, CommittedOffset] = {}
@@ -104,13 +152,16 @@ def committed_offsets(
         wait=wait_exponential_jitter(multiplier=0.01, max=0.5, jitter=0.01),
     )
     try:
-        found = attempts(read)
+        return attempts(read) or {}
     except RetryError:
-        raise OperationError(
-            f"A transaction with offsets of group {group} was still open after {admin.timeout_s:g} s.",
-            remedy="wait until it is committed or timed out; fencing its transactional id ends it at once",
-        ) from None
-    return found or {}
+        raise _transaction_stays_open(admin, group) from None
+
+
+def _transaction_stays_open(admin: KafkaAdmin, group: str) -> OperationError:
+    return OperationError(
+        f"A transaction with offsets of group {group} was still open after {admin.timeout_s:g} s.",
+        remedy="wait until it is committed or timed out; fencing its transactional id ends it at once",
+    )
 
 
 def begin_offsets(admin: KafkaAdmin, partitions: Collection[Place]) -> dict[Place, int]:

@@ -17,6 +17,7 @@ from millrace.kafka.clients import base_settings
 from millrace.kafka.groups import GroupProtocol, fence_transactional_ids, live_members
 from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
 from millrace.kafka.java import find_java
+from millrace.kafka.offsets import committed_offsets
 from tests.waiting import eventually
 
 
@@ -73,7 +74,11 @@ def test_a_live_kafka_streams_application_is_seen_whatever_protocol_it_speaks(
     try:
         eventually(lambda: live_members(admin, unique).is_live, True, limit_s=60)
         expected = GroupProtocol.CLASSIC if protocol == "classic" else GroupProtocol.OTHER
-        assert live_members(admin, unique).protocol is expected
+        # While a group forms for the first time, its protocol is not told yet.
+        eventually(lambda: live_members(admin, unique).protocol, expected)
+        assert committed_offsets(admin, unique) == {}, "asking commits nothing"
+        member.communicate(b"stop", timeout=30)
+        eventually(lambda: live_members(admin, unique).is_live, False, limit_s=60)
     finally:
         member.kill()
         member.wait(10)
@@ -99,6 +104,11 @@ def test_a_group_that_only_has_committed_offsets_has_no_members(
     producer.commit({(topic, 0): (1, "")}, unique)
     membership = live_members(KafkaAdmin(bootstrap_servers), unique)
     assert (membership.is_live, membership.members, membership.state) == (False, (), "empty")
+
+
+def test_a_group_that_nobody_ever_used_has_no_members(bootstrap_servers: str, unique: str) -> None:
+    membership = live_members(KafkaAdmin(bootstrap_servers), unique)
+    assert (membership.is_live, membership.protocol) == (False, None)
 
 
 def test_fenced_ids_lose_their_open_transactions(

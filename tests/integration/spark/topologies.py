@@ -77,7 +77,7 @@ def rekeyed(builder: StreamsBuilder) -> None:
     """Counts events by their group in windows of ten seconds, at the time that they name."""
     events = builder.stream(topic("events"), Consumed.with_(StringSerde(), EVENT).with_timestamp_extractor(_event_time))
     events.group_by(
-        lambda key, value: value["group"], Grouped.as_("by-group").with_key_serde(StringSerde())
+        lambda key, value: value["group"], Grouped.as_("by-group").with_key_serde(StringSerde()).with_value_serde(EVENT)
     ).windowed_by(TEN_SECONDS).count(materialized=Materialized.as_("groups")).to_stream().to(
         topic("groups"), Produced.with_(TimeWindowedSerde(StringSerde(), 10_000), LongSerde())
     )

@@ -10,7 +10,7 @@ import orjson
 
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
-from millrace.kafka.offsets import End, end_offsets
+from millrace.kafka.offsets import End, Place, end_offsets
 from millrace.state import KeyValueStore, StateDirectory, TaskState
 from millrace.state.stores import WindowStore
 from millrace.topology.stores import StoreSpec
@@ -68,10 +68,13 @@ def check_output_has_everything(bootstrap_servers: str, prefix: str, *, sent: in
     return sum(copies.values()) - len(copies)
 
 
-def check_stores(application: Application) -> int:
-    """Every store of a stopped application equals a replay of its changelog; how many entries that were."""
+def check_stores(application: Application, committed: Mapping[Place, int]) -> int:
+    """Every store of a stopped application equals a replay of its changelog, and stands for its committed offsets.
+
+    Returns:
+        How many entries that were.
+    """
     config = StreamsConfig.from_mapping({"application.id": application.application_id, **application.config})
-    committed = application.committed()
     entries = 0
     for sub_topology in load_topology(application.module, config).sub_topologies:
         if not sub_topology.stores:
@@ -97,11 +100,9 @@ def check_stores(application: Application) -> int:
     return entries
 
 
-def check_everything_is_committed(application: Application, places: list[tuple[str, int]]) -> None:
-    """The group's committed offsets are the ends of the logs, transaction markers included."""
-    ends = end_offsets(application.admin, places, End.HIGH_WATERMARK)
-    committed = application.committed()
-    assert {place: committed.get(place) for place in places} == ends
+def check_everything_is_committed(application: Application, committed: Mapping[Place, int]) -> None:
+    """The committed offsets of all input partitions are the ends of the logs, transaction markers included."""
+    assert committed == end_offsets(application.admin, list(committed), End.HIGH_WATERMARK)
 
 
 def _expected(bootstrap_servers: str, prefix: str, *, sent: int) -> Expected:

@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.offsets import Place, end_offsets
+from millrace.kafka.offsets import Place, committed_offsets, end_offsets
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import Application, wait_until
 
@@ -115,7 +115,7 @@ class Chaos:
         ends = end_offsets(application.admin, self.places)
 
         def is_committed() -> bool:
-            committed = application.committed()
+            committed = self.committed()
             return all(committed.get(place, -1) >= end for place, end in ends.items())
 
         try:
@@ -125,6 +125,22 @@ class Chaos:
         seconds = time.monotonic() - self._killed_at
         self._recoveries.append(Recovery(kind, seconds))
         return seconds
+
+    def wait_until_caught_up(self) -> None:
+        """Returns once the committed offsets are the ends of the input topics, internal ones included."""
+
+        def is_caught_up() -> bool:
+            # Committed first: only then is everything that these commits sent downstream inside the ends.
+            committed = self.committed()
+            ends = end_offsets(self.application.admin, self.places)
+            return all(committed.get(place, -1) >= end for place, end in ends.items())
+
+        wait_until(is_caught_up, timeout_s=RECOVERY_LIMIT_S, what="committed = end")
+
+    def committed(self) -> dict[Place, int]:
+        """Committed offsets of the input partitions, asked in the way that outlives a broker."""
+        found = committed_offsets(self.application.admin, self.application.application_id, self.places)
+        return {place: commit.offset for place, commit in found.items()}
 
     def _kill(self, process: psutil.Process) -> None:
         process.kill()

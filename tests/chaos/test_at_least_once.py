@@ -40,10 +40,10 @@ def test_nothing_is_lost_whatever_is_killed(
         chaos.restart_driver()
         chaos.recovered(f"at least once: driver at {CrashPoint.DRIVER_AFTER_BATCH}")
         sent = load.stop()
-    application.wait_until_caught_up()
-    places = application.inputs()
+    chaos.wait_until_caught_up()
     assert application.stop() == 0
+    committed = chaos.committed()
     repeated = check_output_has_everything(broker.bootstrap_servers, prefix, sent=sent)
     assert repeated, "a worker died between sending and committing, so its records must have come again"
-    check_everything_is_committed(application, places)
-    check_stores(application)
+    check_everything_is_committed(application, committed)
+    check_stores(application, committed)

@@ -72,10 +72,10 @@ def test_output_and_stores_are_exact_whatever_is_killed(
         pending = chaos.recovered("driver, a transaction with sent offsets open")
         assert pending < plain + SLOWER_WITH_OPEN_TRANSACTION_S
         sent = load.stop()
-    application.wait_until_caught_up()
-    places = application.inputs()
+    chaos.wait_until_caught_up()
     assert application.stop() == 0
+    committed = chaos.committed()
     expected = check_output(broker.bootstrap_servers, prefix, sent=sent)
     assert expected.late, "the load has late records"
-    check_everything_is_committed(application, places)
-    check_stores(application)
+    check_everything_is_committed(application, committed)
+    check_stores(application, committed)

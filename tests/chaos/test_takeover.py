@@ -54,9 +54,8 @@ def test_a_newer_driver_takes_over_and_zombies_change_nothing(
             slow.resume()
         chaos.recovered(f"batch of {SLOW_BATCH_S} s, transaction timeout {TRANSACTION_TIMEOUT_S} s")
         sent = load.stop()
-    newer.wait_until_caught_up()
-    places = newer.inputs()
-    before = newer.committed()
+    chaos.wait_until_caught_up()
+    before = chaos.committed()
     load.send(repeat=100_000)
     load.flush()
     assert newer.wait_for_exit(60) == ExitCode.FAILED
@@ -64,7 +63,6 @@ def test_a_newer_driver_takes_over_and_zombies_change_nothing(
     assert status is not None
     assert status.state == "ERROR"
     assert f"{prefix}-copy" in status.reason
-    committed = newer.committed()
-    assert {place: committed[place] for place in places} == {place: before[place] for place in places}
+    assert chaos.committed() == before, "a record that cannot be written is not passed over"
     check_output(broker.bootstrap_servers, prefix, sent=sent)
-    check_stores(newer)
+    check_stores(newer, before)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 
 from millrace.task.columns import IntArray
@@ -39,7 +38,7 @@ def group_codes(keys: pa.Array) -> IntArray:
 
 def group(codes: IntArray) -> Groups:
     """Groups of rows with equal codes."""
-    ids = pd.factorize(codes)[0].astype(np.int64, copy=False)
+    ids: IntArray = pa.array(codes).dictionary_encode().indices.to_numpy().astype(np.int64)
     count = int(ids.max()) + 1 if len(ids) else 0
     rows = np.arange(len(ids), dtype=np.int64)
     last_rows = np.empty(count, dtype=np.int64)

@@ -22,6 +22,7 @@ from pathlib import Path
 import structlog
 
 from millrace.errors import MillraceError, OperationError, StateDirectoryLockedError, TransactionAbortedError
+from millrace.logs import configure_logs
 from millrace.processes import ProcessIdentity
 from millrace.spark.plan import plan_from_bytes
 from millrace.spark.worker_socket import ANSWER_LIMIT_S, connected, listen, pulse, receive, send, socket_path
@@ -313,5 +314,7 @@ def warm_tasks() -> WarmTasks:
     global _warm  # noqa: PLW0603 - one per process is the point
     with _warm_guard:
         if _warm is None or _warm._pid != os.getpid():
+            # A worker's output goes to the driver's log, so it has to look like it.
+            configure_logs()
             _warm = WarmTasks()
         return _warm

@@ -10,8 +10,10 @@ from uuid import uuid4
 
 import hypothesis
 import pytest
+from confluent_kafka.admin import AdminClient
 
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.clients import base_settings
 from millrace.kafka.topics import TopicSpec
 from tests import broker as test_broker
 from tests.application import Application
@@ -39,6 +41,12 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 def bootstrap_servers() -> str:
     """Address of the run's broker. It is shared: use topic, group and transactional ids of your own."""
     return test_broker.shared_broker_address()
+
+
+@pytest.fixture(scope="session")
+def admin_client(bootstrap_servers: str) -> AdminClient:
+    """A raw admin client of the run's broker, for what :class:`KafkaAdmin` does not offer."""
+    return AdminClient(base_settings(bootstrap_servers))
 
 
 @pytest.fixture

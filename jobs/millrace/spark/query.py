@@ -148,6 +148,7 @@ class SparkQuery:
         self._run_name = f"{self._plan.run_id}-{time.time_ns()}"
         self._committed = self._read_committed()
         self._ends = dict(self._committed)
+        self._know_ends()
         self._set_progress(positions=self._committed, task_states=dict.fromkeys(self._task_names(), "RESTORING"))
         with self._lock:
             self._run_without_rows(range(self._plan.tasks))
@@ -260,9 +261,7 @@ class SparkQuery:
         results = _collect(frame, function)
         self._ends = ends
         self._take(results)
-        if by_number:
-            # Asked for before Spark plans the next batch: what that batch leaves out of it, its limit has left out.
-            self._known_ends = end_offsets(self._admin, list(ends))
+        self._know_ends()
         self._commit_empty_ranges_if_due(any_rows=bool(results))
         self._house_keeping()
         self._last_run_at = time.monotonic()
@@ -270,6 +269,13 @@ class SparkQuery:
         self._set_progress(last_batch_finished_at=finished, batches=self._progress.batches + 1)
         self._hooks.on_batch(self.sub_topology, finished - started)
         crash_here(CrashPoint.DRIVER_AFTER_BATCH)
+
+    def _know_ends(self) -> None:
+        """Asks where the input ends, before Spark plans the next batch: what that batch leaves out, its limit has left
+        out. Only tasks with several inputs have to know, since the rest of one may be older than what the others bring.
+        """
+        if len(self._plan.topics) > 1:
+            self._known_ends = end_offsets(self._admin, list(self._ends))
 
     def _ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetRange]:
         """The batch's part of each partition. What a task has not committed although no row of it came is empty."""

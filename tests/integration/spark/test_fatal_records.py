@@ -79,10 +79,11 @@ def test_a_value_that_outgrows_its_changelog_ends_it_and_leaves_no_trace(three: 
     assert str(LIMIT) in reason
     assert "max.message.bytes" in remedy
     assert application.committed()[world.name("in"), 0] == 9
-    after = world.read("out"), world.read_any(f"{application.application_id}-lists-changelog")
-    assert [[(r.key, r.value) for r in records] for records in after] == [
-        [(r.key, r.value) for r in records] for records in before
-    ]
+    out, changelog = world.read("out"), world.read_any(f"{application.application_id}-lists-changelog")
+    assert [(r.key, r.value) for r in out] == [(r.key, r.value) for r in before[0]]
+    # The broker may have compacted the changelog meanwhile; what it adds or changes would show at the end.
+    assert [(r.key, r.value) for r in changelog[-1:]] == [(r.key, r.value) for r in before[1][-1:]]
+    assert {r.value for r in changelog} <= {r.value for r in before[1]}
 
 
 def test_a_full_disk_ends_it_and_nothing_is_lost(three: Three) -> None:

@@ -147,6 +147,13 @@ def console_consumer(world: World, stopped: dict[str, Application]) -> Iterator[
             assert consumer.poll() is None, consumer.stderr.read() if consumer.stderr else ""
             yield application
         finally:
+            # It leaves the group when it is asked to end; killed, it would stay a member until its session times out.
+            os.killpg(consumer.pid, signal.SIGTERM)
+            wait_until(
+                lambda: not live_members(world.admin, application.application_id).is_live,
+                timeout_s=90,
+                what="the console consumer leaves",
+            )
             os.killpg(consumer.pid, signal.SIGKILL)
 
 

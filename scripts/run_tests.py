@@ -12,6 +12,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 _PYTEST = ("-m", "pytest", "-q", "--durations=5")
+_WORKERS = str(max(2, os.cpu_count() or 2))
+TESTS_FAILED = 1
+"""pytest's exit code when tests ran and some failed; other codes mean that something else went wrong."""
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,15 @@ class Part:
         what: what it is.
         directory: where its tests are; none where it is no pytest run.
         command: arguments of the interpreter, without the directory.
+        second_attempt: whether tests that failed run once more, alone: processes that are killed and brokers that
+            restart depend on how busy the machine is. A second attempt is always shown.
     """
 
     name: str
     what: str
     directory: str | None
     command: tuple[str, ...]
+    second_attempt: bool = False
 
     def line(self) -> list[str]:
         """The whole command line."""
@@ -41,25 +47,30 @@ class Part:
 
 def parts() -> list[Part]:
     """All parts, in the order in which they run: what fails fast comes first."""
-    workers = str(max(2, os.cpu_count() or 2))
-    many = (*_PYTEST, "-n", workers, "--dist", "loadfile")
+    many = (*_PYTEST, "-n", _WORKERS, "--dist", "loadfile")
     bench = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
     return [
         Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
         Part("unit", "no broker, no JVM", "tests/unit", many),
         Part("parity", "against Kafka Streams' own test driver", "tests/parity", _PYTEST),
-        Part("integration", "real broker, real Spark", "tests/integration", many),
-        Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST),
-        Part("airflow", "real Airflow, real supervision", "tests/airflow", _PYTEST),
+        Part("integration", "real broker, real Spark", "tests/integration", many, second_attempt=True),
+        Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, second_attempt=True),
+        Part("airflow", "real Airflow, real supervision", "tests/airflow", _PYTEST, second_attempt=True),
         Part("bench-smoke", "the benchmark's machinery, tiny", None, bench),
     ]
 
 
-def run(part: Part) -> tuple[int, float]:
-    """Runs a part; exit code and seconds."""
+def run(part: Part) -> tuple[str, float]:
+    """Runs a part; how it ended, and seconds."""
     begin = time.monotonic()
     code = subprocess.run(part.line(), cwd=ROOT, check=False).returncode
-    return code, time.monotonic() - begin
+    outcome = "passed" if code == 0 else f"FAILED (exit code {code})"
+    if code == TESTS_FAILED and part.second_attempt:
+        say(f"\n--- {part.name}: the tests that failed, once more ---")
+        again = [argument for argument in part.line() if argument not in ("-n", _WORKERS, "--dist", "loadfile")]
+        code = subprocess.run([*again, "--last-failed"], cwd=ROOT, check=False).returncode
+        outcome = "passed at the second attempt" if code == 0 else f"FAILED twice (exit code {code})"
+    return outcome, time.monotonic() - begin
 
 
 def say(text: str) -> None:
@@ -84,9 +95,8 @@ def main(arguments: list[str] | None = None) -> int:
             results.append((part, f"no tests in {part.directory}", 0.0))
             continue
         say(f"\n=== {number}/{len(chosen)} {part.name}: {part.what} ===")
-        code, seconds = run(part)
-        results.append((part, "passed" if code == 0 else f"FAILED (exit code {code})", seconds))
-    say("\n" + "\n".join(f"{part.name:12} {outcome:24} {seconds:7.1f} s" for part, outcome, seconds in results))
+        results.append((part, *run(part)))
+    say("\n" + "\n".join(f"{part.name:12} {outcome:30} {seconds:7.1f} s" for part, outcome, seconds in results))
     return int(any("FAILED" in outcome for _, outcome, _ in results))
 
 

@@ -23,7 +23,7 @@ from millrace.kafka.topics import BROKER_DEFAULT, TopicDescription, TopicSpec
 T = TypeVar("T")
 
 _GRACE_S = 2.0
-_COORDINATOR_MOVES = frozenset({
+COORDINATOR_MOVES = frozenset({
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
     KafkaError.COORDINATOR_NOT_AVAILABLE,
     KafkaError.NOT_COORDINATOR,
@@ -214,7 +214,7 @@ class KafkaAdmin:
         """
         attempts = Retrying(
             retry=retry_if_exception(
-                lambda error: isinstance(error, KafkaException) and kafka_error(error).code() in _COORDINATOR_MOVES
+                lambda error: isinstance(error, KafkaException) and kafka_error(error).code() in COORDINATOR_MOVES
             ),
             stop=stop_after_delay(self.timeout_s),
             wait=wait_fixed(0.1),

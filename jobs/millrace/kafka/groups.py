@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -9,13 +10,12 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, ConsumerGroupType, KafkaError, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupType, KafkaError, TopicPartition
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from millrace.errors import TaskMigratedError
-from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.clients import kafka_error
-from millrace.kafka.offsets import committed_offsets
+from millrace.kafka.admin import COORDINATOR_MOVES, KafkaAdmin
+from millrace.kafka.clients import base_settings, kafka_error
 from millrace.kafka.producer import Offsets, TaskProducer
 
 _FENCE_THREADS = 8
@@ -29,6 +29,7 @@ _REFUSED_AS_STRANGER = frozenset({
 # Without the topic no group of the cluster has ever done anything.
 _TAKEN_FOR_NO_MEMBERS = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.UNKNOWN_TOPIC_OR_PART})
 _TAKE_OVER_ATTEMPTS = 5
+_PROBE_POLL_S = 0.1
 
 
 class GroupProtocol(StrEnum):
@@ -200,17 +201,40 @@ def commit_in_place_of(
 
 
 def _coordinator_knows_members(admin: KafkaAdmin, group: str) -> bool:
-    # A partition of a topic that the group reads is one that its user may read.
-    topic, partition = next(iter(committed_offsets(admin, group, stable=False)), (_OFFSETS_TOPIC, 0))
+    """Asked by a consumer that never joins: the admin client's request for the same ends the process where the broker
+    has no coordinator for the group yet (librdkafka issue 5040).
+    """
     too_long = "x" * (int(admin.broker_settings()["offset.metadata.max.bytes"]) + 1)
-    probe = ConsumerGroupTopicPartitions(group, [TopicPartition(topic, partition, 0, too_long)])
+    probe = TopicPartition(_OFFSETS_TOPIC, 0, 0, too_long)
     doing = f"asking for members of group {group}"
-    answer: Any = admin.ask_coordinator(
-        lambda: admin.client.alter_consumer_group_offsets([probe], request_timeout=admin.timeout_s)[group], doing=doing
-    )
-    error: KafkaError | None = answer.topic_partitions[0].error
-    if error is not None and error.code() in _REFUSED_AS_STRANGER:
-        return True
-    if error is None or error.code() not in _TAKEN_FOR_NO_MEMBERS:
-        raise admin.translated(error or KafkaError(KafkaError.UNKNOWN), doing)
-    return False
+    answers: list[KafkaError] = []
+
+    def take(error: KafkaError | None, positions: list[TopicPartition]) -> None:
+        answers.extend([error or (positions[0].error if positions else None) or KafkaError(KafkaError.NO_ERROR)])
+
+    consumer = Consumer({
+        **base_settings(admin.bootstrap_servers, admin.settings),
+        "group.id": group,
+        "enable.auto.commit": False,
+        "on_commit": take,
+    })  # fmt: skip
+    deadline = time.monotonic() + admin.timeout_s
+    try:
+        while True:
+            answers.clear()
+            consumer.commit(offsets=[probe], asynchronous=True)
+            while not answers and time.monotonic() < deadline:
+                consumer.poll(_PROBE_POLL_S)
+            if not answers:
+                raise admin.translated(KafkaError(KafkaError._TIMED_OUT), doing)
+            code = answers[0].code()
+            if code in _REFUSED_AS_STRANGER:
+                return True
+            if code in _TAKEN_FOR_NO_MEMBERS:
+                return False
+            if code not in COORDINATOR_MOVES or time.monotonic() >= deadline:
+                raise admin.translated(answers[0], doing)
+            # The coordinator is loading or moving: it is asked again.
+            consumer.poll(_PROBE_POLL_S)
+    finally:
+        consumer.close()

@@ -15,7 +15,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from millrace.errors import TaskMigratedError
 from millrace.kafka.admin import COORDINATOR_MOVES, KafkaAdmin
-from millrace.kafka.clients import base_settings, kafka_error
+from millrace.kafka.clients import base_settings
 from millrace.kafka.producer import Offsets, TaskProducer
 
 _FENCE_THREADS = 8
@@ -85,24 +85,22 @@ class GroupMembership:
 def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
     """Who belongs to a group now, whatever protocol its members speak.
 
-    The client library neither lists nor describes groups of a protocol that it does not know. For those the
-    coordinator is asked to take an offset that it never takes, since its metadata is too long: where the group has
-    members, it says that the asker is none of them, before it looks at the metadata. Nothing is written either way.
+    The coordinator is asked to take an offset that it never takes, since its metadata is too long: where the group has
+    members, it says that the asker is none of them, before it looks at the metadata. Nothing is written either way, and
+    it holds for groups of a protocol that the client library neither lists nor describes.
 
     Raises:
         BrokerUnavailableError, PreflightError: see :class:`KafkaAdmin`.
     """
+    if not _coordinator_knows_members(admin, group):
+        return GroupMembership(group=group, protocol=None, state="")
+    # A client of its own: requests to a coordinator are not answered any more after the broker was started anew.
+    admin = KafkaAdmin(admin.bootstrap_servers, settings=admin.settings, timeout_s=admin.timeout_s)
     listing: Any = admin.result(
         admin.client.list_consumer_groups(request_timeout=admin.timeout_s), doing="listing consumer groups"
     )
-    listed = next((each for each in listing.valid if each.group_id == group), None)
-    if listed is None:
-        for error in listing.errors:
-            # A coordinator that cannot be reached stands here as the bare error, which is no exception.
-            inner = error if isinstance(error, KafkaError) else kafka_error(error)
-            raise admin.translated(inner, "listing consumer groups")
-        protocol = GroupProtocol.OTHER if _coordinator_knows_members(admin, group) else None
-        return GroupMembership(group=group, protocol=protocol, state="")
+    if not any(each.group_id == group for each in listing.valid):
+        return GroupMembership(group=group, protocol=GroupProtocol.OTHER, state="")
     described: Any = admin.ask_coordinator(
         lambda: admin.client.describe_consumer_groups([group], request_timeout=admin.timeout_s)[group],
         doing=f"describing group {group}",

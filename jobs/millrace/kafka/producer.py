@@ -193,7 +193,12 @@ class TaskProducer:
         if self._delivery_failure is not None:
             self._raise(self._delivery_failure, "delivering records")
         if left:
-            self._abort_or_discard(f"{left} records were not acknowledged within {self._timeout_s:g} s")
+            # The broker does not answer, so it would not answer an abort either: the next producer's init ends it.
+            self._discard()
+            raise BrokerUnavailableError(
+                f"{left} records of {self} were not acknowledged within {self._timeout_s:g} s.",
+                remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
+            )
 
     def sent_end_offset(self, topic: str, partition: int) -> int | None:
         """Offset after the last tracked record sent to a partition in this transaction, after :meth:`flush`.

@@ -47,6 +47,10 @@ from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
 
+PRODUCER_TIMEOUT_S = 15.0
+"""Longest time of one call of the producer. After a restart of the broker the client library may never get its offsets
+into the transaction: the sooner it is given up, the sooner a new producer goes on."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -195,6 +199,7 @@ class Task:
                 transaction_timeout_ms=spec.config.transaction_timeout_ms,
                 settings=spec.config.client_settings("producer."),
                 max_message_bytes=spec.max_message_bytes,
+                timeout_s=PRODUCER_TIMEOUT_S,
             )
             self._producer.init()
             signature = self._read_committed()

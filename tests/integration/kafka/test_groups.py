@@ -103,7 +103,7 @@ def test_a_group_that_only_has_committed_offsets_has_no_members(
     producer.begin()
     producer.commit({(topic, 0): (1, "")}, unique)
     membership = live_members(KafkaAdmin(bootstrap_servers), unique)
-    assert (membership.is_live, membership.members, membership.state) == (False, (), "empty")
+    assert (membership.is_live, membership.members, membership.state) == (False, (), "")
 
 
 def test_a_group_that_nobody_ever_used_has_no_members(bootstrap_servers: str, unique: str) -> None:

@@ -26,6 +26,8 @@ BROKER_PROPERTIES = {
     # Windowed changelogs expire by the broker's clock, and the records of the tests are of 1970: nothing is looked for.
     "log.retention.check.interval.ms": "86400000",
     "log.initial.task.delay.ms": "86400000",
+    # The cleaner, too, deletes what has expired of topics that are compacted and deleted.
+    "log.cleaner.backoff.ms": "86400000",
     "num.io.threads": "4",
 }
 

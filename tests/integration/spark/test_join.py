@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 
-import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
@@ -64,7 +63,6 @@ def by_key(pairs: list[tuple[bytes, bytes]]) -> dict[bytes, list[bytes]]:
     return found
 
 
-@pytest.mark.unproven
 def test_rows_are_joined_in_the_order_of_their_times_and_a_foreign_commit_ends_it(world: World) -> None:
     """Both inputs are on the broker before the start; a batch takes nine records of all partitions together."""
     world.create("table", "stream", "joined", partitions=PARTITIONS)

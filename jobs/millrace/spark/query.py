@@ -155,6 +155,8 @@ class SparkQuery:
         self._set_progress(task_states=dict.fromkeys(self._task_names(), "RUNNING"), restore_remaining={})
         frame = streaming_frame(self._spark, self._plan.sub_topology, self._plan.config, self._committed)
         # Nothing in it is ever read again: it may live in memory and is removed with the query.
+        # That of a query that died is still there: the driver starts it again without stopping it.
+        self._remove_checkpoint()
         self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=_scratch_directory()))
         self._query = (
             frame.writeStream.queryName(self.name)
@@ -185,8 +187,7 @@ class SparkQuery:
                 raise OperationError(
                     f"Query {self.name} did not stop within {timeout_s:g} s.", remedy="end the driver's process"
                 )
-        if self._checkpoint is not None:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
+        self._remove_checkpoint()
 
     def pause(self) -> None:
         """From now on callbacks wait."""
@@ -411,6 +412,10 @@ class SparkQuery:
                 remedy="start the application again: the driver decides where new partitions begin",
             )
         return {place: commit.offset for place, commit in found.items()}
+
+    def _remove_checkpoint(self) -> None:
+        if self._checkpoint is not None:
+            shutil.rmtree(self._checkpoint, ignore_errors=True)
 
     def _task_names(self) -> list[str]:
         return [f"{self.sub_topology}_{partition}" for partition in range(self._plan.tasks)]

@@ -129,15 +129,6 @@ class WarmTasks:
         finally:
             entry.in_use.release()
 
-    def close(self) -> None:
-        """Closes all tasks that no batch uses."""
-        with self._guard:
-            entries, self._entries = self._entries, {}
-        for entry in entries.values():
-            if entry.in_use.acquire(timeout=ANSWER_LIMIT_S):
-                entry.task.close()
-                entry.in_use.release()
-
     def _take(self, spec: TaskSpec, on_restore: ProgressListener) -> _Entry:
         directory = spec.state_directory
         while True:

@@ -34,11 +34,6 @@ class Column:
         self._objects = objects
         self._is_arrow = arrow is not None
 
-    @classmethod
-    def of_nulls(cls, length: int) -> Column:
-        """A column of ``length`` nulls."""
-        return cls(objects=[None] * length)
-
     def __len__(self) -> int:
         return len(self.objects) if self._arrow is None else len(self._arrow)
 

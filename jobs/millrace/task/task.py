@@ -105,11 +105,6 @@ class Task:
         self._changelog_ends: dict[str, int] = {}
         self._restored = 0
 
-    @property
-    def committed(self) -> Mapping[TopicPartition, int]:
-        """Committed offset of each input partition, as of the last batch."""
-        return self._committed
-
     def run_batch(
         self,
         rows: list[InputBatch],

@@ -15,6 +15,7 @@ import structlog
 from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.errors import BrokerUnavailableError, OperationError
+from millrace.kafka.broker_fencing import ended_in_order, fence_old_session
 from millrace.kafka.clients import quiet_admin_client
 from millrace.kafka.jars import BROKER_JARS, Progress, class_path, resolve_jars
 from millrace.kafka.java import find_java
@@ -57,6 +58,15 @@ appender.file.policies.size.type = SizeBasedTriggeringPolicy
 appender.file.policies.size.size = 20MB
 appender.file.strategy.type = DefaultRolloverStrategy
 appender.file.strategy.max = 3
+"""
+
+_FENCING_LOG_CONFIGURATION = """\
+rootLogger.level = INFO
+rootLogger.appenderRef.console.ref = CONSOLE
+appender.console.type = Console
+appender.console.name = CONSOLE
+appender.console.layout.type = PatternLayout
+appender.console.layout.pattern = %d{ISO8601} %-5p %c - %m%n
 """
 
 _log = structlog.get_logger(__name__)
@@ -138,6 +148,9 @@ class EmbeddedBroker:
         self._write_configuration()
         if not (self.directory / "data" / "meta.properties").exists():
             self._format(jars)
+        if not ended_in_order(self.directory / "data"):
+            report("the last one was killed: its session is fenced first")
+            self._fence_old_session(jars, timeout_s)
         with (self.directory / "java.log").open("ab") as output:
             self._process = subprocess.Popen(
                 [*self._java(jars), f"-Xmx{self.heap}", "kafka.Kafka", str(self._configuration_file)],
@@ -224,9 +237,8 @@ class EmbeddedBroker:
         missing = iter(free_ports(2))
         return client or next(missing), controller or next(missing)
 
-    def _write_configuration(self) -> None:
-        self.directory.mkdir(parents=True, exist_ok=True)
-        settings = {
+    def _settings(self) -> dict[str, str]:
+        return {
             **_DEFAULT_PROPERTIES,
             "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
             "listeners": f"PLAINTEXT://{HOST}:{self._port},CONTROLLER://{HOST}:{self._controller_port}",
@@ -234,20 +246,29 @@ class EmbeddedBroker:
             "log.dirs": str(self.directory / "data"),
             **self.properties,
         }
-        lines = [f"{key}={value}\n" for key, value in settings.items()]
+
+    def _write_configuration(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        lines = [f"{key}={value}\n" for key, value in self._settings().items()]
         self._configuration_file.write_text("".join(lines), encoding="utf-8")
         (self.directory / "log4j2.properties").write_text(
             _LOG_CONFIGURATION.format(directory=self.directory), encoding="utf-8"
         )
+        (self.directory / "fencing-log4j2.properties").write_text(_FENCING_LOG_CONFIGURATION, encoding="utf-8")
         ports = {"client": self._port, "controller": self._controller_port}
         (self.directory / "ports.json").write_text(json.dumps(ports), encoding="utf-8")
 
-    def _java(self, jars: tuple[Path, ...]) -> list[str]:
+    def _fence_old_session(self, jars: tuple[Path, ...], timeout_s: float) -> None:
+        controller = f"{HOST}:{self._controller_port}"
+        java = self._java(jars, logs="fencing-log4j2.properties")
+        fence_old_session(java, self.directory, self._settings(), controller, timeout_s=timeout_s)
+
+    def _java(self, jars: tuple[Path, ...], *, logs: str = "log4j2.properties") -> list[str]:
         return [
             str(find_java()),
             "-cp", class_path(jars),
             "-Djava.awt.headless=true",
-            f"-Dlog4j2.configurationFile={self.directory / 'log4j2.properties'}",
+            f"-Dlog4j2.configurationFile={self.directory / logs}",
             "-XX:+ExitOnOutOfMemoryError",
         ]  # fmt: skip
 

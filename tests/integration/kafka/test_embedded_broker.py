@@ -62,6 +62,25 @@ def test_a_killed_broker_starts_again_on_the_same_port_with_the_same_data(broker
     assert committed_offsets(again, "app", [("kept", 0)]) == {("kept", 0): CommittedOffset(12, "note")}
 
 
+@pytest.mark.timeout(120)
+def test_a_producer_that_was_open_when_the_broker_was_killed_goes_on(broker: EmbeddedBroker) -> None:
+    """Up to the producer's limit; librdkafka 2.16 never came back from sending the offsets (issues 5456 and 5511)."""
+    KafkaAdmin(broker.bootstrap_servers).create_missing([TopicSpec(name="on", partitions=1)])
+    with TaskProducer(broker.bootstrap_servers, transactional_id="app-0_1", timeout_s=60) as producer:
+        producer.init()
+        for batch in range(3):
+            producer.begin()
+            producer.send("on", [b"k"], [b"v"], np.zeros(1, np.int64), partition=0)
+            if batch == 1:
+                producer.flush()
+                broker.kill()
+                broker.start()
+            producer.commit({("on", 0): (batch, "note")}, "open")
+    admin = KafkaAdmin(broker.bootstrap_servers)
+    assert committed_offsets(admin, "open", [("on", 0)]) == {("on", 0): CommittedOffset(2, "note")}
+    eventually(lambda: end_offsets(admin, [("on", 0)]), {("on", 0): 6})
+
+
 def test_a_running_broker_is_not_started_twice(broker: EmbeddedBroker) -> None:
     with pytest.raises(OperationError, match="runs already"):
         broker.start()

@@ -47,13 +47,18 @@ def check_output(bootstrap_servers: str, prefix: str, *, sent: int) -> Expected:
 
 
 def check_output_has_everything(bootstrap_servers: str, prefix: str, *, sent: int) -> int:
-    """At least once: nothing is missing. How many records of the copy came more than once."""
+    """At least once: nothing is missing.
+
+    Returns:
+        How many records there are above what exactly once would have written.
+    """
     expected = _expected(bootstrap_servers, prefix, sent=sent)
     copies: Counter[int] = Counter(
         int(record.value or b"") for record in read_topic(bootstrap_servers, f"{prefix}-copy")
     )
     wanted = {number for numbers in expected.copy.values() for number in numbers}
     assert copies.keys() == wanted, sorted(wanted - copies.keys())[:20]
+    surplus = sum(copies.values()) - len(copies)
     for name, counts in (
         ("running", {key: len(each) for key, each in expected.running.items()}),
         ("buckets", expected.buckets),
@@ -61,11 +66,13 @@ def check_output_has_everything(bootstrap_servers: str, prefix: str, *, sent: in
         reached: dict[bytes | None, int] = {}
         for record in read_topic(bootstrap_servers, f"{prefix}-{name}"):
             reached[record.key] = max(reached.get(record.key, 0), long_of(record.value))
+            surplus += 1
+        surplus -= sum(counts.values())
         short = {key: (reached.get(key), count) for key, count in counts.items() if reached.get(key, 0) < count}
         assert not short, f"{name}: {short}"
     windows = {window_of(record.key) for record in read_topic(bootstrap_servers, f"{prefix}-folds")}
     assert windows == expected.folds.keys()
-    return sum(copies.values()) - len(copies)
+    return surplus
 
 
 def check_stores(application: Application, committed: Mapping[Place, int]) -> int:

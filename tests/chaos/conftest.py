@@ -27,7 +27,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     if _recoveries:
         terminalreporter.section("recovery: seconds from the kill until all input of that moment is committed")
         for recovery in _recoveries:
-            terminalreporter.write_line(f"{recovery.seconds:6.1f}  {recovery.kind}")
+            terminalreporter.write_line(f"{recovery.seconds:6.1f}  {recovery.kind} ({recovery.behind} records behind)")
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,8 @@ from typing import Any
 import orjson
 from confluent_kafka import Producer
 
+from millrace.kafka.clients import base_settings
+
 _KEYS = 40
 _STEP_MS = 8
 _DISORDER_MS = 400
@@ -36,7 +38,7 @@ class SteadyLoad:
         self._stopped = threading.Event()
         self._producer = Producer(
             {
-                "bootstrap.servers": bootstrap_servers,
+                **base_settings(bootstrap_servers),
                 "partitioner": "murmur2_random",
                 "enable.idempotence": True,
                 "message.timeout.ms": 300_000,

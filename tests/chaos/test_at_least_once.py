@@ -15,7 +15,7 @@ from tests.chaos.load import SteadyLoad
 
 POINTS_OF_A_TASK = [
     CrashPoint.BEFORE_PROCESSING,
-    CrashPoint.INSIDE_TRANSACTION,
+    CrashPoint.RECORDS_SENT,
     CrashPoint.AFTER_COMMIT,
     CrashPoint.AFTER_STORE_WRITE,
 ]

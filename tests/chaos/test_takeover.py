@@ -44,7 +44,7 @@ def test_a_newer_driver_takes_over_and_zombies_change_nothing(
             process.suspend()
         newer = make_killable("build", "newer", config=config).start_and_wait()
         chaos = chaos_for(newer)
-        chaos.recovered("frozen driver with sent offsets; renumbered topology, empty state, start included")
+        chaos.recovered("frozen driver with sent offsets; renumbered topology, empty state, after its start")
         for process in frozen:
             process.resume()
         assert older.wait_for_exit(60) == ExitCode.FENCED

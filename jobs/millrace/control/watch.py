@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from confluent_kafka import Consumer, KafkaException
-from confluent_kafka import TopicPartition as KafkaPartition
 
 from millrace.config import StreamsConfig
 from millrace.control.query import TopicPartition
 from millrace.errors import OffsetsMovedError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error, translate
-from millrace.kafka.offsets import CommittedOffset
+from millrace.kafka.offsets import CommittedOffset, ask_committed
 from millrace.task.signature import Signature
 
 
@@ -84,17 +83,10 @@ class InputWatch:
                 }
             )
         try:
-            answer = self._consumer.committed(
-                [KafkaPartition(topic, partition) for topic, partition in places], timeout=self._admin.timeout_s
-            )
+            return ask_committed(self._consumer, places, timeout_s=self._admin.timeout_s)
         except KafkaException as error:
             doing = f"reading committed offsets of {self._config.application_id}"
             raise translate(kafka_error(error), doing=doing, bootstrap_servers=servers) from error
-        return {
-            (each.topic, each.partition): CommittedOffset(each.offset, each.metadata or "")
-            for each in answer
-            if each.offset >= 0
-        }
 
 
 def foreign_commits(commits: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:

@@ -148,7 +148,7 @@ class EmbeddedBroker:
         self._write_configuration()
         if not (self.directory / "data" / "meta.properties").exists():
             self._format(jars)
-        if not ended_in_order(self.directory / "data"):
+        elif not ended_in_order(self.directory / "data"):
             report("the last one was killed: its session is fenced first")
             self._fence_old_session(jars, timeout_s)
         with (self.directory / "java.log").open("ab") as output:

@@ -35,8 +35,8 @@ _FENCING_LIMIT_S = 10.0
 
 
 def ended_in_order(data: Path) -> bool:
-    """Whether the broker that used a data directory last shut down, or none has used it yet."""
-    return (data / ".kafka_cleanshutdown").exists() or not (data / "__cluster_metadata-0").exists()
+    """Whether the broker that used a data directory last has shut down."""
+    return (data / ".kafka_cleanshutdown").exists()
 
 
 def fence_old_session(
@@ -76,6 +76,7 @@ def fence_old_session(
             start_new_session=True,
         )
     identity = ProcessIdentity.of(process.pid)
+    assert identity is not None, "a child that was not waited for has its entry"
     try:
         if not _said(log, _ACTIVE, process, timeout_s):
             raise OperationError(

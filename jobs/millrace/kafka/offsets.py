@@ -17,10 +17,17 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import OffsetSpec
-from tenacity import RetryError, Retrying, retry_if_result, stop_after_delay, wait_exponential_jitter
+from tenacity import (
+    RetryError,
+    Retrying,
+    retry_if_exception,
+    retry_if_result,
+    stop_after_delay,
+    wait_exponential_jitter,
+)
 
 from millrace.errors import BrokerUnavailableError, OperationError
-from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.admin import COORDINATOR_MOVES, KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error
 
 Place = tuple[str, int]
@@ -112,18 +119,48 @@ def _committed_as_consumer(
         "isolation.level": "read_committed" if stable else "read_uncommitted",
     })  # fmt: skip
     try:
-        answer = consumer.committed([TopicPartition(*place) for place in sorted(partitions)], timeout=admin.timeout_s)
+        return ask_committed(consumer, partitions, timeout_s=admin.timeout_s)
     except KafkaException as error:
         raise admin.translated(kafka_error(error), f"reading committed offsets of {group}") from error
     finally:
         consumer.close()
-    committed: dict[Place, CommittedOffset] = {}
-    for position in answer:
-        if position.error is not None:
-            raise admin.translated(position.error, f"reading committed offsets of {group}")
-        if position.offset >= 0:
-            committed[position.topic, position.partition] = CommittedOffset(position.offset, position.metadata or "")
-    return committed
+
+
+def ask_committed(
+    consumer: Consumer, partitions: Collection[Place], *, timeout_s: float
+) -> dict[Place, CommittedOffset]:
+    """Committed offsets of a consumer's group, asked again while its coordinator loads or moves.
+
+    Args:
+        consumer: need not have joined the group. Its isolation level decides whether the answer waits for open
+            transactions.
+        partitions: which; those without an offset are left out.
+        timeout_s: longest time, seconds.
+
+    Raises:
+        confluent_kafka.KafkaException: what the broker or the client said at last.
+    """
+    attempts = Retrying(
+        retry=retry_if_exception(
+            lambda error: isinstance(error, KafkaException) and kafka_error(error).code() in COORDINATOR_MOVES
+        ),
+        stop=stop_after_delay(timeout_s),
+        wait=wait_exponential_jitter(multiplier=0.02, max=0.5, jitter=0.02),
+        reraise=True,
+    )
+
+    def ask() -> dict[Place, CommittedOffset]:
+        committed: dict[Place, CommittedOffset] = {}
+        for position in consumer.committed([TopicPartition(*place) for place in sorted(partitions)], timeout=timeout_s):
+            if position.error is not None:
+                raise KafkaException(position.error)
+            if position.offset >= 0:
+                committed[position.topic, position.partition] = CommittedOffset(
+                    position.offset, position.metadata or ""
+                )
+        return committed
+
+    return attempts(ask)
 
 
 def _all_committed(admin: KafkaAdmin, group: str, *, stable: bool) -> dict[Place, CommittedOffset]:

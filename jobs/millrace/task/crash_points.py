@@ -23,6 +23,7 @@ class CrashPoint(StrEnum):
     BEFORE_PROCESSING = "before-processing"
     BEFORE_TRANSACTION = "before-transaction"
     INSIDE_TRANSACTION = "inside-transaction"
+    RECORDS_SENT = "records-sent"
     OFFSETS_SENT = "offsets-sent"
     AFTER_COMMIT = "after-commit"
     AFTER_STORE_WRITE = "after-store-write"

@@ -287,6 +287,7 @@ class Task:
         collector.begin()
         crash_here(CrashPoint.INSIDE_TRANSACTION)
         producer.flush()
+        crash_here(CrashPoint.RECORDS_SENT)
         for store, topic in collector.changelog_topics.items():
             end = producer.sent_end_offset(topic, self.spec.partition)
             if end is not None:

@@ -13,7 +13,6 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 _PYTEST = ("-m", "pytest", "-q", "--durations=5")
 _WORKERS = str(max(2, os.cpu_count() or 2))
-_PROVEN = ("-m", "not unproven")
 TESTS_FAILED = 1
 """pytest's exit code when tests ran and some failed; other codes mean that something else went wrong."""
 
@@ -29,7 +28,6 @@ class Part:
         command: arguments of the interpreter, without the directory.
         second_attempt: whether tests that failed run once more, alone: processes that are killed and brokers that
             restart depend on how busy the machine is. A second attempt is always shown.
-        by_default: whether it runs when no part is named; those that do not are named in the first line.
     """
 
     name: str
@@ -37,7 +35,6 @@ class Part:
     directory: str | None
     command: tuple[str, ...]
     second_attempt: bool = False
-    by_default: bool = True
 
     def line(self) -> list[str]:
         """The whole command line."""
@@ -51,18 +48,15 @@ class Part:
 def parts() -> list[Part]:
     """All parts, in the order in which they run: what fails fast comes first."""
     many = (*_PYTEST, "-n", _WORKERS, "--dist", "loadfile")
-    unproven = (*_PYTEST, "-m", "unproven")
     bench = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
     return [
         Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
         Part("unit", "no broker, no JVM", "tests/unit", many),
         Part("parity", "against Kafka Streams' own test driver", "tests/parity", _PYTEST),
-        Part("integration", "real broker, real Spark", "tests/integration", (*many, *_PROVEN), second_attempt=True),
-        Part("unproven", "integration tests not yet seen to pass", "tests/integration", unproven, by_default=False),
-        # Not by default as long as the recovery from a broker that was killed takes longer than its tests wait.
-        Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, second_attempt=True, by_default=False),
+        Part("integration", "real broker, real Spark", "tests/integration", many, second_attempt=True),
+        Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, second_attempt=True),
         Part("airflow", "real Airflow, real supervision", "tests/airflow", _PYTEST, second_attempt=True),
-        Part("bench-smoke", "the benchmark's machinery, tiny", None, bench, by_default=False),
+        Part("bench-smoke", "the benchmark's machinery, tiny", None, bench),
     ]
 
 
@@ -90,8 +84,7 @@ def main(arguments: list[str] | None = None) -> int:
     known = {part.name: part for part in parts()}
     parser = argparse.ArgumentParser(prog="make test", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(known))
-    by_default = [part.name for part in known.values() if part.by_default]
-    names: list[str] = parser.parse_args(arguments).parts or by_default
+    names: list[str] = parser.parse_args(arguments).parts or list(known)
     if unknown := [name for name in names if name not in known]:
         parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(known)}")
     chosen = [known[name] for name in names]

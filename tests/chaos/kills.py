@@ -103,7 +103,7 @@ class Chaos:
         self.die_at(point, signal.SIGSTOP)
 
         def stopped() -> list[psutil.Process]:
-            return [each for each in self._ours("pyspark") if _status(each) == psutil.STATUS_STOPPED]
+            return [each for each in self._ours("pyspark") if status_of(each) == psutil.STATUS_STOPPED]
 
         found: list[psutil.Process] = wait_until(stopped, timeout_s=5, what="a stopped worker")
         (worker,) = found
@@ -157,24 +157,30 @@ class Chaos:
         self._killed_at = time.monotonic()
 
     def _ours(self, command: str) -> list[psutil.Process]:
-        return [each for each in processes_of(self._points) if any(command in argument for argument in each.cmdline())]
+        return [each for each, line in _running_with(self._points) if any(command in argument for argument in line)]
 
 
 def processes_of(points: Path) -> list[psutil.Process]:
     """The processes whose crash points are in ``points``: drivers, executors, workers, wherever they belong."""
+    return [process for process, _ in _running_with(points)]
+
+
+def _running_with(points: Path) -> list[tuple[psutil.Process, list[str]]]:
+    """Processes and their command lines."""
     found = []
     for process in psutil.process_iter():
         try:
             command = process.cmdline()
             # A broker that was started again in the middle of a test has the variable too, and outlives the test.
-            if process.environ().get(DIRECTORY_VARIABLE) == str(points) and command and _BROKER not in command:
-                found.append(process)
+            if command and _BROKER not in command and process.environ().get(DIRECTORY_VARIABLE) == str(points):
+                found.append((process, command))
         except psutil.Error:  # it ended meanwhile, or is not ours to look at
             continue
     return found
 
 
-def _status(process: psutil.Process) -> str:
+def status_of(process: psutil.Process) -> str:
+    """As psutil names it; dead where it ended meanwhile."""
     try:
         return process.status()
     except psutil.NoSuchProcess:

@@ -14,7 +14,7 @@ from millrace.kafka.broker import EmbeddedBroker
 from millrace.task.crash_points import CrashPoint
 from tests.application import Application
 from tests.chaos.checker import check_output, check_stores
-from tests.chaos.kills import Chaos
+from tests.chaos.kills import Chaos, status_of
 from tests.chaos.load import SteadyLoad
 
 TRANSACTION_TIMEOUT_S = 3
@@ -39,9 +39,7 @@ def test_a_newer_driver_takes_over_and_zombies_change_nothing(
         chaos = chaos_for(older)
         chaos.recovered("nothing: first records")
         chaos.stop_a_worker_at(CrashPoint.OFFSETS_SENT)
-        frozen = older.session()
-        for process in frozen:
-            process.suspend()
+        frozen = freeze(older)
         newer = make_killable("build", "newer", config=config).start_and_wait()
         chaos = chaos_for(newer)
         chaos.recovered("frozen driver with sent offsets; renumbered topology, empty state, after its start")
@@ -66,3 +64,12 @@ def test_a_newer_driver_takes_over_and_zombies_change_nothing(
     assert chaos.committed() == before, "a record that cannot be written is not passed over"
     check_output(broker.bootstrap_servers, prefix, sent=sent)
     check_stores(newer, before)
+
+
+def freeze(application: Application) -> list[psutil.Process]:
+    """Stops all processes of an application, those included that one of them has just started."""
+    while running := [each for each in application.session() if status_of(each) != psutil.STATUS_STOPPED]:
+        for process in running:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.suspend()
+    return application.session()

@@ -155,7 +155,10 @@ class KafkaAdmin:
         if not names:
             return
         futures = self.client.delete_topics(
-            list(names), request_timeout=self.timeout_s, operation_timeout=self.timeout_s
+            # A name that stands there twice makes the whole request invalid.
+            sorted(set(names)),
+            request_timeout=self.timeout_s,
+            operation_timeout=self.timeout_s,
         )
         for name, future in futures.items():
             self.result(future, doing=f"deleting topic {name}", unless=[KafkaError.UNKNOWN_TOPIC_OR_PART])

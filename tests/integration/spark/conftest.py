@@ -29,7 +29,7 @@ class World:
         self.admin = KafkaAdmin(bootstrap_servers)
         self._prefix = prefix
         self._directory = directory
-        self._topics: list[str] = []
+        self._topics: set[str] = set()
         self._applications: list[Application] = []
 
     def name(self, topic: str) -> str:
@@ -41,7 +41,7 @@ class World:
         named = {key.replace("_", "."): value for key, value in settings.items()}
         names = [self.name(topic) for topic in topics]
         self.admin.create_missing([TopicSpec(name=name, partitions=partitions, settings=named) for name in names])
-        self._topics += names
+        self._topics.update(names)
 
     def send(self, topic: str, *records: Record) -> None:
         """Sends records in order."""

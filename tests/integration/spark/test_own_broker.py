@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient
 from millrace.kafka.broker import HOST, EmbeddedBroker, free_ports
 from millrace.kafka.offsets import committed_offsets
 from tests.application import Application, wait_until
+from tests.broker import BROKER_PROPERTIES
 from tests.integration.spark.conftest import World
 from tests.records import Record
 
@@ -23,7 +24,7 @@ GROUP_OF_OTHERS = "nobody-commits-again"
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """A broker with a second listener, which asks for a password."""
     (secure_port,) = free_ports(1)
-    started = EmbeddedBroker(tmp_path_factory.mktemp("broker"))
+    started = EmbeddedBroker(tmp_path_factory.mktemp("broker"), properties=BROKER_PROPERTIES)
     started.properties |= {
         "offsets.retention.minutes": "1",
         "offsets.retention.check.interval.ms": "2000",
@@ -107,7 +108,6 @@ def test_offsets_of_idle_partitions_outlive_their_retention(own_world: World, ap
     assert application.is_alive()
 
 
-@pytest.mark.unproven
 def test_append_time_as_the_broker_s_default_does_not_move_windows(own_world: World, application: Application) -> None:
     """Case P06: before and after the stores are restored from their changelogs."""
     assert counts(own_world) == {(b"x", 0): 2}
@@ -122,7 +122,6 @@ def test_append_time_as_the_broker_s_default_does_not_move_windows(own_world: Wo
     assert counts(own_world) == {(b"x", 0): 3}
 
 
-@pytest.mark.unproven
 def test_a_topic_that_is_deleted_and_made_again_ends_it(own_world: World, application: Application) -> None:
     """While it runs, and at the next start."""
     events = own_world.name("events")

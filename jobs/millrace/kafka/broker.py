@@ -329,7 +329,10 @@ def _accepts_connections(port: int) -> bool:
 
 def _cluster_id() -> str:
     # 22 characters of the URL-safe base64 alphabet: 16 bytes, as Kafka's own identifiers.
-    return base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")
+    # None that starts with a dash: the storage tool would take it for an option.
+    while (text := base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):
+        continue
+    return text
 
 
 def _report_to_log(line: str) -> None:

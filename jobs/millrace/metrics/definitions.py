@@ -210,8 +210,9 @@ STORE_BYTES = MetricDefinition(
 STREAM_TIME = MetricDefinition(
     "millrace_stream_task_stream_time_timestamp_seconds",
     MetricKind.GAUGE,
-    (*_TASK, "node"),
-    "Stream time of an operator in the task: the highest timestamp of the records that reached it, since the epoch.",
+    (*_TASK, "store"),
+    "Stream time of the windowed operator with that store in the task: the highest timestamp of the records that "
+    "reached it, since the epoch.",
     "seconds",
 )
 RECORD_LATENESS = MetricDefinition(

@@ -208,8 +208,8 @@ class ApplicationMetrics(Collector):
             self._set(m.STORE_ENTRIES, (*task, store), entries)
         for store, size in row.store_bytes.items():
             self._set(m.STORE_BYTES, (*task, store), size)
-        for node, stream_time in row.stream_times.items():
-            self._set(m.STREAM_TIME, (*task, node), stream_time / 1000)
+        for store, stream_time in row.stream_times.items():
+            self._set(m.STREAM_TIME, (*task, store), stream_time / 1000)
         if row.lateness_max_ms is not None:
             self._set(m.RECORD_LATENESS_MAX, task, max(0, row.lateness_max_ms) / 1000)
 

@@ -46,7 +46,7 @@ class TaskStatistics:
         restore_s: time the restore took, seconds.
         store_entries: store to its estimated number of entries; empty where they were not measured.
         store_bytes: store to its size in bytes; empty where they were not measured.
-        stream_times: node to its stream time, milliseconds since the epoch.
+        stream_times: store to the stream time of its operator, milliseconds since the epoch.
         lateness_max_ms: greatest lateness, milliseconds; ``None`` without records.
         phases: phase to the time spent in it, seconds.
         process_latency: histogram, seconds (:data:`~millrace.metrics.histograms.LATENCY_BUCKETS`).

@@ -20,7 +20,7 @@ class TaskPosition:
     Args:
         inputs: next offset to read of each input (topic, partition).
         changelogs: end offset of the changelog of each store, as of the commit; markers count.
-        stream_times: stream time of each node that keeps one, milliseconds.
+        stream_times: stream time of each windowed operator, milliseconds, by the name of its store.
         written_at_ms: wall clock of the commit, milliseconds since the epoch; 0 where nothing was committed.
         counters: running totals that must be as exact as the data.
         run_id: number of the run of the application that committed.

@@ -36,7 +36,7 @@ class Engine:
         state: the task's stores.
         task: the task's name, for errors.
         partition: the task's partition, for its changelogs.
-        stream_times: stream time of each windowed operator when the task starts, by node name.
+        stream_times: stream time of each windowed operator when the task starts, by the name of its store.
         partition_times: largest timestamp of each input partition so far.
     """
 

@@ -39,7 +39,8 @@ class TaskContext:
         stores: specifications of the stores, by name.
         open_store: returns an open store by name.
         failures: what happens to records that cannot be read or processed; counts dropped ones.
-        stream_times: stream time of each windowed operator, milliseconds, by node name. Survives restarts.
+        stream_times: stream time of each windowed operator, milliseconds, by the name of its store. Survives
+            restarts, and topologies in which the operator has another name.
         tables: views of the tables that other processors look up, by store name.
         shared_stores: stores that a processor other than their writer reads.
         aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.

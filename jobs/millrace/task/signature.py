@@ -25,7 +25,7 @@ class Signature:
         run: number of the application's run that committed.
         partition_times: largest timestamp of each input partition so far, milliseconds.
         changelogs: end offset of each store's changelog once the commit is visible.
-        stream_times: stream time of each windowed operator, milliseconds, by node name.
+        stream_times: stream time of each windowed operator, milliseconds, by the name of its store.
         counts: what this one commit counted (records read, dropped, ...), so that a later attempt that finds the
             batch done can still report it.
     """

@@ -68,7 +68,7 @@ class BatchOutcome:
         lateness: how far behind stream time records were, milliseconds.
         latencies: from each record's timestamp to the commit, seconds; one number per record.
         store_sizes: entries and bytes by store.
-        stream_times: stream time of each windowed operator, milliseconds, by node.
+        stream_times: stream time of each windowed operator, milliseconds, by store.
         restored: changelog records that were replayed before the batch.
     """
 

@@ -88,10 +88,10 @@ class WindowedAggregateProcessor(Processor):
         )
 
     def _advance_stream_time(self, timestamps: IntArray) -> IntArray:
-        """Stream time as each record sees it; remembers the last."""
-        before = self._context.stream_times.get(self._node, UNKNOWN_TIME)
+        """Stream time as each record sees it; remembers the last, under the name that a changed topology keeps."""
+        before = self._context.stream_times.get(self._operator.store, UNKNOWN_TIME)
         seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
-        self._context.stream_times[self._node] = int(seen[-1])
+        self._context.stream_times[self._operator.store] = int(seen[-1])
         self._context.failures.observe_lateness(seen - timestamps)
         return seen
 

@@ -55,14 +55,17 @@ def run(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     loaded = load_spec(spec_path(spec))
     config = loaded.streams_config()
-    topology = load_topology(loaded.module, config)
     # Only now, since it imports Spark: a mistake in the specification shows at once.
+    from millrace.spark.session import open_session
+
+    session = open_session(config)
+    topology = load_topology(loaded.module, config)
     from millrace.control.run import run_application
 
     directory = run_directory or Home.from_environment().application(loaded.name).path
     directory.mkdir(parents=True, exist_ok=True)
     gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
-    raise typer.Exit(run_application(config, topology, run_directory=directory, gives_up_state=gives_up_state))
+    raise typer.Exit(run_application(config, topology, session, run_directory=directory, gives_up_state=gives_up_state))
 
 
 def deploy(

@@ -330,6 +330,7 @@ class Preparer:
         offsets_retention_s = float("inf") if retention_minutes is None else 60.0 * int(retention_minutes)
         plans = []
         for part in self._topology.sub_topologies:
+            read = part.input_topics(application_id)
             written = [full_topic_name(sink.topic, application_id, internal=sink.internal) for sink in part.sinks]
             changelogs = {
                 store.name: name for store in part.stores if (name := store.changelog_topic(application_id)) is not None
@@ -342,9 +343,10 @@ class Preparer:
                     sub_topology=part,
                     config=self._config,
                     run_id=run_id,
-                    input_partitions={name: topics[name].partitions for name in part.input_topics(application_id)},
+                    input_partitions={name: topics[name].partitions for name in read},
                     partition_counts={name: topics[name].partitions for name in written},
                     max_message_bytes={name: int(settings[name]["max.message.bytes"]) for name in written},
+                    largest_input_bytes=max(int(settings[name]["max.message.bytes"]) for name in read),
                     tombstone_retention_ms={
                         store: int(settings[name].get("delete.retention.ms", _DEFAULT_TOMBSTONE_RETENTION_MS))
                         for store, name in changelogs.items()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
@@ -22,13 +21,12 @@ from millrace.control.status_topic import StatusPublisher
 from millrace.control.watch import InputWatch
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
-from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.kafka.offsets import end_offsets, lag
 from millrace.metrics import ApplicationMetrics, TaskStatistics
 from millrace.spark.plan import QueryPlan
 from millrace.spark.query import QueryHooks, SparkQuery
 from millrace.spark.restore_reports import RestoreReport, RestoreReports
-from millrace.spark.session import create_session
+from millrace.spark.session import set_arrow_batches
 from millrace.spark.warm_up import warm_up
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.topology.picture import picture
@@ -37,13 +35,19 @@ from millrace.topology.topology import Topology
 
 
 def run_application(
-    config: StreamsConfig, topology: Topology, *, run_directory: Path, gives_up_state: bool = False
+    config: StreamsConfig,
+    topology: Topology,
+    session: Future[SparkSession],
+    *,
+    run_directory: Path,
+    gives_up_state: bool = False,
 ) -> int:
     """Runs an application until it is stopped, fails for good, or a newer driver takes over.
 
     Args:
         config: its configuration.
         topology: its topology.
+        session: the session that :func:`millrace.spark.session.open_session` opens; it is stopped in the end.
         run_directory: where ``control.json`` and the control token go.
         gives_up_state: whether a changed topology may leave stores behind that the one before it had.
 
@@ -56,7 +60,7 @@ def run_application(
     state = StateDirectory(config.state_dir).application(config.application_id)
     lock = DirectoryLock(state)
     try:
-        return _Run(config, topology, run_directory, gives_up_state=gives_up_state).run()
+        return _Run(config, topology, session, run_directory, gives_up_state=gives_up_state).run()
     finally:
         lock.release()
 
@@ -64,7 +68,15 @@ def run_application(
 class _Run:
     """The parts of a running application and what flows between them."""
 
-    def __init__(self, config: StreamsConfig, topology: Topology, run_directory: Path, *, gives_up_state: bool) -> None:
+    def __init__(
+        self,
+        config: StreamsConfig,
+        topology: Topology,
+        session: Future[SparkSession],
+        run_directory: Path,
+        *,
+        gives_up_state: bool,
+    ) -> None:
         self._config = config
         self._topology = topology
         self._metrics = ApplicationMetrics(config.application_id)
@@ -84,7 +96,7 @@ class _Run:
         self._prepared: Prepared | None = None
         self._starts: Mapping[TopicPartition, int] = {}
         # The JVM takes seconds to come up; meanwhile the broker is asked what there is.
-        self._session: Future[SparkSession] = Future()
+        self._session = session
         self._driver = Driver(
             Application(
                 application_id=config.application_id,
@@ -121,19 +133,12 @@ class _Run:
 
     def run(self) -> int:
         """Runs until the application ends."""
-        threading.Thread(target=self._open_session, name="spark-session", daemon=True).start()
         try:
             return int(self._driver.run())
         finally:
             self._reports.close()
             if self._session.done() and self._session.exception() is None:
                 self._session.result().stop()
-
-    def _open_session(self) -> None:
-        try:
-            self._session.set_result(create_session(self._config, resolve_jars(SPARK_KAFKA_JARS)))
-        except BaseException as error:
-            self._session.set_exception(error)
 
     def _fence(self, transactional_ids: Sequence[str]) -> None:
         if self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
@@ -146,6 +151,8 @@ class _Run:
     def _prepare(self, last: ApplicationStatus | None) -> Prepared:
         preparation = self._preparer.prepare(last, run_id=self._publisher.epoch)
         session = self._session.result()
+        largest = max(plan.largest_input_bytes for plan in preparation.plans)
+        set_arrow_batches(session, self._config, largest_record_bytes=largest)
         hooks = QueryHooks(
             before_batch=self._driver.before_batch,
             on_statistics=self._statistics_reported,

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pyspark import cloudpickle
 
 from millrace.config import StreamsConfig
+from millrace.kafka.record_sizes import DEFAULT_MAX_MESSAGE_BYTES
 from millrace.task.input import TopicPartition
 from millrace.task.spec import TaskSpec
 from millrace.topology.topology import SubTopology, full_topic_name
@@ -25,6 +26,7 @@ class QueryPlan:
         input_partitions: number of partitions of each input topic.
         partition_counts: partitions of every topic that the sub-topology writes to.
         max_message_bytes: largest record that those topics take.
+        largest_input_bytes: largest record that an input topic takes.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         progress_address: ``host:port`` that takes the progress of restores, as datagrams.
         offsets_retention_s: how long the broker keeps a committed offset of a group without members, seconds.
@@ -36,6 +38,7 @@ class QueryPlan:
     input_partitions: Mapping[str, int]
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
+    largest_input_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
     progress_address: str = ""
     offsets_retention_s: float = float("inf")

@@ -43,8 +43,7 @@ def warm_up(
         ends: where it ends now.
     """
     began = time.monotonic()
-    slots = spark.sparkContext.defaultParallelism
-    spark.range(0, slots, 1, slots).mapInArrow(_import_task, RESULT_SCHEMA).collect()
+    decoded = False
     for plan in plans:
         places = [place for place in starts if place[0] in plan.topics]
         if any(starts[place] < ends[place] for place in places):
@@ -56,26 +55,30 @@ def warm_up(
                 {place: min(starts[place] + WARM_UP_RECORDS, ends[place]) for place in places},
             )
             frame.mapInArrow(_Decode(plan.sub_topology.sources), RESULT_SCHEMA).collect()
+            decoded = True
+    if not decoded:
+        slots = spark.sparkContext.defaultParallelism
+        spark.range(0, slots, 1, slots).mapInArrow(_Decode(()), RESULT_SCHEMA).collect()
     _log.info("warmed up", seconds=round(time.monotonic() - began, 1))
 
 
-def _import_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _import_task() -> None:
     # The first use of these costs a second or two: imports, thread pools, kernels that are looked up.
     from millrace.task.aggregation.groups import group, group_codes
     from millrace.task.task import Task
 
     assert Task is not None
     group(group_codes(pa.array([b"a", b"b", b"a"], type=pa.binary())))
-    yield from _nothing(batches)
 
 
 @dataclass(frozen=True)
 class _Decode:
-    """Decodes rows with the sources' serdes and throws the result away."""
+    """Imports what a task needs, decodes rows with the sources' serdes, and throws the result away."""
 
     sources: tuple[SourceNode, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        _import_task()
         for batch in batches:
             for source in self.sources:
                 # Records that cannot be read are met again, and handled, in their batch.

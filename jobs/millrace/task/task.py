@@ -215,7 +215,12 @@ class Task:
         except BaseException:
             self.close()
             raise
-        self._log.info("task opened", committed=_readable(self._committed), restored=self._restored)
+        self._log.info(
+            "task opened",
+            committed=_readable(self._committed),
+            restored=self._restored,
+            seconds=round(clock.laps["open"] + clock.laps["restore"], 3),
+        )
         return signature
 
     def _read_committed(self) -> Signature:

@@ -1,4 +1,4 @@
-"""The processes of a demo: every one carries the demo's directory in its environment."""
+"""The processes of a demo: every one carries the demo's directory in its environment, or works inside it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,18 @@ from millrace.processes import ProcessIdentity
 
 
 def processes_of(home: Path) -> list[ProcessIdentity]:
-    """The live processes whose ``MILLRACE_HOME`` is ``home``, without the calling one and those above it."""
+    """The live processes whose ``MILLRACE_HOME`` is ``home``, without the calling one and those above it.
+
+    Airflow's API server overwrites its environment with its process title, so those that work inside ``home`` count too.
+    """
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     found = []
     for pid in psutil.pids():
         if pid in own:
             continue
         try:
-            if psutil.Process(pid).environ().get(HOME_VARIABLE) != str(home):
+            process = psutil.Process(pid)
+            if process.environ().get(HOME_VARIABLE) != str(home) and not Path(process.cwd()).is_relative_to(home):
                 continue
         except psutil.Error:
             # It ended meanwhile, or belongs to another user: not one of ours.

@@ -17,12 +17,18 @@ def create_topic(admin: AdminClient, topic: str, *, partitions: int) -> None:
     """
     new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config={"retention.ms": "-1"})
     admin.create_topics([new])[topic].result(timeout=_ANSWER_LIMIT_S)
+
+    def ask() -> int:
+        # The client remembers that there were no leaders until it asks for them again.
+        admin.list_topics(topic, timeout=_ANSWER_LIMIT_S)
+        return stable_end(admin, topic, partitions=partitions)
+
     Retrying(
         retry=retry_if_exception_type(KafkaException),
         stop=stop_after_delay(_LEADER_LIMIT_S),
         wait=wait_fixed(0.05),
         reraise=True,
-    )(stable_end, admin, topic, partitions=partitions)
+    )(ask)
 
 
 def delete_topics(admin: AdminClient, topics: list[str]) -> None:

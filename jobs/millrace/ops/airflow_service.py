@@ -72,13 +72,18 @@ class AirflowService:
         )
 
     def _session(self) -> list[ProcessIdentity]:
-        """The live processes of the session that it leads, recognised by this Airflow's directory as well."""
+        """The live processes of the session that it leads, recognised by this Airflow's directory as well.
+
+        A component that sets its process title overwrites its environment with it; what is left is where it works.
+        """
         members = []
         for pid in psutil.pids():
             try:
                 if os.getsid(pid) != self.process.pid:
                     continue
-                if psutil.Process(pid).environ().get("AIRFLOW_HOME") != str(self.directory):
+                process = psutil.Process(pid)
+                places = (process.environ().get("AIRFLOW_HOME"), process.cwd())
+                if str(self.directory) not in places:
                     continue
             except (ProcessLookupError, PermissionError, psutil.Error):
                 # It ended meanwhile, or belongs to another user: not one of ours.

@@ -16,7 +16,7 @@ from millrace.processes import ProcessIdentity
 def processes_of(home: Path) -> list[ProcessIdentity]:
     """The live processes whose ``MILLRACE_HOME`` is ``home``, without the calling one and those above it.
 
-    Airflow's API server overwrites its environment with its process title, so those that work inside ``home`` count too.
+    Airflow's API server overwrites its environment with its process title, so those that work inside it count too.
     """
     own = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     found = []

@@ -170,10 +170,6 @@ class Driver:
         self._reporter.set_prepared(prepared)
         self.heartbeat_now()
 
-    def query_terminated(self) -> None:
-        """Tells the driver that a query ended, so that it looks at once. For Spark's query listener."""
-        self._woken.put(None)
-
     def fail(self, error: BaseException) -> None:
         """Ends the application with ``error``, from any thread; the first error counts."""
         self._failure = self._failure or error

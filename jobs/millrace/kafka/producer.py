@@ -58,7 +58,8 @@ class TaskProducer:
         settings: producer settings of the user (``compression.type``, security, ...), which win over ours.
         max_message_bytes: the ``max.message.bytes`` of topics, for the check before a record is handed on; topics that
             are missing have the broker's default.
-        timeout_s: longest time that one call of this class may take, seconds.
+        timeout_s: longest time that one call of this class may take, seconds. Adding offsets to a transaction takes
+            longer while the group's coordinator is away: librdkafka waits for it (issue 5456).
         client: makes the client of librdkafka; for tests.
     """
 

@@ -48,8 +48,8 @@ from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
 
 PRODUCER_TIMEOUT_S = 15.0
-"""Longest time of one call of the producer. After a restart of the broker the client library may never get its offsets
-into the transaction: the sooner it is given up, the sooner a new producer goes on."""
+"""Longest time of one call of the producer: the sooner one that gets no answer is given up, the sooner a new one goes
+on."""
 
 _log = structlog.get_logger(__name__)
 

@@ -121,18 +121,9 @@ def test_a_died_query_starts_again_and_the_state_says_so(make_driver: Make, make
     running = make_driver(query).start()
     running.wait_for(S.RUNNING)
     query.die(RuntimeError("worker lost"))
-    running.driver.query_terminated()
     assert query.started.wait(5)
     eventually(lambda: running.publisher.states == [S.REBALANCING, S.RUNNING, S.REBALANCING, S.RUNNING])
     assert query.starts == 2
-
-
-def test_a_death_is_noticed_without_the_listener_too(make_driver: Make, make_query: Make) -> None:
-    query = make_query()
-    running = make_driver(query).start()
-    running.wait_for(S.RUNNING)
-    query.die(RuntimeError("worker lost"))
-    assert query.started.wait(5)
 
 
 def test_a_query_that_never_gets_on_ends_the_application_with_its_last_error(

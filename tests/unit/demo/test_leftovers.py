@@ -1,4 +1,4 @@
-"""The demo finds what it started by the environment of the processes."""
+"""The demo finds what it started by the environment and the working directory of the processes."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from demo.leftovers import end_processes_of, processes_of
 
 
-def start(home: Path) -> subprocess.Popen[bytes]:
+def start(home: Path, *, directory: Path | None = None) -> subprocess.Popen[bytes]:
     process = subprocess.Popen(
         [sys.executable, "-c", "print(flush=True); import time; time.sleep(60)"],
         env={**os.environ, "MILLRACE_HOME": str(home)},
+        cwd=directory,
         stdout=subprocess.PIPE,
         start_new_session=True,
     )
@@ -49,6 +50,21 @@ def test_what_ends_by_itself_in_time_is_not_killed(tmp_path: Path) -> None:
         assert end_processes_of(tmp_path / "home", patience_s=10) == {}
         assert time.monotonic() - begin < 8
         assert process.wait(10) == -15
+    finally:
+        process.kill()
+        process.wait()
+        assert process.stdout is not None
+        process.stdout.close()
+
+
+def test_a_process_that_overwrote_its_environment_is_found_by_where_it_works(tmp_path: Path) -> None:
+    """As Airflow's API server does, with its process title."""
+    inside = tmp_path / "home" / "airflow"
+    inside.mkdir(parents=True)
+    process = start(tmp_path / "elsewhere", directory=inside)
+    try:
+        assert list(end_processes_of(tmp_path / "home", patience_s=0)) == [process.pid]
+        assert process.wait(10) == -9
     finally:
         process.kill()
         process.wait()

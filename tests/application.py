@@ -25,7 +25,7 @@ from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
 from millrace.errors import MillraceError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import Place, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
 
 PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
 ROOT = Path(__file__).resolve().parents[1]
@@ -190,9 +190,10 @@ class Application:
         def caught_up() -> bool:
             self._fail_if_ended("catching up")
             places = self.inputs()
-            # Committed first: only then is everything that these commits sent downstream inside the ends.
+            # Committed first: only then is everything that these commits sent downstream inside the ends. A commit may
+            # be seen before its marker stands behind what it sent, so that would not be below the last stable offset.
             committed = self.committed()
-            ends = end_offsets(self.admin, places)
+            ends = end_offsets(self.admin, places, End.HIGH_WATERMARK)
             return bool(places) and all(committed.get(place, -1) >= ends[place] for place in places)
 
         wait_until(caught_up, timeout_s=timeout_s, what=f"{self.application_id}: committed = end")

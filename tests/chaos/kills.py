@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.offsets import Place, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import Application, wait_until
 
@@ -140,9 +140,10 @@ class Chaos:
         """Returns once the committed offsets are the ends of the input topics, internal ones included."""
 
         def is_caught_up() -> bool:
-            # Committed first: only then is everything that these commits sent downstream inside the ends.
+            # Committed first: only then is everything that these commits sent downstream inside the ends, those whose
+            # transaction's marker is still to come included.
             committed = self.committed()
-            ends = end_offsets(self.application.admin, self.places)
+            ends = end_offsets(self.application.admin, self.places, End.HIGH_WATERMARK)
             return all(committed.get(place, -1) >= end for place, end in ends.items())
 
         wait_until(is_caught_up, timeout_s=RECOVERY_LIMIT_S, what="committed = end")

@@ -344,6 +344,7 @@ class Preparer:
                     config=self._config,
                     run_id=run_id,
                     input_partitions={name: topics[name].partitions for name in read},
+                    topic_ids={name: topics[name].topic_id for name in read},
                     partition_counts={name: topics[name].partitions for name in written},
                     max_message_bytes={name: int(settings[name]["max.message.bytes"]) for name in written},
                     largest_input_bytes=max(int(settings[name]["max.message.bytes"]) for name in read),

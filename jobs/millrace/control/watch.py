@@ -1,4 +1,6 @@
-"""What nobody may do to a running application's group and input topics, looked for at each heartbeat."""
+"""What nobody may do to a running application's group and input topics, looked for at each heartbeat: each commit looks
+at the topics too, but an idle application does not commit.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,11 @@ from confluent_kafka import Consumer, KafkaException
 
 from millrace.config import StreamsConfig
 from millrace.control.query import TopicPartition
-from millrace.errors import OffsetsMovedError, StateError
+from millrace.errors import OffsetsMovedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error, translate
 from millrace.kafka.offsets import CommittedOffset, ask_committed
+from millrace.task.input_topics import check_input_topics
 from millrace.task.signature import Signature
 
 
@@ -44,17 +47,7 @@ class InputWatch:
             MillraceError: the broker could not be asked.
         """
         application_id = self._config.application_id
-        found = self._admin.describe_topics(topic_ids)
-        lost = [
-            f"{name} (was {topic_id}, is {found[name].topic_id if name in found else 'gone'})"
-            for name, topic_id in topic_ids.items()
-            if name not in found or found[name].topic_id != topic_id
-        ]
-        if lost:
-            raise StateError(
-                f"Input topics of {application_id} were deleted while it ran: {', '.join(lost)}.",
-                remedy="its offsets and state belong to the old ones: reset the application",
-            )
+        check_input_topics(self._admin, topic_ids, application_id)
         moved = foreign_commits(
             self._commits([(name, number) for name, count in partitions.items() for number in range(count)])
         )

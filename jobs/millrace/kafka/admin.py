@@ -151,7 +151,13 @@ class KafkaAdmin:
         return created
 
     def delete_topics(self, names: Collection[str]) -> None:
-        """Delete topics with everything in them; those that do not exist are passed over."""
+        """Delete topics with everything in them; those that do not exist are passed over.
+
+        Returns when they are gone.
+
+        Raises:
+            OperationError: they are still there after the time limit.
+        """
         if not names:
             return
         futures = self.client.delete_topics(
@@ -162,6 +168,12 @@ class KafkaAdmin:
         )
         for name, future in futures.items():
             self.result(future, doing=f"deleting topic {name}", unless=[KafkaError.UNKNOWN_TOPIC_OR_PART])
+        # The controller has decided it; a broker may still describe the topic, and whoever creates it anew would take it
+        # for the old one.
+        self._wait_while(
+            lambda: bool(self.describe_topics(names)),
+            failure=f"Topics {', '.join(sorted(names))} were deleted, and are still there",
+        )
 
     def add_partitions(self, topic: str, total: int) -> None:
         """Raise the number of partitions of a topic to ``total``."""
@@ -289,12 +301,13 @@ class KafkaAdmin:
             self._check_partitions(wanted, found)
             return len(found) < len(wanted) or any(topic.leaderless for topic in found.values())
 
+        self._wait_while(is_waiting, failure=f"Topics {', '.join(sorted(wanted))} were created, and have no leaders")
+
+    def _wait_while(self, is_waiting: Callable[[], bool], *, failure: str) -> None:
+        attempts = Retrying(
+            retry=retry_if_result(bool), stop=stop_after_delay(self.timeout_s + _GRACE_S), wait=wait_fixed(0.05)
+        )
         try:
-            Retrying(
-                retry=retry_if_result(bool), stop=stop_after_delay(self.timeout_s + _GRACE_S), wait=wait_fixed(0.05)
-            )(is_waiting)
+            attempts(is_waiting)
         except RetryError:
-            raise OperationError(
-                f"Topics {', '.join(sorted(wanted))} were created, and have no leaders after {self.timeout_s:g} s.",
-                remedy="see the brokers' logs",
-            ) from None
+            raise OperationError(f"{failure} after {self.timeout_s:g} s.", remedy="see the brokers' logs") from None

@@ -24,6 +24,7 @@ class QueryPlan:
         config: the application's configuration.
         run_id: number of the application's run.
         input_partitions: number of partitions of each input topic.
+        topic_ids: UUID of each input topic as of the start.
         partition_counts: partitions of every topic that the sub-topology writes to.
         max_message_bytes: largest record that those topics take.
         largest_input_bytes: largest record that an input topic takes.
@@ -36,6 +37,7 @@ class QueryPlan:
     config: StreamsConfig
     run_id: int
     input_partitions: Mapping[str, int]
+    topic_ids: Mapping[str, str]
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     largest_input_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
@@ -75,6 +77,7 @@ class QueryPlan:
             config=self.config,
             run_id=self.run_id,
             inputs=self.inputs_of(partition),
+            topic_ids=self.topic_ids,
             partition_counts=self.partition_counts,
             max_message_bytes=self.max_message_bytes,
             tombstone_retention_ms=self.tombstone_retention_ms,

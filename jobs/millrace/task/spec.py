@@ -22,6 +22,7 @@ class TaskSpec:
         config: the application's configuration.
         run_id: number of the application's run.
         inputs: the task's input partitions.
+        topic_ids: UUID of each input topic as of the start.
         partition_counts: partitions of every topic that the sub-topology writes to.
         max_message_bytes: largest record that those topics take, where it is not the broker's default.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
@@ -32,6 +33,7 @@ class TaskSpec:
     config: StreamsConfig
     run_id: int
     inputs: tuple[TopicPartition, ...]
+    topic_ids: Mapping[str, str]
     partition_counts: Mapping[str, int]
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)

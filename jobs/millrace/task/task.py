@@ -7,7 +7,8 @@ The order of a batch, which is what exactly once rests on:
 2. input up to the committed offsets was processed by an earlier attempt and is skipped.
 3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them.
 4. the batch is processed into overlays; the stores are not touched.
-5. one transaction: outputs, changelog records, dead letters, and the new offsets with the task's signature.
+5. one transaction: outputs, changelog records, dead letters, and the new offsets with the task's signature. Before it
+   commits, the input topics are compared with those of the start: they may have been deleted and created again.
 6. the overlays are written to the database together with the new position, in one write.
 
 A crash before 5 ends leaves nothing behind; a crash after it is made good by 2 and 3.
@@ -43,6 +44,7 @@ from millrace.task.input import (
     in_stream_order,
     positions_after,
 )
+from millrace.task.input_topics import check_input_topics
 from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
@@ -96,6 +98,7 @@ class Task:
     def __init__(self, spec: TaskSpec, on_restore: ProgressListener = lambda _: None) -> None:
         self.spec = spec
         self._on_restore = on_restore
+        self._admin = KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin."))
         self._log = _log.bind(application=spec.config.application_id, task=spec.name)
         self._producer: TaskProducer | None = None
         self._state: TaskState | None = None
@@ -225,8 +228,7 @@ class Task:
 
     def _read_committed(self) -> Signature:
         config = self.spec.config
-        admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
-        found = committed_offsets(admin, config.application_id, self.spec.inputs)
+        found = committed_offsets(self._admin, config.application_id, self.spec.inputs)
         missing = [place for place in self.spec.inputs if found.get(place) is None]
         signature = Signature.from_metadata(
             {place: commit.metadata for place in self.spec.inputs if (commit := found.get(place)) is not None}
@@ -293,6 +295,7 @@ class Task:
         crash_here(CrashPoint.INSIDE_TRANSACTION)
         producer.flush()
         crash_here(CrashPoint.RECORDS_SENT)
+        check_input_topics(self._admin, self.spec.topic_ids, self.spec.config.application_id)
         for store, topic in collector.changelog_topics.items():
             end = producer.sent_end_offset(topic, self.spec.partition)
             if end is not None:

@@ -62,6 +62,7 @@ def test_a_task_of_an_older_run_that_is_opened_late_refuses_to_work(
         config=config,
         run_id=1,
         inputs=((source, 0),),
+        topic_ids={},
         partition_counts={output: 1},
     )
     with pytest.raises(DriverFencedError, match="run 2"):

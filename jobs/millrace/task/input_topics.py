@@ -1,0 +1,37 @@
+"""Whether the input topics are still those that the offsets and the state belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from millrace.errors import StateError
+from millrace.kafka.admin import KafkaAdmin
+
+
+def check_input_topics(admin: KafkaAdmin, topic_ids: Mapping[str, str], application_id: str) -> None:
+    """Compares the topics with those of the start.
+
+    Spark and the consumers know topics by their names only: under the name of a deleted topic they go on reading the
+    new one, at an offset that belongs to the old one. An id never comes back, so what was read before a check that
+    passes came from the right topic.
+
+    Args:
+        admin: the cluster.
+        topic_ids: UUID of each topic as of the application's start.
+        application_id: for the message.
+
+    Raises:
+        StateError: a topic was deleted, perhaps created again.
+        MillraceError: the broker could not be asked.
+    """
+    found = admin.describe_topics(topic_ids)
+    lost = [
+        f"{name} (was {topic_id}, is {found[name].topic_id if name in found else 'gone'})"
+        for name, topic_id in topic_ids.items()
+        if name not in found or found[name].topic_id != topic_id
+    ]
+    if lost:
+        raise StateError(
+            f"Input topics of {application_id} were deleted while it ran: {', '.join(lost)}.",
+            remedy="its offsets and state belong to the old ones: reset the application",
+        )

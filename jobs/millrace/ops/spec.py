@@ -75,7 +75,7 @@ class LauncherSettings(_Section):
     parallelism: int = Field(default=2, ge=1, description="Cores of a local master.")
     task_attempts: int = Field(default=4, ge=1, description="Attempts of a Spark task, the first included.")
     master: str | None = Field(default=None, description="URL of the Spark master; needed by standalone.")
-    driver_memory: str = Field(default="1g", pattern=r"^\d+[kmgt]$", description="Heap of the driver's JVM.")
+    driver_memory: str = Field(default="2g", pattern=r"^\d+[kmgt]$", description="Heap of the driver's JVM.")
     executor_memory: str = Field(default="1g", pattern=r"^\d+[kmgt]$", description="Heap of an executor's JVM.")
     executor_cores: int = Field(default=1, ge=1, description="Cores of one executor.")
     executors: int = Field(default=2, ge=1, description="Number of executors.")

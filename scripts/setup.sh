@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prepares a machine: uv, the environment in .venv from uv.lock, and Java 17 or newer. Does nothing that is done already.
+# Prepares a machine: uv, the environment in .venv from uv.lock, Java 17 or newer, jars. Does nothing that is done already.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -59,3 +59,4 @@ fi
 [ -x .venv/bin/python ] || say "creating the environment from uv.lock (about 1 GB, a minute or two)"
 "$uv" sync --locked --quiet || fail "the environment could not be made. Remedy: see uv's message above"
 java_is_there || install_java
+.venv/bin/millrace prepare >/dev/null || fail "the installation could not be prepared, see above"

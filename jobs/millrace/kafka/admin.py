@@ -168,8 +168,8 @@ class KafkaAdmin:
         )
         for name, future in futures.items():
             self.result(future, doing=f"deleting topic {name}", unless=[KafkaError.UNKNOWN_TOPIC_OR_PART])
-        # The controller has decided it; a broker may still describe the topic, and whoever creates it anew would take it
-        # for the old one.
+        # The controller has decided it; a broker may still describe the topic, and whoever creates it anew would take
+        # it for the old one.
         self._wait_while(
             lambda: bool(self.describe_topics(names)),
             failure=f"Topics {', '.join(sorted(names))} were deleted, and are still there",

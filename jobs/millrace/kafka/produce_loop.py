@@ -20,6 +20,7 @@ DeliveryReport = Callable[[Any, Any], None]
 class ProducerClient(Protocol):
     """What is called of ``confluent_kafka.Producer``."""
 
+    def list_topics(self, topic: str, timeout: float, /) -> Any: ...  # noqa: D102
     def init_transactions(self, timeout: float = ..., /) -> None: ...  # noqa: D102
     def begin_transaction(self) -> None: ...  # noqa: D102
     def send_offsets_to_transaction(self, positions: Any, group_metadata: Any, timeout: float = ..., /) -> None: ...  # noqa: D102

@@ -36,6 +36,7 @@ Offsets = Mapping[tuple[str, int], tuple[int, str]]
 """``(topic, partition) -> (next offset to read, metadata text)``."""
 
 _CALL_LIMIT_S = 5.0
+_CONNECT_LIMIT_S = 1.0
 
 _log = structlog.get_logger(__name__)
 
@@ -113,7 +114,19 @@ class TaskProducer:
         """
         if self.transactional_id is not None:
             client = self._open_client()
+            self._connect(client)
             self._call("taking over the transactional id", client.init_transactions)
+
+    def _connect(self, client: ProducerClient) -> None:
+        """Waits for a connection: without one, librdkafka asks for the coordinator again only after half a second."""
+        topic = next(iter(self._limits.topics), None)
+        if topic is None:
+            return
+        try:
+            client.list_topics(topic, min(_CONNECT_LIMIT_S, self._timeout_s))
+        except KafkaException as error:
+            # The take-over that follows meets the same broker, with more patience.
+            _log.debug("no connection yet", producer=str(self), problem=str(error))
 
     def begin(self) -> None:
         """Open a transaction; the broker learns of it with the first record or the offsets.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from millrace.errors import RecordTooLargeError
 
@@ -26,6 +26,11 @@ class SizeLimits:
 
     def __init__(self, by_topic: Mapping[str, int] | None = None) -> None:
         self._by_topic = dict(by_topic or {})
+
+    @property
+    def topics(self) -> Collection[str]:
+        """Those whose limits are known."""
+        return self._by_topic.keys()
 
     def of(self, topic: str) -> int:
         """Limit of one topic, bytes."""

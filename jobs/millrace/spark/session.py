@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -13,12 +13,13 @@ from pyspark.sql import SparkSession
 
 from millrace.config import StreamsConfig
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
+from millrace.spark.class_archive import class_archive_settings
 
 ARROW_BATCH_ROWS = 2_000
 """Rows of one Arrow batch between the JVM and Python: each batch costs 0.1 ms, and larger ones gained nothing more."""
 
 _ARROW_BATCH_BYTES = 2**31 - 1
-"""What a column of an Arrow batch can hold. It is no limit of memory: a task holds all rows of its part of the batch."""
+"""What a column of an Arrow batch can hold. No limit of memory: a task holds all rows of its part of the batch."""
 
 _FEWEST_ROWS = 100
 _UNLIMITED = str(2**31 - 1)
@@ -57,7 +58,8 @@ def open_session(config: StreamsConfig) -> Future[SparkSession]:
 
     def open_it() -> None:
         try:
-            session.set_result(create_session(config, resolve_jars(SPARK_KAFKA_JARS)))
+            jars = resolve_jars(SPARK_KAFKA_JARS)
+            session.set_result(create_session(config, jars, class_archive_settings(jars)))
         except BaseException as error:
             session.set_exception(error)
 
@@ -65,18 +67,19 @@ def open_session(config: StreamsConfig) -> Future[SparkSession]:
     return session
 
 
-def create_session(config: StreamsConfig, jars: Sequence[Path]) -> SparkSession:
+def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: Mapping[str, str]) -> SparkSession:
     """A session for one application.
 
     Args:
         config: its configuration; ``spark.*`` settings win over ours.
         jars: the Kafka connector and what it needs.
+        class_archive: settings of :mod:`millrace.spark.class_archive`; none where there is no archive.
     """
     # Workers must have the driver's packages, whatever python3 is first on their path.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(config.master).appName(config.application_id)
-    own = {**_SETTINGS, "spark.jars": ",".join(str(jar) for jar in jars)}
+    own = {**_SETTINGS, "spark.jars": ",".join(str(jar) for jar in jars), **class_archive}
     passed_on = {key: value for key, value in config.passed_on.items() if key.startswith("spark.")}
     for key, value in {**own, **passed_on}.items():
         builder = builder.config(key, value)

@@ -235,3 +235,16 @@ def test_a_full_send_queue_is_waited_for_and_keeps_the_order(make_topic, unique:
     assert producer.sent_end_offset(output, 0) == 2_500
     producer.commit({}, unique)
     assert [int(record.value) for record in read_all(output)] == list(range(2_500))
+
+
+def test_taking_an_id_over_does_not_wait_for_the_next_search_for_the_coordinator(
+    make_topic, unique: str, open_producer
+) -> None:
+    """librdkafka searches again after half a second, and without a connection every other first search fails."""
+    output = make_topic("out")
+    times = []
+    for _ in range(10):
+        begun = time.monotonic()
+        open_producer(f"{unique}-0_0", max_message_bytes={output: 1_000_000})
+        times.append(time.monotonic() - begun)
+    assert sorted(times)[7] < 0.4, times

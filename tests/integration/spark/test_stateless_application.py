@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psutil
 import pytest
 
 from millrace.kafka.offsets import begin_offsets, end_offsets
+from millrace.spark.class_archive import make_class_archive
 from tests.application import Application, wait_until
 from tests.integration.spark.conftest import World
 from tests.records import Record
@@ -53,6 +55,18 @@ def test_it_starts_without_a_single_record(world: World, application: Applicatio
     assert committed(world, application, "transactions") == [0]
     assert application.metric("millrace_stream_application_state", state="RUNNING") == 1
     assert world.read("transactions-out") == []
+
+
+def test_its_virtual_machine_maps_the_archive_of_classes(application: Application) -> None:
+    """One that finds something else than what was recorded leaves the archive aside, and says nothing."""
+    archive = make_class_archive(print)
+    (machine,) = [
+        process
+        for process in psutil.process_iter(["ppid", "cmdline"])
+        if process.info["ppid"] == application.pid
+        and "org.apache.spark.deploy.SparkSubmit" in (process.info["cmdline"] or ())
+    ]
+    assert str(archive) in {mapped.path for mapped in machine.memory_maps()}
 
 
 def test_only_committed_records_of_transactions_are_seen_and_the_lag_becomes_zero(

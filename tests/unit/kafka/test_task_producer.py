@@ -57,6 +57,9 @@ class FakeClient:
         if faults:
             raise faults.pop(0)()
 
+    def list_topics(self, topic: str, timeout: float, /) -> None:
+        self._call("list_topics")
+
     def init_transactions(self, timeout: float = 0.0, /) -> None:
         self._call("init")
 
@@ -216,3 +219,11 @@ def test_columns_of_different_lengths_are_refused() -> None:
     producer.begin()
     with pytest.raises(ValueError, match="length"):
         producer.send("out", [b"k"], [b"v", b"w"], np.zeros(2, np.int64), partition=0)
+
+
+def test_the_take_over_is_tried_also_when_no_connection_came_up_in_time() -> None:
+    client = FakeClient()
+    client.faults["list_topics"] = [retriable]
+    producer = _producer(client, max_message_bytes={"out": 1_000})
+    producer.init()
+    assert client.calls == ["list_topics", "init"]

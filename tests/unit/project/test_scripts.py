@@ -61,6 +61,11 @@ def set_up(tmp_path: Path, environment: dict[str, str]) -> subprocess.CompletedP
     checkout = tmp_path / "checkout" / "scripts"
     checkout.mkdir(parents=True)
     shutil.copy(ROOT / "scripts" / "setup.sh", checkout)
+    programs = checkout.parent / ".venv" / "bin"
+    programs.mkdir(parents=True)
+    millrace = programs / "millrace"
+    millrace.write_text(f'#!/bin/sh\necho "millrace $*" >> {tmp_path}/log\n')
+    millrace.chmod(0o755)
     return subprocess.run(
         [checkout / "setup.sh"], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
@@ -78,6 +83,7 @@ def test_set_up_takes_the_uv_that_is_there_and_installs_missing_java_by_apt(tmp_
     assert result.returncode == 0, result.stderr
     lines = log.read_text().splitlines()
     assert "uv sync --locked --quiet" in lines
+    assert lines[-1] == "millrace prepare"
     assert any("install openjdk-17-jre-headless" in line for line in lines)
 
 

@@ -1,0 +1,26 @@
+"""``millrace prepare``."""
+
+from __future__ import annotations
+
+import logging
+
+import typer
+
+from millrace.cli.console import messages, out
+from millrace.logs import LogFormat, configure_logs
+
+
+def add_to(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command(epilog="Example: [bold]millrace prepare[/]")(prepare)
+
+
+def prepare() -> None:
+    """Do once what every start would otherwise repeat: fetch the jars, and record the classes that Spark loads.
+
+    It takes about a minute, and nothing when it is done already. Drivers start without the record too, 4 s later.
+    """
+    from millrace.spark.class_archive import make_class_archive
+
+    configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
+    out.print(str(make_class_archive(lambda step: messages.print(step, markup=False))))

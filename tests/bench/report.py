@@ -251,9 +251,10 @@ _INTRODUCTION = """# Benchmarks
 Written by `make bench`; the raw figures are in `benchmarks.json`. Every contestant counts the same JSON payments of
 about 100 bytes per user and one-minute tumbling window, with one minute of grace, and writes each updated count to an
 output topic. Input, output and changelog are on one real broker on the same machine. Contestants run one after the
-other in one session, in another order in each round, each from a new application id and an empty state; the final
-counts of each are compared with counts that numpy computed from the input, and a run with a difference is not
-reported. An always-true filter on the amount makes every contestant decode the JSON.
+other in one session, after a run that only warms the broker up, in another order in each round, each from a new
+application id and an empty state; the final counts of each are compared with counts that numpy computed from the
+input, and a run with a difference is not reported. An always-true filter on the amount makes every contestant decode
+the JSON.
 
 * **Millrace**: `exactly_once_v2`, defaults, `local[2]`.
 * **Kafka Streams, defaults**: Java, `exactly_once_v2` (which commits every 100 ms), two stream threads for two cores.

@@ -6,6 +6,7 @@ A topology of a test is a function in a test module that takes a ``StreamsBuilde
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import signal
@@ -320,7 +321,9 @@ class Application:
         deadline = time.monotonic() + 20
         while members := self.session():
             for member in members:
-                member.kill()
+                # It may have ended by itself since it was listed.
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    member.kill()
             if time.monotonic() > deadline:
                 raise AssertionError(f"{self.application_id}: {members} survive SIGKILL")
             psutil.wait_procs(members, timeout=1)

@@ -123,7 +123,9 @@ class TaskProducer:
         if topic is None:
             return
         try:
-            client.list_topics(topic, min(_CONNECT_LIMIT_S, self._timeout_s))
+            # The first answer may come over the bootstrap connection, which ends once the brokers are known.
+            for _ in range(2):
+                client.list_topics(topic, min(_CONNECT_LIMIT_S, self._timeout_s))
         except KafkaException as error:
             # The take-over that follows meets the same broker, with more patience.
             _log.debug("no connection yet", producer=str(self), problem=str(error))

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from millrace.cli import applications, broker, prepare, topics, topology
+from millrace.cli import applications, broker, plan, prepare, topics, topology
 from millrace.cli.console import show_error
 
 FAILED = 1
@@ -41,6 +41,7 @@ def _options(
 
 applications.add_to(app)
 topology.add_to(app)
+plan.add_to(app)
 prepare.add_to(app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(topics.app, name="topics")

@@ -53,7 +53,7 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
         "value_serde": _serde(store.value_serde),
         "logged": store.logged,
         "source_topic": store.source_topic,
-        "origin": sorted(_origin(topology, owner.name)),
+        "origin": sorted(origin_topics(topology, owner.name)),
     }
     if isinstance(owner.operator, StreamAggregate | WindowedAggregate):
         data["aggregation"] = describe_aggregation(owner.operator.aggregator)
@@ -85,7 +85,7 @@ def describe_aggregation(aggregator: Aggregator) -> str:
             return type(aggregator).__name__
 
 
-def _origin(topology: Topology, name: str) -> set[str]:
+def origin_topics(topology: Topology, name: str) -> set[str]:
     """The topics outside of the application that feed a node, also through repartition topics."""
     nodes = {node.name: node for part in topology.sub_topologies for node in part.nodes}
     writers: dict[str, list[str]] = {}

@@ -1,0 +1,219 @@
+"""The stores of a planned application, with their changelogs, and its repartition topics."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millrace.config import StreamsConfig
+from millrace.kafka.topics import TopicSpec, changelog_topic, repartition_topic
+from millrace.ops.plan_traffic import Traffic
+from millrace.sizing import (
+    LogSize,
+    StateSize,
+    distinct_keys,
+    estimate_changelog_size,
+    estimate_state_size,
+    log_record_bytes,
+)
+from millrace.sizing.logs import MIN_CLEANABLE_DIRTY_RATIO, SEGMENT_BYTES, SEGMENT_MS
+from millrace.sizing.state import WINDOW_KEY_BYTES
+from millrace.topology.operators import WindowedAggregate
+from millrace.topology.stores import StoreBackend, StoreSpec
+from millrace.topology.topology import SubTopology, Topology
+
+# In a changelog the key of a window has no segment before it.
+_CHANGELOG_WINDOW_KEY_BYTES = WINDOW_KEY_BYTES - 8
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedTopic:
+    """An internal topic.
+
+    Args:
+        name: full name.
+        purpose: ``repartition`` or ``changelog``.
+        partitions: number of them.
+        cleanup_policy: ``cleanup.policy``.
+        retention_ms: ``retention.ms``; ``None``: nothing expires.
+        size: one replica.
+    """
+
+    name: str
+    purpose: str
+    partitions: int
+    cleanup_policy: str
+    retention_ms: int | None
+    size: LogSize
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedStore:
+    """A state store, over all tasks.
+
+    Args:
+        name: name of the store.
+        sub_topology: number of its sub-topology.
+        kind: shape of its keys.
+        backend: disk or memory.
+        size: entries and bytes.
+        updates_per_second: writes to the store that its changelog gets.
+        changelog: topic that restores it, ``None`` where it is not logged.
+        creates_changelog: whether the application writes that topic; an input topic may serve as one.
+        changelog_size: one replica of it.
+        changelog_bytes_per_second: what is written to it.
+    """
+
+    name: str
+    sub_topology: int
+    kind: str
+    backend: StoreBackend
+    size: StateSize
+    updates_per_second: float
+    changelog: str | None
+    creates_changelog: bool
+    changelog_size: LogSize | None
+    changelog_bytes_per_second: float
+
+
+def plan_stores(
+    topology: Topology, config: StreamsConfig, traffic: Traffic, *, tasks: Mapping[int, int], commit_interval_s: float
+) -> tuple[tuple[PlannedStore, ...], tuple[PlannedTopic, ...]]:
+    """The stores, and the changelog topics that the application creates for them.
+
+    Args:
+        topology: the topology.
+        config: of the application.
+        traffic: what reaches each node.
+        tasks: tasks of each sub-topology.
+        commit_interval_s: time between two commits; a cached store writes each key once within it.
+    """
+    stores: list[PlannedStore] = []
+    topics: list[PlannedTopic] = []
+    for part in topology.sub_topologies:
+        for spec in part.stores:
+            store, topic = _plan_store(
+                part, spec, config, traffic, tasks=tasks[part.number], interval_s=commit_interval_s
+            )
+            stores.append(store)
+            topics += [topic] if topic is not None else []
+    return tuple(stores), tuple(topics)
+
+
+def _plan_store(
+    part: SubTopology, spec: StoreSpec, config: StreamsConfig, traffic: Traffic, *, tasks: int, interval_s: float
+) -> tuple[PlannedStore, PlannedTopic | None]:
+    load = traffic.load
+    owner = next(node for node in part.processors if spec.name in node.stores)
+    windowed = spec.retention_ms > 0
+    advance_ms, windows_per_record = _windows(spec, owner.operator)
+    writes = traffic.records_into(owner.name) * windows_per_record
+    cached = spec.cached and config.statestore_cache_enabled
+    updates = _cached(writes, load.keys * windows_per_record, tasks, interval_s) if cached else writes
+    size = estimate_state_size(
+        keys=load.keys,
+        key_bytes=load.key_bytes,
+        value_bytes=load.value_bytes,
+        retention=spec.retention_ms if windowed else None,
+        advance=advance_ms if windowed else None,
+        compression_ratio=load.compression_ratio,
+    )
+    topic = changelog_topic(
+        spec,
+        config.application_id,
+        partitions=tasks,
+        replication_factor=config.replication_factor,
+        additional_retention_ms=config.windowstore_changelog_additional_retention_ms,
+        defaults=config.client_settings("topic."),
+    )
+    name = spec.changelog_topic(config.application_id)
+    key_bytes = load.key_bytes + (_CHANGELOG_WINDOW_KEY_BYTES if windowed else 0)
+    record_bytes = log_record_bytes(key_bytes, load.value_bytes)
+    retention_ms = _retention_ms(topic)
+    live = load.keys * math.ceil(retention_ms / advance_ms) if windowed and retention_ms is not None else size.entries
+    log = estimate_changelog_size(
+        live_records=live,
+        record_bytes=record_bytes,
+        updates_per_second=updates,
+        partitions=tasks,
+        retention_ms=retention_ms,
+        segment_bytes=_setting(topic, "segment.bytes", SEGMENT_BYTES),
+        segment_ms=_setting(topic, "segment.ms", SEGMENT_MS),
+        dirty_ratio=float(
+            (topic.settings if topic else {}).get("min.cleanable.dirty.ratio", MIN_CLEANABLE_DIRTY_RATIO)
+        ),
+    )
+    store = PlannedStore(
+        name=spec.name,
+        sub_topology=part.number,
+        kind=spec.kind.value,
+        backend=spec.backend,
+        size=size,
+        updates_per_second=updates,
+        changelog=name,
+        creates_changelog=topic is not None,
+        changelog_size=log if name is not None else None,
+        changelog_bytes_per_second=updates * record_bytes if name is not None else 0.0,
+    )
+    return store, _planned(topic, "changelog", log) if topic is not None else None
+
+
+def plan_repartition_topics(topology: Topology, config: StreamsConfig, traffic: Traffic) -> tuple[PlannedTopic, ...]:
+    """The repartition topics. Processed records are deleted every ``repartition.purge.interval.ms``, and leave the disk
+    by whole segments: ``bytes/s x interval + partitions x segment.bytes`` at most.
+
+    Args:
+        topology: the topology.
+        config: of the application.
+        traffic: what reaches each node.
+    """
+    planned = []
+    for spec in topology.repartition_topics:
+        partitions = traffic.partitions_of(spec.name, otherwise=1)
+        topic = repartition_topic(
+            spec, config.application_id, partitions=partitions, defaults=config.client_settings("topic.")
+        )
+        load = traffic.load
+        bytes_per_s = traffic.records_through(spec.name) * log_record_bytes(load.key_bytes, load.record_bytes)
+        waiting = bytes_per_s * config.repartition_purge_interval_ms / 1000
+        segment_s = _setting(topic, "segment.ms", SEGMENT_MS) / 1000
+        active = partitions * min(_setting(topic, "segment.bytes", SEGMENT_BYTES), bytes_per_s / partitions * segment_s)
+        planned.append(_planned(topic, "repartition", LogSize(live_bytes=waiting, largest_bytes=waiting + active)))
+    return tuple(planned)
+
+
+def _windows(spec: StoreSpec, operator: object) -> tuple[int, int]:
+    """Distance of the windows of a store, milliseconds, and how many of them hold one record at most."""
+    if isinstance(operator, WindowedAggregate):
+        windows = operator.windows
+        return windows.advance_ms, math.ceil(windows.size_ms / windows.advance_ms)
+    return max(spec.window_size_ms, 1), 1
+
+
+def _cached(writes_per_second: float, keys: float, tasks: int, interval_s: float) -> float:
+    """Updates per second of a store that writes each key once per commit of a task."""
+    return distinct_keys(writes_per_second / tasks * interval_s, max(keys / tasks, 1)) * tasks / interval_s
+
+
+def _planned(topic: TopicSpec, purpose: str, size: LogSize) -> PlannedTopic:
+    return PlannedTopic(
+        name=topic.name,
+        purpose=purpose,
+        partitions=topic.partitions,
+        cleanup_policy=topic.settings["cleanup.policy"],
+        retention_ms=_retention_ms(topic),
+        size=size,
+    )
+
+
+def _retention_ms(topic: TopicSpec | None) -> int | None:
+    """How long the records of a topic stay, ``None`` where they are not deleted by time."""
+    if topic is None or "delete" not in topic.settings["cleanup.policy"]:
+        return None
+    retention_ms = _setting(topic, "retention.ms", -1)
+    return retention_ms if retention_ms >= 0 else None
+
+
+def _setting(topic: TopicSpec | None, name: str, default: int) -> int:
+    return int(topic.settings.get(name, default)) if topic is not None else default

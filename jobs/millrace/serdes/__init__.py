@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millrace.serdes.avro import AvroSerde, topic_record_subject, topic_subject
 from millrace.serdes.base import Serde
 from millrace.serdes.functions import FunctionSerde, serde_from
 from millrace.serdes.json import JsonSerde
@@ -13,6 +14,7 @@ from millrace.serdes.windowed import TimeWindowedSerde, Windowed, deserialize_wi
 
 __all__ = [
     "NAMED_SERDES",
+    "AvroSerde",
     "BytesSerde",
     "DoubleSerde",
     "FloatSerde",
@@ -30,4 +32,6 @@ __all__ = [
     "serde_by_name",
     "serde_from",
     "serialize_windowed",
+    "topic_record_subject",
+    "topic_subject",
 ]

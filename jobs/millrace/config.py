@@ -80,6 +80,14 @@ class StreamsConfig(BaseModel):
     processing_exception_handler: HandlerResponse = Field(
         HandlerResponse.FAIL, description="What follows a record for which user code raised: continue or fail."
     )
+    default_timestamp_extractor: str = Field(
+        "FailOnInvalidTimestamp",
+        pattern=r"^(org\.apache\.kafka\.streams\.processor\.)?(FailOnInvalidTimestamp|LogAndSkipOnInvalidTimestamp|"
+        r"UsePartitionTimeOnInvalidTimestamp|WallclockTimestampExtractor)$|^[\w.]+:\w+$",
+        description="Event time of records whose source names no extractor: FailOnInvalidTimestamp, "
+        "LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor, or "
+        "package.module:name of your own.",
+    )
     errors_dead_letter_queue_topic_name: str | None = Field(
         None, description="Topic that gets the records that could not be read or processed; unset drops them."
     )

@@ -40,6 +40,10 @@ class SerializationError(MillraceError):
     """Bytes could not be read, or a value could not be written, with the serde of its topic or store."""
 
 
+class SchemaRegistryUnavailableError(MillraceError):
+    """The schema registry does not answer. No record is to blame, so no handler skips it; the batch is tried again."""
+
+
 class PreflightError(MillraceError):
     """Something outside the application is not as it needs it: broker, topics, settings, group members."""
 

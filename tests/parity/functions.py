@@ -7,8 +7,15 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from millrace.dsl import (
+    FailOnInvalidTimestamp,
+    LogAndSkipOnInvalidTimestamp,
+    UsePartitionTimeOnInvalidTimestamp,
+    field_timestamp,
+)
 from millrace.dsl import aggregators as built_in
 from millrace.topology.aggregators import BuiltInAggregator
+from millrace.topology.timestamp_extractors import TimestampExtractor
 
 
 def number(value: Any) -> int | None:
@@ -99,6 +106,22 @@ AGGREGATES: dict[str, tuple[Callable[[], Any], Callable[[Any, Any, Any], Any]]] 
 JOINERS: dict[str, Callable[[Any, Any], Any]] = {
     "left|right": lambda left, right: "|".join("null" if (n := number(v)) is None else str(n) for v in (left, right)),
     "null if even": lambda left, right: left if _or_zero(left) % 2 else None,
+}
+
+
+def _amount_or_invalid(value: Any) -> int:
+    found = number(value)
+    return -1 if found is None else found
+
+
+TIMESTAMP_EXTRACTORS: dict[str, TimestampExtractor] = {
+    "amount": lambda key, value, timestamp, partition_time: _amount_or_invalid(value),
+    "amount, fails on 13": lambda key, value, timestamp, partition_time: (
+        _amount_or_invalid(value) if _fails_on_13(value) else -1
+    ),
+    "amount or fail": field_timestamp("amount", on_invalid=FailOnInvalidTimestamp()),
+    "amount or skip": field_timestamp("amount", on_invalid=LogAndSkipOnInvalidTimestamp()),
+    "amount or partition time": field_timestamp("amount", on_invalid=UsePartitionTimeOnInvalidTimestamp()),
 }
 
 # What stays in columns. The first table is for objects, the second for numbers.

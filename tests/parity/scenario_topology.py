@@ -34,6 +34,7 @@ from tests.parity.functions import (
     PAIR_MAPPERS,
     PREDICATES,
     REDUCERS,
+    TIMESTAMP_EXTRACTORS,
     VALUE_MAPPERS,
 )
 
@@ -133,11 +134,15 @@ class ScenarioTopology:
         return TYPED_VALUE if self._shape(step) is _Shape.OBJECTS else VALUE
 
     def stream(self, _: Any, step: dict[str, Any]) -> Any:
-        return self.builder.stream(step["topics"], Consumed.with_(KEY, self._source_value))
+        return self.builder.stream(step["topics"], self._consumed(step))
 
     def table(self, _: Any, step: dict[str, Any]) -> Any:
-        options = Consumed.with_(KEY, self._source_value)
-        return self.builder.table(step["topic"], options, self._store(step, self._source_value))
+        return self.builder.table(step["topic"], self._consumed(step), self._store(step, self._source_value))
+
+    def _consumed(self, step: dict[str, Any]) -> Consumed:
+        consumed = Consumed.with_(KEY, self._source_value)
+        extractor = step.get("extractor")
+        return consumed if extractor is None else consumed.with_timestamp_extractor(TIMESTAMP_EXTRACTORS[extractor])
 
     def filter(self, on: Any, step: dict[str, Any]) -> Any:
         return on.filter(self._function(step, PREDICATES))

@@ -16,9 +16,9 @@ def op(name: str, /, on: str | None = None, as_: str | None = None, **options: A
     return step | ({} if on is None else {"on": on}) | ({} if as_ is None else {"as": as_})
 
 
-def source(name: str = "s", topic: str = "in") -> Step:
+def source(name: str = "s", topic: str = "in", **options: Any) -> Step:
     """A stream."""
-    return op("stream", as_=name, topics=[topic])
+    return op("stream", as_=name, topics=[topic], **options)
 
 
 def record(key: str | None, amount: int | None, timestamp: int, *, user: str | None = "x", topic: str = "in") -> Record:
@@ -289,4 +289,63 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         "settings": ["continue after processing errors", "dead letters"],
     },
+    **{
+        f"event time by the extractor {extractor!r}": _scenario(
+            source(extractor=extractor),
+            op("to", "s", topic="out"),
+            op("group_by_key", "s", "g"),
+            op("windowed_by", "g", "w", size=10, grace=5),
+            op("count", "w", "t", store="store"),
+            records=[
+                *[record("a", amount, 100) for amount in (3, 14, 2, 30, 17)],
+                *([] if "fail" in extractor else [record("a", None, 100), null("b", 50), record("a", -7, 3)]),
+                *[record("b", amount, 0) for amount in (30, 25, 41)],
+            ],
+        )
+        for extractor in ("amount", "amount, fails on 13", "amount or fail", "amount or skip")
+    },
+    "the partition time stands in for an invalid timestamp": _scenario(
+        source(extractor="amount or partition time"),
+        op("to", "s", topic="out"),
+        records=[record("a", amount, 100) for amount in (3, None, 14, 2, -1, None, 30, -7)],
+    ),
+    "a stream and a table with event times of their own": _scenario(
+        source(extractor="amount or skip"),
+        op("table", as_="t", topic="table", store="store", extractor="amount"),
+        op("left_join", "s", "r", table="t", fn="left|right"),
+        op("to", "r", topic="out"),
+        records=[
+            record("a", 5, 100),
+            record("a", 10, 1, topic="table"),
+            record("a", 20, 1),
+            record("a", None, 1, topic="table"),
+            null("a", 7, topic="table"),
+            record("a", None, 5),
+            record("a", 8, 300),
+        ],
+    ),
+    "the timestamps of a repartition topic are those that the extractor gave": _scenario(
+        source(extractor="amount"),
+        op("repartition", "s", "r", name="again"),
+        op("to", "r", topic="out"),
+        records=[record("a", 5, 100), record("a", 3, 1), record("a", -1, 1)],
+    ),
 }
+
+FATAL = {
+    "an invalid timestamp": _scenario(
+        source(extractor="amount or fail"),
+        op("to", "s", topic="out"),
+        records=[record("a", 1, 0), record("a", None, 5)],
+    ),
+    "an invalid timestamp before any valid one": _scenario(
+        source(extractor="amount or partition time"), op("to", "s", topic="out"), records=[record("a", -1, 5)]
+    ),
+    "an extractor that raises": _scenario(
+        source(extractor="amount, fails on 13"),
+        op("to", "s", topic="out"),
+        records=[record("a", 13, 0)],
+        settings=("continue after processing errors", "continue after deserialization errors"),
+    ),
+}
+"""Scenarios that no handler saves."""

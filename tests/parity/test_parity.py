@@ -6,10 +6,11 @@ import json
 
 import pytest
 
+from millrace.errors import ProcessingError
 from tests.parity.generated import generate
 from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
-from tests.parity.scenarios import SCENARIOS
+from tests.parity.scenarios import FATAL, SCENARIOS
 
 GENERATED = 200
 PER_JVM = 50
@@ -25,6 +26,15 @@ def of_kafka_streams() -> dict[str, Result]:
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_has_the_result_of_kafka_streams(name: str, form: Form, of_kafka_streams: dict[str, Result]) -> None:
     assert run_in_millrace(SCENARIOS[name], form) == of_kafka_streams[name]
+
+
+@pytest.mark.parametrize("name", FATAL)
+def test_what_stops_kafka_streams_stops_us(name: str) -> None:
+    with pytest.raises(AssertionError, match="StreamsException"):
+        run_in_kafka_streams([FATAL[name]])
+    for form in Form:
+        with pytest.raises(ProcessingError, match="the timestamp extractor failed"):
+            run_in_millrace(FATAL[name], form)
 
 
 @pytest.mark.parametrize("first", range(0, GENERATED, PER_JVM))

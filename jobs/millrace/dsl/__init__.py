@@ -18,7 +18,15 @@ from millrace.dsl.options import (
     Produced,
     Repartitioned,
 )
+from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.stores import StoreBackend
+from millrace.topology.timestamp_extractors import (
+    ExtractRecordMetadataTimestamp,
+    FailOnInvalidTimestamp,
+    LogAndSkipOnInvalidTimestamp,
+    UsePartitionTimeOnInvalidTimestamp,
+    WallclockTimestampExtractor,
+)
 from millrace.topology.windows import TimeWindows
 
 __all__ = [
@@ -26,11 +34,14 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "Consumed",
+    "ExtractRecordMetadataTimestamp",
+    "FailOnInvalidTimestamp",
     "Grouped",
     "Joined",
     "KGroupedStream",
     "KStream",
     "KTable",
+    "LogAndSkipOnInvalidTimestamp",
     "Materialized",
     "Named",
     "Produced",
@@ -39,4 +50,7 @@ __all__ = [
     "StreamsBuilder",
     "TimeWindowedKStream",
     "TimeWindows",
+    "UsePartitionTimeOnInvalidTimestamp",
+    "WallclockTimestampExtractor",
+    "field_timestamp",
 ]

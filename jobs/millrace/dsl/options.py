@@ -11,8 +11,8 @@ from millrace.dsl.callables import check_callable
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
-from millrace.topology.nodes import TimestampExtractor
 from millrace.topology.stores import StoreBackend
+from millrace.topology.timestamp_extractors import TimestampExtractor
 from millrace.topology.windows import Duration, to_milliseconds
 
 if TYPE_CHECKING:
@@ -57,8 +57,8 @@ class Consumed:
 
     Args:
         key_serde: ``None`` takes the configuration's default; the same for ``value_serde``.
-        timestamp_extractor: ``(key, value, record timestamp, partition time) -> timestamp`` in milliseconds; ``None``
-            takes the record's own timestamp.
+        timestamp_extractor: ``(key, value, record timestamp, partition time) -> timestamp`` in milliseconds, or one
+            of the extractors of this package; ``None`` takes the configuration's ``default.timestamp.extractor``.
         offset_reset: where a new application starts; ``None`` takes the configuration's ``auto.offset.reset``.
         name: name of the source node.
     """

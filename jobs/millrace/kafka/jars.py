@@ -40,7 +40,8 @@ class JarSet:
 
     Args:
         name: directory of the set under ``<home>/jars``; it carries the version, so that an upgrade resolves anew.
-        coordinates: ``organisation:module:version`` of the roots; what they need at run time comes with them.
+        coordinates: ``organisation:module:version`` of the roots; what they need at run time comes with them. With a
+            classifier and a type, ``organisation:module:version:all@tar.gz``, that file alone.
         excluded_modules: ``organisation:module`` of dependencies that are left out.
     """
 
@@ -178,14 +179,14 @@ def _resolve(jar_set: JarSet, root: Path, target: Path, report: Progress) -> Non
             "-cache", str(root / ".ivy-cache"),
             "-ivy", str(module),
             "-confs", "default",
-            "-types", "jar", "bundle",
+            "-types", "jar", "bundle", *_archive_types(jar_set),
             "-retrieve", f"{jars}/[artifact]-[revision](-[classifier]).[ext]",
         ]  # fmt: skip
         settings = os.environ.get(IVY_SETTINGS_VARIABLE)
         if settings:
             command += ["-settings", settings]
         _run_ivy(command, jar_set, report)
-        sizes = {jar.name: jar.stat().st_size for jar in jars.glob("*.jar")}
+        sizes = {jar.name: jar.stat().st_size for jar in jars.iterdir()}
         (jars / _MANIFEST).write_text(json.dumps(sizes, indent=1, sort_keys=True), encoding="utf-8")
         if target.exists():
             shutil.rmtree(target)
@@ -218,21 +219,32 @@ def _run_ivy(command: list[str], jar_set: JarSet, report: Progress) -> None:
 
 
 def _ivy_module(jar_set: JarSet) -> str:
-    dependencies = []
-    for coordinate in jar_set.coordinates:
-        organisation, module, version = coordinate.split(":")
-        dependencies.append(
-            f"<dependency org={quoteattr(organisation)} name={quoteattr(module)} rev={quoteattr(version)}"
-            ' conf="default->runtime,master"/>'
-        )
+    dependencies = [_ivy_dependency(coordinate) for coordinate in jar_set.coordinates]
     for excluded in jar_set.excluded_modules:
         organisation, module = excluded.split(":")
         dependencies.append(f"<exclude org={quoteattr(organisation)} module={quoteattr(module)}/>")
     return (
-        '<ivy-module version="2.0"><info organisation="millrace" module="jars"/>'
+        '<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">'
+        '<info organisation="millrace" module="jars"/>'
         '<configurations><conf name="default"/></configurations>'
         f"<dependencies>{''.join(dependencies)}</dependencies></ivy-module>"
     )
+
+
+def _ivy_dependency(coordinate: str) -> str:
+    organisation, module, version, *archive = coordinate.split(":")
+    dependency = f"<dependency org={quoteattr(organisation)} name={quoteattr(module)} rev={quoteattr(version)}"
+    if not archive:
+        return f'{dependency} conf="default->runtime,master"/>'
+    classifier, _, kind = archive[0].partition("@")
+    return (
+        f'{dependency} conf="default->master" transitive="false"><artifact name={quoteattr(module)} '
+        f"type={quoteattr(kind)} ext={quoteattr(kind)} m:classifier={quoteattr(classifier)}/></dependency>"
+    )
+
+
+def _archive_types(jar_set: JarSet) -> list[str]:
+    return sorted({coordinate.partition("@")[2] for coordinate in jar_set.coordinates if "@" in coordinate})
 
 
 def _ivy_jar() -> Path:

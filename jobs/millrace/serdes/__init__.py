@@ -2,25 +2,36 @@
 
 from __future__ import annotations
 
+from millrace.serdes.avro import AvroSerde, topic_record_subject, topic_subject
 from millrace.serdes.base import Serde
+from millrace.serdes.functions import FunctionSerde, serde_from
 from millrace.serdes.json import JsonSerde
 from millrace.serdes.names import NAMED_SERDES, serde_by_name
-from millrace.serdes.numbers import DoubleSerde, IntegerSerde, LongSerde
+from millrace.serdes.numbers import DoubleSerde, FloatSerde, IntegerSerde, LongSerde, ShortSerde
 from millrace.serdes.primitives import BytesSerde, StringSerde
+from millrace.serdes.uuids import UUIDSerde
 from millrace.serdes.windowed import TimeWindowedSerde, Windowed, deserialize_windowed, serialize_windowed
 
 __all__ = [
     "NAMED_SERDES",
+    "AvroSerde",
     "BytesSerde",
     "DoubleSerde",
+    "FloatSerde",
+    "FunctionSerde",
     "IntegerSerde",
     "JsonSerde",
     "LongSerde",
     "Serde",
+    "ShortSerde",
     "StringSerde",
     "TimeWindowedSerde",
+    "UUIDSerde",
     "Windowed",
     "deserialize_windowed",
     "serde_by_name",
+    "serde_from",
     "serialize_windowed",
+    "topic_record_subject",
+    "topic_subject",
 ]

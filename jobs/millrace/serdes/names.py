@@ -7,15 +7,19 @@ import difflib
 from millrace.errors import ConfigurationError
 from millrace.serdes.base import Serde
 from millrace.serdes.json import JsonSerde
-from millrace.serdes.numbers import DoubleSerde, IntegerSerde, LongSerde
+from millrace.serdes.numbers import DoubleSerde, FloatSerde, IntegerSerde, LongSerde, ShortSerde
 from millrace.serdes.primitives import BytesSerde, StringSerde
+from millrace.serdes.uuids import UUIDSerde
 
 NAMED_SERDES: dict[str, Serde] = {
     "bytes": BytesSerde(),
     "string": StringSerde(),
+    "short": ShortSerde(),
     "integer": IntegerSerde(),
     "long": LongSerde(),
+    "float": FloatSerde(),
     "double": DoubleSerde(),
+    "uuid": UUIDSerde(),
     "json": JsonSerde(),
 }
 """What :func:`serde_by_name` knows."""

@@ -89,6 +89,15 @@ class _FixedWidthSerde:
 
 
 @dataclass(frozen=True)
+class ShortSerde(_FixedWidthSerde):
+    """Signed 16-bit integers. Source: ``org.apache.kafka.common.serialization.ShortSerializer``."""
+
+    _TYPE = pa.int16()
+    _FORMAT = struct.Struct(">h")
+    _WIRE = np.dtype(">i2")
+
+
+@dataclass(frozen=True)
 class IntegerSerde(_FixedWidthSerde):
     """Signed 32-bit integers. Source: ``org.apache.kafka.common.serialization.IntegerSerializer``."""
 
@@ -118,11 +127,47 @@ class DoubleSerde(_FixedWidthSerde):
     _WIRE = np.dtype(">f8")
 
     def _number(self, value: Any) -> int | float:
-        if isinstance(value, float | np.floating):
-            return float(value)
-        if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) <= 2**53:
-            return float(value)
-        raise SerializationError(
-            f"A number that a double holds exactly is expected, not {value!r}.",
-            remedy="choose the serde of the value's type",
-        )
+        return _floating(value, "double", 2**53)
+
+
+@dataclass(frozen=True)
+class FloatSerde(_FixedWidthSerde):
+    """IEEE 754 32-bit numbers, NaN and infinities included; integers up to 2**24 are taken too.
+
+    Python's floats have 64 bits: they are rounded to the nearest 32-bit number, as Java's ``(float)`` does, but finite
+    ones that it would turn into an infinity are errors.
+
+    Source: ``org.apache.kafka.common.serialization.FloatSerializer``.
+    """
+
+    _TYPE = pa.float32()
+    _FORMAT = struct.Struct(">f")
+    _WIRE = np.dtype(">f4")
+
+    def serialize_column(self, values: pa.Array) -> pa.Array:
+        """The big-endian bytes of each number, rounded to 32 bits.
+
+        Raises:
+            SerializationError: the values are no numbers, or a finite one is beyond what 32 bits hold.
+        """
+        numbers = conformed(values, self._TYPE)
+        if pa.types.is_float64(values.type):
+            became_infinite = pc.and_(pc.is_inf(numbers), pc.invert(pc.is_inf(values)))
+            if pc.any(became_infinite).as_py():
+                raise SerializationError(f"A column of {values.type} does not fit into {self._TYPE}.")
+        return super().serialize_column(numbers)
+
+    def _number(self, value: Any) -> int | float:
+        return _floating(value, "float", 2**24)
+
+
+def _floating(value: Any, kind: str, largest_integer: int) -> float:
+    """``value`` as a Python float; integers beyond ``largest_integer`` have no exact form."""
+    if isinstance(value, float | np.floating):
+        return float(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and abs(int(value)) <= largest_integer:
+        return float(value)
+    raise SerializationError(
+        f"A number that a {kind} holds exactly is expected, not {value!r}.",
+        remedy="choose the serde of the value's type",
+    )

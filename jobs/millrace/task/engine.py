@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from millrace.state import KeyValueStore, TaskState
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
-from millrace.task.input import InputBatch, TopicPartition
+from millrace.task.input import InputBatch, TopicPartition, in_stream_order
 from millrace.task.operators import create_processor
 from millrace.task.processor import Processor, TaskContext
 from millrace.task.records import Records, merge_in_order
@@ -21,6 +22,7 @@ from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import StreamAggregate, StreamTableJoin
+from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
 from millrace.topology.topology import SubTopology, full_topic_name
 
 
@@ -74,6 +76,7 @@ class Engine:
             store = state.store(name)
             assert isinstance(store, KeyValueStore)
             self.context.tables[name] = TableView(store)
+        default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
         self._nodes = _schedule(sub_topology)
         self._children = _children(sub_topology.nodes)
         self._fans_out = _reconverging(sub_topology, self._children)
@@ -83,7 +86,7 @@ class Engine:
         self._processors: dict[str, Processor] = {}
         for node in self._nodes:
             if isinstance(node, SourceNode):
-                self._sources[node.name] = Source(node, self.failures, self.partition_times)
+                self._sources[node.name] = Source(node, self.failures, self.partition_times, default_extractor)
                 for topic in node.topics:
                     name = full_topic_name(topic, config.application_id, internal=node.internal)
                     self._source_of_topic[name] = node.name
@@ -142,8 +145,30 @@ class Engine:
         self.context.after_batch.clear()
         self._log_changes(collector)
 
+    def in_stream_order(self, batch: InputBatch) -> InputBatch:
+        """The rows as Kafka Streams would take them: see :func:`millrace.task.input.in_stream_order`.
+
+        Where the turns of several inputs depend on what the timestamp extractors say, they are asked here, once.
+
+        Raises:
+            ProcessingError: a timestamp extractor raised.
+        """
+        if len(batch) == 0 or batch.has_one_partition or not any(one.may_reorder for one in self._sources.values()):
+            return in_stream_order(batch)
+        by_offset = batch.take(np.argsort(batch.offset, kind="stable").astype(np.int64))
+        event_time = by_offset.timestamp.copy()
+        for name, rows in self._rows_of_sources(by_offset):
+            event_time[rows] = self._sources[name].event_times(by_offset, rows)
+        return in_stream_order(replace(by_offset, event_time=event_time))
+
     def _read(self, batch: InputBatch, pending: dict[str, list[Records]]) -> None:
-        for name, source in self._sources.items():
+        for name, rows in self._rows_of_sources(batch):
+            records = self._sources[name].read(batch, rows)
+            if records is not None:
+                pending[name] = [records]
+
+    def _rows_of_sources(self, batch: InputBatch) -> Iterator[tuple[str, IntArray]]:
+        for name in self._sources:
             own_topics = [
                 number for number, topic in enumerate(batch.topics) if self._source_of_topic.get(topic) == name
             ]
@@ -152,9 +177,7 @@ class Engine:
             else:
                 rows = np.flatnonzero(np.isin(batch.topic, own_topics)).astype(np.int64)
             if len(rows):
-                records = source.read(batch, rows)
-                if records is not None:
-                    pending[name] = [records]
+                yield name, rows
 
     def _forward(self, node: Node, records: Records, pending: dict[str, list[Records]]) -> None:
         fans_out = node.name in self._fans_out

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter
+from typing import NoReturn
 
 import numpy as np
 
 from millrace.config import HandlerResponse, StreamsConfig
-from millrace.errors import ProcessingError, SerializationError
+from millrace.errors import MillraceError, ProcessingError, SerializationError
 from millrace.metrics import DropReason
 from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.columns import IntArray
@@ -80,6 +81,25 @@ class FailureHandler:
         self.drop(DropReason.PROCESSING)
         self._dead_letter(error, row)
 
+    def timestamp_extraction(self, error: Exception, place: tuple[str, int, int], node: str) -> NoReturn:
+        """A timestamp extractor raised; as in Kafka Streams no handler is asked.
+
+        Args:
+            error: what it raised.
+            place: topic, partition and offset of the record.
+            node: the source node.
+
+        Raises:
+            ProcessingError: always.
+        """
+        remedy = error.remedy if isinstance(error, MillraceError) else ""
+        reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
+        raise ProcessingError(
+            f"Task {self._task}, source {node}: the timestamp extractor failed at the record at {_at(*place)}: "
+            f"{reason}.",
+            remedy=remedy or "mend the extractor; a negative result drops the record",
+        ) from error
+
     def negative_timestamp(self, timestamp: int, row: int) -> None:
         """A row's event time is before 1970: it is dropped, counted and dead-lettered."""
         self.drop(DropReason.NEGATIVE_TIMESTAMP)
@@ -87,8 +107,7 @@ class FailureHandler:
 
     def _place(self, row: int) -> str:
         assert self._batch is not None
-        topic, partition, offset = self._batch.place(row)
-        return f"{topic}-{partition} offset {offset}"
+        return _at(*self._batch.place(row))
 
     def _dead_letter(self, error: Exception, row: int) -> None:
         topic = self._config.errors_dead_letter_queue_topic_name
@@ -119,6 +138,10 @@ class FailureHandler:
                 headers=object_array([own]),
             )
         )
+
+
+def _at(topic: str, partition: int, offset: int) -> str:
+    return f"{topic}-{partition} offset {offset}"
 
 
 def _raw(value: object) -> bytes | None:

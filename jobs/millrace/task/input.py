@@ -48,6 +48,7 @@ class InputBatch:
         keys: key bytes.
         values: value bytes; an array of another type where a frame function decoded the value.
         headers: per row a list of (name, value) pairs or ``None``; ``None`` where no row has headers.
+        event_time: what the timestamp extractors say, where they had to be asked before the rows could be ordered.
     """
 
     topics: tuple[str, ...]
@@ -58,6 +59,7 @@ class InputBatch:
     keys: pa.Array
     values: pa.Array
     headers: ObjectArray | None = None
+    event_time: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.offset)
@@ -74,11 +76,17 @@ class InputBatch:
             self.keys.take(arrow_indices),
             self.values.take(arrow_indices),
             None if self.headers is None else self.headers[indices],
+            None if self.event_time is None else self.event_time[indices],
         )
 
     def slice(self, length: int) -> InputBatch:
         """The first ``length`` rows."""
         return self if length == len(self) else self.take(np.arange(length, dtype=np.int64))
+
+    @property
+    def has_one_partition(self) -> bool:
+        """Whether all rows are of one input partition; there must be rows."""
+        return bool(self.topic.min() == self.topic.max() and self.partition.min() == self.partition.max())
 
     def place(self, row: int) -> tuple[str, int, int]:
         """Topic, partition and offset of a row."""
@@ -118,12 +126,12 @@ def in_stream_order(batch: InputBatch) -> InputBatch:
     size = len(batch)
     if size == 0:
         return batch
-    if batch.topic.min() == batch.topic.max() and batch.partition.min() == batch.partition.max():
+    if batch.has_one_partition:
         if bool((batch.offset[1:] > batch.offset[:-1]).all()):
             return batch
         return batch.take(np.argsort(batch.offset, kind="stable").astype(np.int64))
     by_partition = np.lexsort((batch.offset, batch.partition, batch.topic)).astype(np.int64)
-    running = batch.timestamp[by_partition].copy()
+    running = (batch.timestamp if batch.event_time is None else batch.event_time)[by_partition].copy()
     for start, end in _runs(batch.topic[by_partition], batch.partition[by_partition]):
         np.maximum.accumulate(running[start:end], out=running[start:end])
     return batch.take(by_partition[np.argsort(running, kind="stable")])

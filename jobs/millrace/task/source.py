@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, MutableMapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,14 +13,15 @@ import pyarrow.compute as pc
 from millrace.errors import SerializationError
 from millrace.serdes import Serde
 from millrace.task.columns import BoolArray, Column, IntArray
+from millrace.task.event_time import UNKNOWN_TIME, EventTime, rows_by_partition
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition
 from millrace.task.records import Records
 from millrace.task.serialization import or_default
 from millrace.topology.nodes import SourceNode
+from millrace.topology.timestamp_extractors import TimestampExtractor
 
-UNKNOWN_TIME = -1
-"""Partition time before the first record, as in Kafka Streams."""
+Report = Callable[[Exception, int], None]
 
 
 class Source:
@@ -29,13 +31,18 @@ class Source:
         node: the source node.
         failures: what happens to rows that cannot be read.
         partition_times: largest timestamp of each input partition so far, milliseconds; kept up to date here.
+        default_extractor: timestamp extractor of sources that name none.
     """
 
     def __init__(
-        self, node: SourceNode, failures: FailureHandler, partition_times: MutableMapping[TopicPartition, int]
+        self,
+        node: SourceNode,
+        failures: FailureHandler,
+        partition_times: MutableMapping[TopicPartition, int],
+        default_extractor: TimestampExtractor,
     ) -> None:
-        self._node = node
         self._failures = failures
+        self._event_time = EventTime(node, default_extractor, failures)
         self._partition_times = partition_times
         self._key_serde = or_default(node.key_serde)
         self._value_serde = or_default(node.value_serde)
@@ -45,13 +52,33 @@ class Source:
 
         Raises:
             SerializationError: a row cannot be read, and the handler does not continue.
+            ProcessingError: the timestamp extractor raised.
         """
+        return self._with_event_time(batch, self._readable(batch, rows, self._failures.deserialization))
+
+    @property
+    def may_reorder(self) -> bool:
+        """Whether the turns of the inputs depend on what the timestamp extractor says."""
+        return self._event_time.may_reorder
+
+    def event_times(self, batch: InputBatch, rows: IntArray) -> IntArray:
+        """Event times of rows whose turn has not come, milliseconds; negative for those that :meth:`read` will drop.
+
+        Raises:
+            ProcessingError: the timestamp extractor raised.
+        """
+        records = self._readable(batch, rows, _overlook)
+        times = np.full(len(batch), UNKNOWN_TIME, dtype=np.int64)
+        times[records.origin] = self._event_time.of(batch, records, self._partition_times)
+        return times[rows]
+
+    def _readable(self, batch: InputBatch, rows: IntArray, report: Report) -> Records:
         whole = len(rows) == len(batch)
         keys = batch.keys if whole else batch.keys.take(pa.array(rows))
         values = batch.values if whole else batch.values.take(pa.array(rows))
-        readable_keys, key_column = self._decode(keys, self._key_serde, rows, None)
+        readable_keys, key_column = self._decode(keys, self._key_serde, rows, None, report)
         if pa.types.is_binary(values.type):
-            readable, value_column = self._decode(values, self._value_serde, rows, readable_keys)
+            readable, value_column = self._decode(values, self._value_serde, rows, readable_keys, report)
         else:
             readable, value_column = readable_keys, Column(arrow=values)
         records = Records(
@@ -62,12 +89,10 @@ class Source:
             (rows,),
             None if batch.headers is None else batch.headers[rows],
         )
-        if readable is not None:
-            records = records.filter(readable)
-        return self._with_event_time(batch, records)
+        return records if readable is None else records.filter(readable)
 
     def _decode(
-        self, data: pa.Array, serde: Serde, rows: IntArray, readable_before: BoolArray | None
+        self, data: pa.Array, serde: Serde, rows: IntArray, readable_before: BoolArray | None, report: Report
     ) -> tuple[BoolArray | None, Column]:
         """The decoded column, and which rows could be read (``None``: all). Unreadable rows are null."""
         if readable_before is not None:
@@ -84,7 +109,7 @@ class Source:
             try:
                 good.append(None if value is None else serde.deserialize(value))
             except SerializationError as error:
-                self._failures.deserialization(error, int(rows[place]))
+                report(error, int(rows[place]))
                 readable[place] = False
                 good.append(None)
         none_failed = bool(readable.all())
@@ -94,57 +119,25 @@ class Source:
         return (None if none_failed else readable), column
 
     def _with_event_time(self, batch: InputBatch, records: Records) -> Records | None:
-        if self._node.timestamp_extractor is not None:
-            records = self._extracted(batch, records, self._node.timestamp_extractor)
-        negative = records.timestamps < 0
+        if batch.event_time is None:
+            times = self._event_time.of(batch, records, self._partition_times)
+        else:
+            times = batch.event_time[records.origin]
+        records = replace(records, timestamps=times)
+        negative = times < 0
         if negative.any():
-            for row, timestamp in zip(
-                records.origin[negative].tolist(), records.timestamps[negative].tolist(), strict=True
-            ):
+            for row, timestamp in zip(records.origin[negative].tolist(), times[negative].tolist(), strict=True):
                 self._failures.negative_timestamp(timestamp, row)
             records = records.filter(~negative)
         if len(records) == 0:
             return None
-        self._advance_partition_times(batch, records)
+        for topic_partition, own in rows_by_partition(batch, records.origin):
+            latest = int(records.timestamps[own].max())
+            self._partition_times[topic_partition] = max(
+                self._partition_times.get(topic_partition, UNKNOWN_TIME), latest
+            )
         return records
 
-    def _extracted(
-        self, batch: InputBatch, records: Records, extractor: Callable[[Any, Any, int, int], int]
-    ) -> Records:
-        times = dict(self._partition_times)
-        extracted: list[int] = []
-        failed: list[int] = []
-        rows = zip(records.keys.objects, records.values.objects, records.timestamps.tolist(), strict=True)
-        for place, (key, value, timestamp) in enumerate(rows):
-            topic, partition, _ = batch.place(int(records.origin[place]))
-            partition_time = times.get((topic, partition), UNKNOWN_TIME)
-            try:
-                event_time = int(extractor(key, value, timestamp, partition_time))
-            except Exception as error:
-                self._failures.processing(error, int(records.origin[place]), self._node.name)
-                failed.append(place)
-                event_time = UNKNOWN_TIME
-            extracted.append(event_time)
-            times[(topic, partition)] = max(partition_time, event_time)
-        kept = np.ones(len(records), dtype=bool)
-        kept[failed] = False
-        return Records(
-            records.keys,
-            records.values,
-            np.array(extracted, dtype=np.int64),
-            records.origin,
-            records.order,
-            records.headers,
-        ).filter(kept)
 
-    def _advance_partition_times(self, batch: InputBatch, records: Records) -> None:
-        topics, partitions = batch.topic[records.origin], batch.partition[records.origin]
-        places = topics * (int(partitions.max()) + 1) + partitions
-        for place in np.unique(places).tolist():
-            own = places == place
-            row = int(records.origin[int(np.argmax(own))])
-            topic, partition, _ = batch.place(row)
-            latest = int(records.timestamps[own].max())
-            self._partition_times[(topic, partition)] = max(
-                self._partition_times.get((topic, partition), UNKNOWN_TIME), latest
-            )
+def _overlook(_: Exception, __: int) -> None:
+    """For the first look at rows whose turn has not come."""

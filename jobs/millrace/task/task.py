@@ -41,7 +41,6 @@ from millrace.task.input import (
     concat_inputs,
     decided_length,
     empty_input,
-    in_stream_order,
     positions_after,
 )
 from millrace.task.input_topics import check_input_topics
@@ -141,7 +140,7 @@ class Task:
                 self._commit_again(clock)
             return self._already_committed(clock)
         batch, ranges = self._uncommitted(rows, ranges)
-        ordered = in_stream_order(batch)
+        ordered = self._engine.in_stream_order(batch)
         length = decided_length(ordered, ranges)
         decided = ordered.slice(length)
         clock.lap("read")

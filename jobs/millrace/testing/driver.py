@@ -17,7 +17,7 @@ from millrace.serdes import Serde
 from millrace.state import TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
-from millrace.task.input import InputBatch, in_stream_order
+from millrace.task.input import InputBatch
 from millrace.task.records import object_array
 from millrace.task.serialization import or_default
 from millrace.testing.stores import TestKeyValueStore, TestWindowStore
@@ -252,7 +252,7 @@ class _DrivenTask:
         )
         self._sent = []
         try:
-            self.engine.process(in_stream_order(batch), self)
+            self.engine.process(self.engine.in_stream_order(batch), self)
         except BaseException:
             self.state.rollback()
             raise

@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from millrace.serdes import Serde
-from millrace.topology.nodes import TimestampExtractor
 from millrace.topology.operators import Operator
 from millrace.topology.stores import StoreSpec
+from millrace.topology.timestamp_extractors import TimestampExtractor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.serdes import Serde
 from millrace.topology.operators import Operator
+from millrace.topology.timestamp_extractors import TimestampExtractor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
-
-TimestampExtractor = Callable[[Any, Any, int, int], int]
-"""``(key, value, record timestamp, partition time) -> timestamp``, all in milliseconds; negative drops the record."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,7 +22,8 @@ class SourceNode:
         name: node name.
         topics: topic names; a repartition topic stands without its application prefix, as in ``describe()``.
         key_serde: ``None`` takes the default of the configuration; the same for ``value_serde``.
-        timestamp_extractor: ``None`` takes the record's own timestamp.
+        timestamp_extractor: ``None`` takes the configuration's ``default.timestamp.extractor``; of repartition topics,
+            whose timestamps the application wrote itself, the record's own timestamp.
         offset_reset: ``earliest``, ``latest`` or ``None`` (the configuration's ``auto.offset.reset``).
         frame_functions: Spark ``DataFrame -> DataFrame`` functions, run in the streaming plan before the task.
         internal: whether the topics are repartition topics.

@@ -18,9 +18,12 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.TreeSet;
+import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.common.serialization.Deserializer;
@@ -50,6 +53,10 @@ import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.processor.FailOnInvalidTimestamp;
+import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
+import org.apache.kafka.streams.processor.TimestampExtractor;
+import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
@@ -192,9 +199,9 @@ public class RunScenarios {
         final String fn = step.path("fn").asText(null);
         final String as = step.path("as").asText(null);
         switch (step.get("op").asText()) {
-            case "stream" -> named.put(as, builder.stream(topics(step), Consumed.with(KEY, VALUE)));
+            case "stream" -> named.put(as, builder.stream(topics(step), consumed(step)));
             case "table" -> named.put(as, builder.table(
-                step.get("topic").asText(), Consumed.with(KEY, VALUE), keyValueStore(step, VALUE)));
+                step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE)));
             case "filter" -> named.put(as, stream(step).filter((key, value) -> test(fn, key, value)));
             case "filter_not" -> named.put(as, stream(step).filterNot((key, value) -> test(fn, key, value)));
             case "map" -> named.put(as, stream(step).map((key, value) -> pair(fn, key, value)));
@@ -222,6 +229,37 @@ public class RunScenarios {
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
+    }
+
+    private static Consumed<Object, Object> consumed(final JsonNode step) {
+        final Consumed<Object, Object> consumed = Consumed.with(KEY, VALUE);
+        return step.has("extractor")
+            ? consumed.withTimestampExtractor(extractor(step.get("extractor").asText())) : consumed;
+    }
+
+    private static TimestampExtractor extractor(final String fn) {
+        return switch (fn) {
+            case "amount" -> (record, partitionTime) -> amountOrInvalid(record);
+            case "amount, fails on 13" -> (record, partitionTime) ->
+                failsOn13(number(record.value())) ? amountOrInvalid(record) : -1;
+            case "amount or fail" -> byAmount(new FailOnInvalidTimestamp());
+            case "amount or skip" -> byAmount(new LogAndSkipOnInvalidTimestamp());
+            case "amount or partition time" -> byAmount(new UsePartitionTimeOnInvalidTimestamp());
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    /** The policies look at the record's own timestamp, and the test driver takes no negative ones. */
+    private static TimestampExtractor byAmount(final TimestampExtractor policy) {
+        return (record, partitionTime) -> policy.extract(
+            new ConsumerRecord<>(record.topic(), record.partition(), record.offset(), amountOrInvalid(record),
+                TimestampType.CREATE_TIME, 0, 0, record.key(), record.value(), record.headers(), Optional.empty()),
+            partitionTime);
+    }
+
+    private static long amountOrInvalid(final ConsumerRecord<Object, Object> record) {
+        final Long number = number(record.value());
+        return number == null ? -1 : number;
     }
 
     private static List<String> topics(final JsonNode step) {

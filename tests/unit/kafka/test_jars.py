@@ -100,3 +100,12 @@ def test_excluded_modules_and_roots_are_in_the_module_that_ivy_reads() -> None:
     text = jars_module._ivy_module(JarSet(name="s", coordinates=("a:b:1",), excluded_modules=("c:d",)))
     assert '<dependency org="a" name="b" rev="1"' in text
     assert '<exclude org="c" module="d"/>' in text
+
+
+def test_a_single_file_of_another_type_is_named_with_its_classifier_and_type() -> None:
+    archive = JarSet(name="archive-1", coordinates=("org.example:app:1:all@tar.gz", "org.example:thing:2"))
+    module = jars_module._ivy_module(archive)
+    assert '<artifact name="app" type="tar.gz" ext="tar.gz" m:classifier="all"/>' in module
+    assert module.count('transitive="false"') == 1
+    assert jars_module._archive_types(archive) == ["tar.gz"]
+    assert jars_module._archive_types(SET) == []

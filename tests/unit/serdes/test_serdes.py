@@ -4,6 +4,7 @@ import math
 import pickle
 import struct
 from typing import Any
+from uuid import UUID
 
 import numpy as np
 import pyarrow as pa
@@ -16,12 +17,15 @@ from millrace.serdes import (
     NAMED_SERDES,
     BytesSerde,
     DoubleSerde,
+    FloatSerde,
     IntegerSerde,
     JsonSerde,
     LongSerde,
     Serde,
+    ShortSerde,
     StringSerde,
     TimeWindowedSerde,
+    UUIDSerde,
     Windowed,
     deserialize_windowed,
     serde_by_name,
@@ -31,8 +35,10 @@ from millrace.serdes import (
 VALUES: dict[Serde, st.SearchStrategy[Any]] = {
     BytesSerde(): st.binary(max_size=9),
     StringSerde(): st.text(max_size=9),
+    ShortSerde(): st.integers(-(2**15), 2**15 - 1),
     IntegerSerde(): st.integers(-(2**31), 2**31 - 1),
     LongSerde(): st.integers(-(2**63), 2**63 - 1),
+    FloatSerde(): st.floats(allow_nan=False, width=32),
     DoubleSerde(): st.floats(allow_nan=False),
 }
 
@@ -57,8 +63,10 @@ def test_columns_and_single_values_agree_both_ways(serde: Serde, data: st.DataOb
 @pytest.mark.parametrize(
     ("serde", "value", "data"),
     [
+        (ShortSerde(), -2, b"\xff\xfe"),
         (IntegerSerde(), -2, b"\xff\xff\xff\xfe"),
         (LongSerde(), 258, b"\0\0\0\0\0\0\1\2"),
+        (FloatSerde(), 1.5, b"\x3f\xc0\0\0"),
         (DoubleSerde(), 1.5, struct.pack(">d", 1.5)),
         (StringSerde(), "é", b"\xc3\xa9"),
         (BytesSerde(), b"\0", b"\0"),
@@ -72,9 +80,11 @@ def test_the_bytes_are_those_of_kafka_s_serializers(serde: Serde, value: Any, da
 @pytest.mark.parametrize(
     ("serde", "data"),
     [
+        (ShortSerde(), b"\0"),
         (IntegerSerde(), b"\0\0\0"),
         (LongSerde(), b"\0\0\0\0"),
         (LongSerde(), b""),
+        (FloatSerde(), b"12345678"),
         (DoubleSerde(), b"123456789"),
         (StringSerde(), b"\xff"),
         (StringSerde(), b"\xed\xa0\x80"),
@@ -98,6 +108,8 @@ def test_lengths_that_only_add_up_are_still_errors(data: bytes) -> None:
 @pytest.mark.parametrize(
     ("serde", "value"),
     [
+        (ShortSerde(), 2**15),
+        (ShortSerde(), 1.0),
         (IntegerSerde(), 2**31),
         (IntegerSerde(), True),
         (LongSerde(), 1.0),
@@ -106,6 +118,10 @@ def test_lengths_that_only_add_up_are_still_errors(data: bytes) -> None:
         (DoubleSerde(), "1"),
         (DoubleSerde(), True),
         (DoubleSerde(), 2**53 + 1),
+        (FloatSerde(), "1"),
+        (FloatSerde(), True),
+        (FloatSerde(), 2**24 + 1),
+        (FloatSerde(), 1e39),
         (StringSerde(), b"x"),
         (StringSerde(), 1),
         (StringSerde(), "\ud800"),
@@ -136,6 +152,44 @@ def test_doubles_keep_nan_and_infinities() -> None:
     column = pa.array([math.nan, None, math.inf, -0.0], pa.float64())
     read = DoubleSerde().deserialize_column(DoubleSerde().serialize_column(column))
     assert repr(read.to_pylist()) == "[nan, None, inf, -0.0]"
+
+
+def test_floats_are_rounded_to_32_bits_and_keep_nan_and_infinities() -> None:
+    values = [0.1, None, math.inf, -math.inf, -0.0, 3.4028235e38, math.nan]
+    single = [None if value is None else FloatSerde().serialize(value) for value in values]
+    assert single[0] == struct.pack(">f", 0.1)
+    assert FloatSerde().serialize_column(pa.array(values, pa.float64())).to_pylist() == single
+    read = FloatSerde().deserialize_column(pa.array(single, pa.binary()))
+    assert read.type.equals(pa.float32())
+    expected = [None if value is None else struct.unpack(">f", struct.pack(">f", value))[0] for value in values]
+    assert repr(read.to_pylist()) == repr(expected)
+    assert FloatSerde().serialize(np.float32(0.5)) == FloatSerde().serialize_column(pa.array([0.5])).to_pylist()[0]
+
+
+def test_a_uuid_is_its_text() -> None:
+    value = UUID("0F0e0d0c-0b0a-0908-0706-050403020100")
+    assert UUIDSerde().arrow_type is None
+    assert UUIDSerde().serialize(value) == b"0f0e0d0c-0b0a-0908-0706-050403020100"
+    assert UUIDSerde().deserialize(b"0f0e0d0c-0b0a-0908-0706-050403020100") == value
+    assert UUIDSerde().deserialize(b"0F0E0D0C-0B0A-0908-0706-050403020100") == value
+
+
+@pytest.mark.parametrize("data", [b"", b"1-1-1-1-1", b"0f0e0d0c0b0a09080706050403020100", b"\xff" * 36])
+def test_what_is_no_uuid_s_full_text_is_refused(data: bytes) -> None:
+    with pytest.raises(SerializationError, match="Remedy"):
+        UUIDSerde().deserialize(data)
+
+
+def test_the_text_of_a_uuid_is_not_taken_for_one() -> None:
+    with pytest.raises(SerializationError, match=r"uuid\.UUID"):
+        UUIDSerde().serialize("0f0e0d0c-0b0a-0908-0706-050403020100")
+
+
+def test_serdes_without_an_arrow_type_have_no_columns() -> None:
+    with pytest.raises(SerializationError):
+        UUIDSerde().serialize_column(pa.array(["x"]))
+    with pytest.raises(SerializationError):
+        UUIDSerde().deserialize_column(pa.array([b"x"]))
 
 
 def test_a_column_that_is_not_bytes_is_refused() -> None:

@@ -1,0 +1,126 @@
+"""Event time of a source's records: what the timestamp extractor says, in columns where it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from millrace.task.columns import IntArray
+from millrace.task.failures import FailureHandler
+from millrace.task.input import InputBatch, TopicPartition
+from millrace.task.records import Records
+from millrace.topology.nodes import SourceNode
+from millrace.topology.timestamp_extractors import (
+    ColumnarTimestampExtractor,
+    FailOnInvalidTimestamp,
+    LogAndSkipOnInvalidTimestamp,
+    TimestampExtractor,
+    UsePartitionTimeOnInvalidTimestamp,
+)
+
+UNKNOWN_TIME = -1
+"""Partition time before the first record, as in Kafka Streams."""
+
+# None of them gives a record another time than its own, unless its own is invalid: then it takes no other's turn.
+_KEEP_THE_ORDER = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp)
+
+
+class EventTime:
+    """Asks a source's extractor.
+
+    Args:
+        node: the source node.
+        default: extractor of sources that name none.
+        failures: what happens where the extractor raises.
+    """
+
+    def __init__(self, node: SourceNode, default: TimestampExtractor, failures: FailureHandler) -> None:
+        # Kafka Streams reads repartition topics so, whatever the default: their timestamps are the application's own.
+        internal = FailOnInvalidTimestamp()
+        self._extractor: TimestampExtractor = internal if node.internal else node.timestamp_extractor or default
+        self._node = node.name
+        self._failures = failures
+
+    @property
+    def may_reorder(self) -> bool:
+        """Whether records may get other times than their own, so that their inputs take turns differently."""
+        return type(self._extractor) not in _KEEP_THE_ORDER
+
+    def of(self, batch: InputBatch, records: Records, partition_times: Mapping[TopicPartition, int]) -> IntArray:
+        """Event times of the records, milliseconds; negative where a record is to be dropped.
+
+        Args:
+            batch: the task's input.
+            records: records whose origins are rows of it, by offset within each partition.
+            partition_times: largest event time of each input partition before these records.
+
+        Raises:
+            ProcessingError: the extractor raised.
+        """
+        if isinstance(self._extractor, ColumnarTimestampExtractor):
+            values = records.values.arrow if records.values.is_arrow else None
+            times = self._extractor.extract_column(values, records.timestamps)
+            if times is not None:
+                self._ask_about_invalid(self._extractor, batch, records, times, partition_times)
+                return times
+        return self._one_by_one(batch, records, partition_times)
+
+    def _one_by_one(
+        self, batch: InputBatch, records: Records, partition_times: Mapping[TopicPartition, int]
+    ) -> IntArray:
+        latest = dict(partition_times)
+        times: list[int] = []
+        rows = zip(records.keys.objects, records.values.objects, records.timestamps.tolist(), strict=True)
+        for place, (key, value, timestamp) in enumerate(rows):
+            row = int(records.origin[place])
+            topic, partition, _ = batch.place(row)
+            partition_time = latest.get((topic, partition), UNKNOWN_TIME)
+            try:
+                event_time = int(self._extractor(key, value, timestamp, partition_time))
+            except Exception as error:
+                self._fail(error, batch, row)
+            times.append(event_time)
+            latest[(topic, partition)] = max(partition_time, event_time)
+        return np.array(times, dtype=np.int64)
+
+    def _ask_about_invalid(
+        self,
+        extractor: ColumnarTimestampExtractor,
+        batch: InputBatch,
+        records: Records,
+        times: IntArray,
+        partition_times: Mapping[TopicPartition, int],
+    ) -> None:
+        invalid = np.flatnonzero(times < 0)
+        if len(invalid) == 0:
+            return
+        keys, values = records.keys.take(invalid).objects, records.values.take(invalid).objects
+        for topic_partition, own in rows_by_partition(batch, records.origin):
+            latest = partition_times.get(topic_partition, UNKNOWN_TIME)
+            begin = 0
+            for end in np.flatnonzero(times[own] < 0).tolist():
+                place = int(own[end])
+                latest = max(latest, int(times[own[begin:end]].max(initial=UNKNOWN_TIME)))
+                at = int(np.searchsorted(invalid, place))
+                try:
+                    times[place] = extractor.on_invalid_timestamp(keys[at], values[at], int(times[place]), latest)
+                except Exception as error:
+                    self._fail(error, batch, int(records.origin[place]))
+                begin = end
+
+    def _fail(self, error: Exception, batch: InputBatch, row: int) -> NoReturn:
+        self._failures.timestamp_extraction(error, batch.place(row), self._node)
+
+
+def rows_by_partition(batch: InputBatch, rows: IntArray) -> Iterator[tuple[TopicPartition, Any]]:
+    """For each input partition among ``rows`` of a batch the places in ``rows`` that are of it, ascending."""
+    if len(rows) == 0:
+        return
+    partitions = batch.partition[rows]
+    numbers = batch.topic[rows] * (int(partitions.max()) + 1) + partitions
+    for number in np.unique(numbers).tolist():
+        own = np.flatnonzero(numbers == number)
+        topic, partition, _ = batch.place(int(rows[own[0]]))
+        yield (topic, partition), own

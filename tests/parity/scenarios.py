@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.parity.scenario import Scenario
+from tests.parity.stream_join_scenarios import STREAM_JOINS
 
 Step = dict[str, Any]
 Record = list[Any]
@@ -289,4 +290,5 @@ SCENARIOS: dict[str, Scenario] = {
         ),
         "settings": ["continue after processing errors", "dead letters"],
     },
+    **STREAM_JOINS,
 }

@@ -18,8 +18,9 @@ from millrace.dsl.options import (
     Produced,
     Repartitioned,
 )
+from millrace.dsl.stream_joined import StreamJoined
 from millrace.topology.stores import StoreBackend
-from millrace.topology.windows import TimeWindows
+from millrace.topology.windows import JoinWindows, TimeWindows
 
 __all__ = [
     "AutoOffsetReset",
@@ -27,6 +28,7 @@ __all__ = [
     "BranchedKStream",
     "Consumed",
     "Grouped",
+    "JoinWindows",
     "Joined",
     "KGroupedStream",
     "KStream",
@@ -36,6 +38,7 @@ __all__ = [
     "Produced",
     "Repartitioned",
     "StoreBackend",
+    "StreamJoined",
     "StreamsBuilder",
     "TimeWindowedKStream",
     "TimeWindows",

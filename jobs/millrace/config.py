@@ -74,6 +74,13 @@ class StreamsConfig(BaseModel):
     statestore_cache_enabled: bool = Field(
         True, description="Merge the updates of a key within one commit. Off, every update goes downstream."
     )
+    outer_join_emit_interval_ms: int = Field(
+        0,
+        ge=0,
+        description="Least wall clock time between two looks for records of left and outer stream-stream joins whose "
+        "window has closed without a partner, milliseconds; 0 looks at every record, so that results depend on event "
+        "time only. Kafka Streams looks once in 1,000 ms (0 in its test driver), which is not a public setting there.",
+    )
     default_deserialization_exception_handler: HandlerResponse = Field(
         HandlerResponse.FAIL, description="What follows a record that cannot be read: continue or fail."
     )

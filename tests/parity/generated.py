@@ -48,6 +48,8 @@ class _Generator:
         for _ in range(random.randint(1, 5)):
             on = random.choice(streams)
             streams += self._operator(on, streams)
+        if random.random() < 0.4:
+            streams += self._stream_join(streams, topics)
         ends = random.sample(streams, k=min(len(streams), random.randint(1, 3)))
         for end in ends:
             self._finish(end)
@@ -101,6 +103,30 @@ class _Generator:
                 self._re_keyed.discard(made[0])
             case _:
                 made = [self._add("peek", on=on)]
+        return made
+
+    def _stream_join(self, streams: list[str], topics: list[str]) -> list[str]:
+        """A join with another topic's stream or with one of the same topic; perhaps its result once more."""
+        random = self._random
+        made: list[str] = []
+        other = random.choice(streams)
+        if random.random() < 0.7:
+            other = self._add("stream", topics=["other"])
+            topics.append("other")
+        for _ in range(random.choice([1, 1, 2])):
+            before, after = random.choice([(10, 10), (0, 5), (30, 0), (-2, 20), (0, 0)])
+            sides = [random.choice(made or streams), other]
+            random.shuffle(sides)
+            options = {
+                "kind": random.choice(["inner", "left", "outer"]),
+                "fn": random.choice([fn for fn in JOINERS if fn != "null if even"]),
+                "before": before,
+                "after": after,
+                "grace": random.choice([0, 5, 60]),
+                "buffers": self._name("buffers"),
+            }
+            made.append(self._add("stream_join", on=sides[0], **{"with": sides[1]}, **options))
+            self._re_keyed.discard(made[-1])
         return made
 
     def _branch(self, on: str) -> list[str]:

@@ -6,6 +6,7 @@ A scenario is an object with
   ``as`` is what later steps refer to;
 - ``input``: ``[topic, key, value, timestamp]``: key and value are text or ``null``, and the value's text is JSON of an
   object ``{"user": text or null, "amount": integer or null}``, of a number, or anything else that cannot be read;
+  a row of the topic ``wall clock`` moves the wall clock ahead by its timestamp, milliseconds;
 - ``settings`` (optional): sentences, see ``SETTINGS``.
 
 Functions are named, since they exist twice: in ``functions.py`` and in ``java/RunScenarios.java``. To cover another
@@ -35,10 +36,13 @@ Result = dict[str, Any]
 
 JAVA_SOURCE = Path(__file__).parent / "java" / "RunScenarios.java"
 JAVA_LIMIT_S = 120
+WALL_CLOCK = "wall clock"
 SETTINGS: dict[str, dict[str, Any]] = {
     "continue after deserialization errors": {"default.deserialization.exception.handler": "continue"},
     "continue after processing errors": {"processing.exception.handler": "continue"},
     "dead letters": {"errors.dead.letter.queue.topic.name": "dlq"},
+    "null results at most once a second": {"outer.join.emit.interval.ms": 1000},
+    "single store self join": {},
 }
 
 
@@ -84,17 +88,24 @@ def run_in_millrace(scenario: Scenario, form: Form) -> Result:
     settings: dict[str, Any] = {"application.id": "app"}
     for sentence in scenario.get("settings", ()):
         settings |= SETTINGS[sentence]
-    with TopologyTestDriver(topology.builder.build(), settings) as driver:
+    rewrites = ("single-store-self-join",) if "single store self join" in scenario.get("settings", ()) else ()
+    with TopologyTestDriver(topology.builder.build(rewrites=rewrites), settings) as driver:
         topics: dict[str, TestInputTopic] = {}
         batches: list[tuple[str, list[TestRecord]]] = []
         for topic, key, value, timestamp in scenario["input"]:
+            if topic == WALL_CLOCK:
+                batches.append((topic, [TestRecord(None, None, timestamp)]))
+                continue
             if topic not in topics:
                 topics[topic] = driver.create_input_topic(topic, BytesSerde(), BytesSerde())
             if not form.in_batches or not batches or batches[-1][0] != topic:
                 batches.append((topic, []))
             batches[-1][1].append(TestRecord(_bytes(key), _bytes(value), timestamp))
         for topic, records in batches:
-            topics[topic].pipe_batch(records)
+            if topic == WALL_CLOCK:
+                driver.advance_wall_clock_time(records[0].timestamp or 0)
+            else:
+                topics[topic].pipe_batch(records)
         return {
             "topics": _topics(driver),
             "stores": {step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},

@@ -13,9 +13,11 @@ from millrace.dsl import (
     Consumed,
     Grouped,
     Joined,
+    JoinWindows,
     Materialized,
     Produced,
     Repartitioned,
+    StreamJoined,
     StreamsBuilder,
     TimeWindows,
 )
@@ -235,6 +237,15 @@ class ScenarioTopology:
         options = Joined.with_(KEY, self._value_serde(step))
         return on.left_join(self._named[step["table"]], JOINERS[step["fn"]], joined=options)
 
+    def stream_join(self, on: Any, step: dict[str, Any]) -> Any:
+        other = {"on": step["with"]}
+        windows = (
+            JoinWindows.of_time_difference_and_grace(60_000, step["grace"]).before(step["before"]).after(step["after"])
+        )
+        options = StreamJoined.with_(KEY, self._value_serde(step), self._value_serde(other))
+        join = {"inner": on.join, "left": on.left_join, "outer": on.outer_join}[step["kind"]]
+        return join(self._named[step["with"]], JOINERS[step["fn"]], windows, options.with_store_name(step["buffers"]))
+
     def to(self, on: Any, step: dict[str, Any]) -> None:
         size = self._window_sizes.get(step["on"])
         key_serde = KEY if size is None else TimeWindowedSerde(KEY, size)
@@ -267,6 +278,7 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "to_table",
         "join",
         "left_join",
+        "stream_join",
         "to",
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.parity.scenario import Scenario
+from tests.parity.stream_join_scenarios import STREAM_JOINS
 
 Step = dict[str, Any]
 Record = list[Any]
@@ -330,6 +331,7 @@ SCENARIOS: dict[str, Scenario] = {
         op("to", "r", topic="out"),
         records=[record("a", 5, 100), record("a", 3, 1), record("a", -1, 1)],
     ),
+    **STREAM_JOINS,
 }
 
 FATAL = {

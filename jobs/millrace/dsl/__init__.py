@@ -18,6 +18,7 @@ from millrace.dsl.options import (
     Produced,
     Repartitioned,
 )
+from millrace.dsl.stream_joined import StreamJoined
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import (
@@ -27,7 +28,7 @@ from millrace.topology.timestamp_extractors import (
     UsePartitionTimeOnInvalidTimestamp,
     WallclockTimestampExtractor,
 )
-from millrace.topology.windows import TimeWindows
+from millrace.topology.windows import JoinWindows, TimeWindows
 
 __all__ = [
     "AutoOffsetReset",
@@ -37,6 +38,7 @@ __all__ = [
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
     "Grouped",
+    "JoinWindows",
     "Joined",
     "KGroupedStream",
     "KStream",
@@ -47,6 +49,7 @@ __all__ = [
     "Produced",
     "Repartitioned",
     "StoreBackend",
+    "StreamJoined",
     "StreamsBuilder",
     "TimeWindowedKStream",
     "TimeWindows",

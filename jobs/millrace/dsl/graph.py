@@ -37,6 +37,13 @@ class GraphBuilder:
         self._generated_stores.add(name)
         return name
 
+    def join_store_name(self, generated: str, given: str | None) -> str:
+        """Name of a store of a stream-stream join: ``given`` or else ``generated``, and a suffix."""
+        name = (given or generated) + naming.JOIN_STORE_SUFFIX
+        if given is None:
+            self._generated_stores.add(name)
+        return name
+
     def add(self, node: NodeT) -> NodeT:
         """Appends ``node`` behind its parents.
 

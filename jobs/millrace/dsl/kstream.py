@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from millrace.dsl.branched import BranchedKStream
     from millrace.dsl.grouped import KGroupedStream
     from millrace.dsl.ktable import KTable
+    from millrace.dsl.stream_joined import StreamJoined
+    from millrace.topology.windows import JoinWindows
 
 _UNCHANGED: Any = object()
 
@@ -225,32 +227,87 @@ class KStream:
 
     def join(
         self,
-        table: KTable,
+        other: KTable | KStream,
         joiner: Callable[..., Any],
+        windows: JoinWindows | None = None,
+        stream_joined: StreamJoined | None = None,
         *,
         joined: Joined | None = None,
         joiner_takes_key: bool = False,
     ) -> KStream:
-        """Each record whose key ``table`` holds, with the value ``joiner(value, table value)``.
+        """With a table: each record whose key it holds. With a stream: each pair of records near enough in time.
+
+        Two streams: records of one key, not further apart than ``windows`` says, give ``joiner(value, other value)``
+        at the later one's timestamp. Nothing is dropped for being late: a record finds the partners of the other
+        stream whose timestamp is above that stream's largest minus the window's size and grace. Null values, and here
+        null keys, are dropped and counted.
 
         Args:
-            table: the table; co-partitioned with the stream.
-            joiner: ``(value, table value)``, or ``(key, value, table value)`` where ``joiner_takes_key``.
-            joined: name and serdes.
+            other: a table or a stream of the same builder; both inputs need as many partitions as each other.
+            joiner: ``(value, other value)``, or ``(key, value, other value)`` where ``joiner_takes_key``.
+            windows: how far apart the records of two streams may be.
+            stream_joined: names, serdes and stores of a join of two streams.
+            joined: name and serdes of a join with a table.
             joiner_takes_key: whether the joiner wants the key.
+
+        Raises:
+            TopologyError: the options are those of the other kind of join, or the builders differ.
         """
-        return self._join_table(table, joiner, JoinKind.INNER, joined, joiner_takes_key=joiner_takes_key)
+        return self._join_any(
+            other,
+            joiner,
+            JoinKind.INNER,
+            windows=windows,
+            stream_joined=stream_joined,
+            joined=joined,
+            joiner_takes_key=joiner_takes_key,
+        )
 
     def left_join(
         self,
-        table: KTable,
+        other: KTable | KStream,
         joiner: Callable[..., Any],
+        windows: JoinWindows | None = None,
+        stream_joined: StreamJoined | None = None,
         *,
         joined: Joined | None = None,
         joiner_takes_key: bool = False,
     ) -> KStream:
-        """As :meth:`join`; a record whose key ``table`` does not hold is joined with ``None``."""
-        return self._join_table(table, joiner, JoinKind.LEFT, joined, joiner_takes_key=joiner_takes_key)
+        """As :meth:`join`; a record without a partner is joined with ``None``.
+
+        With a stream that result comes at the record's timestamp once a later record shows that the window and its
+        grace are over, or at once for a record whose window has passed already; a partner may still follow then. A
+        null key gives it at once.
+        """
+        return self._join_any(
+            other,
+            joiner,
+            JoinKind.LEFT,
+            windows=windows,
+            stream_joined=stream_joined,
+            joined=joined,
+            joiner_takes_key=joiner_takes_key,
+        )
+
+    def outer_join(
+        self,
+        other: KStream,
+        joiner: Callable[..., Any],
+        windows: JoinWindows,
+        stream_joined: StreamJoined | None = None,
+        *,
+        joiner_takes_key: bool = False,
+    ) -> KStream:
+        """As :meth:`left_join` of two streams; the other stream's records without a partner give a result as well."""
+        return self._join_any(
+            other,
+            joiner,
+            JoinKind.OUTER,
+            windows=windows,
+            stream_joined=stream_joined,
+            joined=None,
+            joiner_takes_key=joiner_takes_key,
+        )
 
     def transform_frame(self, function: Callable[[DataFrame], DataFrame]) -> KStream:
         """Runs ``function`` on the Spark ``DataFrame`` of the source, in Spark's plan, before the task sees its rows.
@@ -324,7 +381,7 @@ class KStream:
         check_callable(joiner, 3 if joiner_takes_key else 2, what="joiner", takes=takes)
         self._check_same_builder(table._graph)
         options = joined or Joined()
-        stream = self._repartitioned_for_join(options) if self._key_changed else self
+        stream = self._repartitioned_for_join(options.name, options.key_serde, options.value_serde)
         sources = stream._sources | table._sources
         self._graph.co_partition(sources)
         prefix = naming.STREAM_JOIN if kind is JoinKind.INNER else naming.STREAM_LEFT_JOIN
@@ -347,14 +404,46 @@ class KStream:
             key_changed=False,
         )
 
-    def _repartitioned_for_join(self, options: Joined) -> KStream:
-        prefix = options.name if options.name is not None else self._name
+    def _join_any(
+        self,
+        other: KTable | KStream,
+        joiner: Callable[..., Any],
+        kind: JoinKind,
+        *,
+        windows: JoinWindows | None,
+        stream_joined: StreamJoined | None,
+        joined: Joined | None,
+        joiner_takes_key: bool,
+    ) -> KStream:
+        if isinstance(other, KStream):
+            from millrace.dsl.stream_joins import join_streams
+
+            if windows is None or joined is not None:
+                raise TopologyError(
+                    "Two streams are joined within JoinWindows, and named by StreamJoined.",
+                    remedy="pass JoinWindows.of_time_difference_with_no_grace(...) and, for names, stream_joined",
+                )
+            return join_streams(
+                self, other, joiner, kind, windows=windows, options=stream_joined, joiner_takes_key=joiner_takes_key
+            )
+        if windows is not None or stream_joined is not None:
+            raise TopologyError(
+                "A join of a stream with a table takes no windows and no StreamJoined.",
+                remedy="leave them out; names and serdes go into joined=Joined(...)",
+            )
+        return self._join_table(other, joiner, kind, joined, joiner_takes_key=joiner_takes_key)
+
+    def _repartitioned_for_join(self, name: str | None, key_serde: Serde | None, value_serde: Serde | None) -> KStream:
+        """The stream itself, or where its key may have changed, behind a repartition topic called ``name``."""
+        if not self._key_changed:
+            return self
+        prefix = name if name is not None else self._name
         node = self._graph.repartition_node(
             self._name,
             prefix,
-            key_serde=options.key_serde or self._key_serde,
-            value_serde=options.value_serde or self._value_serde,
-            named=options.name is not None,
+            key_serde=key_serde or self._key_serde,
+            value_serde=value_serde or self._value_serde,
+            named=name is not None,
         )
         if self._join_repartition is None or prefix != self._name:
             self._join_repartition = self._graph.add(node)

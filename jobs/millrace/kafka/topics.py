@@ -65,6 +65,8 @@ def changelog_topic(
 ) -> TopicSpec | None:
     """The topic that backs a store: compacted; that of a window store also loses what its retention is over for.
 
+    That of a store which retains duplicates only does the latter.
+
     Args:
         store: the store.
         application_id: prefix of the topic name.
@@ -83,6 +85,9 @@ def changelog_topic(
     own = dict(store.changelog_settings)
     windowed = store.kind is StoreKind.WINDOW
     settings = {**_INTERNAL, "cleanup.policy": "compact,delete" if windowed else "compact", **(defaults or {}), **own}
+    if store.retains_duplicates:
+        # Compaction has nothing to remove where no key comes twice; as in Kafka Streams no setting changes that.
+        settings["cleanup.policy"] = "delete"
     if windowed and "retention.ms" not in own:
         settings["retention.ms"] = str(min(store.retention_ms + additional_retention_ms, _MAX_LONG))
     return TopicSpec(name=name, partitions=partitions, replication_factor=replication_factor, settings=settings)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from millrace.errors import TopologyError
 from millrace.rewrites.merge_repartition_topics import merge_repartition_topics
 from millrace.rewrites.reuse_source_topic import reuse_source_topic
+from millrace.rewrites.single_store_self_join import single_store_self_join
 from millrace.topology.logical import LogicalGraph
 
 Rewrite = Callable[[LogicalGraph], LogicalGraph]
@@ -14,6 +15,7 @@ Rewrite = Callable[[LogicalGraph], LogicalGraph]
 REWRITES: Mapping[str, Rewrite] = {
     "reuse-source-topic": reuse_source_topic,
     "merge-repartition-topics": merge_repartition_topics,
+    "single-store-self-join": single_store_self_join,
 }
 
 

@@ -2,6 +2,7 @@
 
 from millrace.state.changelog import ChangelogBatch
 from millrace.state.directory import DirectoryLock, StateDirectory, lock_holder
+from millrace.state.join_window import JoinEntries, JoinWindowStore
 from millrace.state.position import TaskPosition
 from millrace.state.restore import RestoreProgress, restore
 from millrace.state.rocksdb import RocksDBOptions
@@ -11,6 +12,8 @@ from millrace.state.task_state import StateOptions, TaskState
 __all__ = [
     "ChangelogBatch",
     "DirectoryLock",
+    "JoinEntries",
+    "JoinWindowStore",
     "KeyValueStore",
     "RestoreProgress",
     "RocksDBOptions",

@@ -14,6 +14,7 @@ from millrace.errors import StateError
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
 from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
+from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
 from millrace.state.position import TaskPosition
@@ -28,7 +29,7 @@ _SEGMENTS_KEY = b"segments."
 
 _log = structlog.get_logger(__name__)
 
-_Store = LayeredKeyValueStore | LayeredWindowStore
+_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ class TaskState:
         """The task's directory, ``None`` where all stores are in memory."""
         return self._directory
 
-    def store(self, name: str) -> KeyValueStore | WindowStore:
+    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore:
         """The store ``name``.
 
         Raises:
@@ -113,7 +114,7 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredKeyValueStore):
-            raise StateError(f"Store {name} is a window store.", remedy="use window_store()")
+            raise StateError(f"Store {name} is a window store.", remedy="use window_store() or join_store()")
         return store
 
     def window_store(self, name: str) -> WindowStore:
@@ -124,7 +125,18 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredWindowStore):
-            raise StateError(f"Store {name} is a key-value store.", remedy="use key_value_store()")
+            raise StateError(f"Store {name} is no plain window store.", remedy="use key_value_store() or join_store()")
+        return store
+
+    def join_store(self, name: str) -> JoinWindowStore:
+        """The buffer ``name`` of a stream-stream join.
+
+        Raises:
+            StateError: the task has no such buffer, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, JoinWindowStore):
+            raise StateError(f"Store {name} is no buffer of a stream-stream join.", remedy="use store()")
         return store
 
     def drain_changelog(self) -> list[ChangelogBatch]:
@@ -192,7 +204,7 @@ class TaskState:
         if not keys:
             return 0
         batch = self._new_batch()
-        if isinstance(layered, LayeredWindowStore):
+        if isinstance(layered, LayeredWindowStore | JoinWindowStore):
             taken, metadata = layered.stage_restored(batch, keys, values, timestamps)
             self._stage_metadata(batch, store, metadata)
         else:
@@ -247,6 +259,14 @@ class TaskState:
             committed, cache_bytes = MemoryBytesStore(), 0
         if spec.kind is StoreKind.KEY_VALUE:
             return LayeredKeyValueStore(spec.name, committed, changelog=changelog, read_cache_bytes=cache_bytes)
+        if spec.retains_duplicates:
+            return JoinWindowStore(
+                spec.name,
+                committed,
+                changelog=changelog,
+                segments=Segments(retention_ms=spec.retention_ms),
+                metadata=metadata,
+            )
         if spec.retention_ms <= 0:
             raise StateError(f"Window store {spec.name} has no retention.", remedy="set retention_ms of its spec")
         return LayeredWindowStore(
@@ -274,7 +294,7 @@ class TaskState:
         return self._database.new_batch() if self._database is not None else None
 
     def _stage(self, batch: Any, name: str, store: _Store) -> None:
-        if isinstance(store, LayeredWindowStore):
+        if isinstance(store, LayeredWindowStore | JoinWindowStore):
             self._stage_metadata(batch, name, store.stage(batch))
         else:
             store.stage(batch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -14,8 +14,8 @@ from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition, in_stream_order
-from millrace.task.operators import create_processor
-from millrace.task.processor import Processor, TaskContext
+from millrace.task.operators import create_joint_processor, create_processor
+from millrace.task.processor import JointProcessor, Processor, TaskContext
 from millrace.task.records import Records, merge_in_order
 from millrace.task.sink import Sink, merge_outputs
 from millrace.task.source import Source
@@ -40,6 +40,7 @@ class Engine:
         partition: the task's partition, for its changelogs.
         stream_times: stream time of each windowed operator when the task starts, by the name of its store.
         partition_times: largest timestamp of each input partition so far.
+        wall_clock_ms: the clock of what depends on the wall clock; ``None`` takes the system's.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Engine:
         partition: int,
         stream_times: Mapping[str, int],
         partition_times: Mapping[TopicPartition, int],
+        wall_clock_ms: Callable[[], int] | None = None,
     ) -> None:
         self._state = state
         self._partition = partition
@@ -72,6 +74,8 @@ class Engine:
                 if isinstance(node.operator, StreamAggregate)
             },
         )
+        if wall_clock_ms is not None:
+            self.context.wall_clock_ms = wall_clock_ms
         for name in self.context.shared_stores:
             store = state.store(name)
             assert isinstance(store, KeyValueStore)
@@ -84,6 +88,8 @@ class Engine:
         self._source_of_topic: dict[str, str] = {}
         self._sinks: dict[str, Sink] = {}
         self._processors: dict[str, Processor] = {}
+        self._joint_nodes = _joint_nodes(sub_topology)
+        self._joint_processors: dict[str, JointProcessor] = {}
         for node in self._nodes:
             if isinstance(node, SourceNode):
                 self._sources[node.name] = Source(node, self.failures, self.partition_times, default_extractor)
@@ -92,6 +98,10 @@ class Engine:
                     self._source_of_topic[name] = node.name
             elif isinstance(node, SinkNode):
                 self._sinks[node.name] = Sink(node, config.application_id)
+            elif node.name in self._joint_nodes:
+                members = self._joint_nodes[node.name]
+                if node is members[0]:
+                    self._joint_processors[node.name] = create_joint_processor(members, self.context)
             else:
                 self._processors[node.name] = create_processor(node, self.context)
 
@@ -111,6 +121,10 @@ class Engine:
             self.context.after_batch.clear()
             for view in self.context.tables.values():
                 view.clear()
+            for processor in self._processors.values():
+                processor.reset()
+            for joint_processor in self._joint_processors.values():
+                joint_processor.reset()
             raise
 
     def _process(self, batch: InputBatch, collector: Collector) -> None:
@@ -120,6 +134,9 @@ class Engine:
         if len(batch):
             self._read(batch, pending)
         for node in self._nodes:
+            if node.name in self._joint_nodes:
+                self._process_jointly(self._joint_nodes[node.name], pending)
+                continue
             inputs = pending.pop(node.name, None)
             if not inputs:
                 continue
@@ -131,13 +148,7 @@ class Engine:
                 encoded = sink.encode(records, collector.partition_count(sink.topic))
                 outputs.setdefault(sink.topic, []).append((encoded, records.order))
             else:
-                forwarded = self._processors[node.name].process(records)
-                if isinstance(forwarded, Mapping):
-                    for child, part in forwarded.items():
-                        if len(part):
-                            pending.setdefault(child, []).append(part)
-                elif forwarded is not None and len(forwarded):
-                    self._forward(node, forwarded, pending)
+                self._process_alone(node, records, pending)
         for parts in outputs.values():
             collector.send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]))
         for action in self.context.after_batch:
@@ -160,6 +171,26 @@ class Engine:
         for name, rows in self._rows_of_sources(by_offset):
             event_time[rows] = self._sources[name].event_times(by_offset, rows)
         return in_stream_order(replace(by_offset, event_time=event_time))
+
+    def _process_alone(self, node: ProcessorNode, records: Records, pending: dict[str, list[Records]]) -> None:
+        forwarded = self._processors[node.name].process(records)
+        if isinstance(forwarded, Mapping):
+            for child, part in forwarded.items():
+                if len(part):
+                    pending.setdefault(child, []).append(part)
+        elif forwarded is not None and len(forwarded):
+            self._forward(node, forwarded, pending)
+
+    def _process_jointly(self, members: tuple[ProcessorNode, ...], pending: dict[str, list[Records]]) -> None:
+        """Runs nodes that share stores, at the turn of the first; the others' turns then find nothing left."""
+        inputs = {node.name: merge_in_order(parts) for node in members if (parts := pending.pop(node.name, None))}
+        if not inputs:
+            return
+        forwarded = self._joint_processors[members[0].name].process(inputs)
+        for node in members:
+            records = forwarded.get(node.name)
+            if records is not None and len(records):
+                self._forward(node, records, pending)
 
     def _read(self, batch: InputBatch, pending: dict[str, list[Records]]) -> None:
         for name, rows in self._rows_of_sources(batch):
@@ -222,11 +253,26 @@ def _shared_stores(sub_topology: SubTopology) -> frozenset[str]:
     )
 
 
+def _joint_nodes(sub_topology: SubTopology) -> dict[str, tuple[ProcessorNode, ...]]:
+    """For each node that runs together with others all of them, in the order of the topology."""
+    groups: dict[str, list[ProcessorNode]] = {}
+    for node in sub_topology.processors:
+        joint: str | None = getattr(node.operator, "joint", None)
+        if joint is not None:
+            groups.setdefault(joint, []).append(node)
+    return {node.name: tuple(members) for members in groups.values() for node in members}
+
+
 def _feeds(sub_topology: SubTopology) -> dict[str, list[str]]:
-    """For each node the nodes that must have run before it: its parents, and the writers of the tables it looks up."""
+    """For each node the nodes that must have run before it: its parents, and the writers of the tables it looks up.
+
+    For a node that runs together with others also their parents.
+    """
+    joint_nodes = _joint_nodes(sub_topology)
     feeds: dict[str, list[str]] = {}
     for node in sub_topology.nodes:
         before: list[str] = [] if isinstance(node, SourceNode) else list(node.parents)
+        before += [parent for member in joint_nodes.get(node.name, ()) for parent in member.parents]
         if isinstance(node, ProcessorNode) and isinstance(node.operator, StreamTableJoin):
             store = node.operator.store
             before += [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
-from millrace.state import KeyValueStore, WindowStore
+from millrace.state import JoinWindowStore, KeyValueStore, WindowStore
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.records import Records
@@ -29,6 +30,27 @@ class Processor(ABC):
     def process(self, records: Records) -> Forwarded:
         """Processes records in their order and returns what goes on."""
 
+    def reset(self) -> None:  # noqa: B027
+        """Forgets what was derived from the stores: the batch failed, and they go back to their last commit."""
+
+
+class JointProcessor(ABC):
+    """Several nodes of a task that share stores, so that none of them can run before another over a whole batch."""
+
+    @abstractmethod
+    def process(self, inputs: Mapping[str, Records]) -> Mapping[str, Records]:
+        """Processes the records of all the nodes, in their common order.
+
+        Args:
+            inputs: by node, what its parents forwarded; nodes without records are left out.
+
+        Returns:
+            by node, the records for its children.
+        """
+
+    def reset(self) -> None:  # noqa: B027
+        """As :meth:`Processor.reset`."""
+
 
 @dataclass
 class TaskContext:
@@ -45,17 +67,19 @@ class TaskContext:
         shared_stores: stores that a processor other than their writer reads.
         aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
         after_batch: what is left to do once all nodes have run.
+        wall_clock_ms: the wall clock, milliseconds since the epoch.
     """
 
     config: StreamsConfig
     stores: Mapping[str, StoreSpec]
-    open_store: Callable[[str], KeyValueStore | WindowStore]
+    open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore]
     failures: FailureHandler
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
     aggregators: Mapping[str, Aggregator] = field(default_factory=dict)
     after_batch: list[Callable[[], None]] = field(default_factory=list)
+    wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""

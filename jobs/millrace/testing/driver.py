@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -24,7 +25,7 @@ from millrace.testing.stores import TestKeyValueStore, TestWindowStore
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord
 from millrace.topology.stores import StoreKind
 from millrace.topology.topology import SubTopology, Topology
-from millrace.topology.windows import Duration
+from millrace.topology.windows import Duration, to_milliseconds
 
 
 class TopologyTestDriver:
@@ -48,7 +49,10 @@ class TopologyTestDriver:
             {"application.id": "topology-test-driver", "bootstrap.servers": "not-used:0", **(settings or {})}
         )
         self._topology = topology
-        self._tasks = [_DrivenTask(sub_topology, self._config) for sub_topology in topology.sub_topologies]
+        self._clock_ms = int(time.time() * 1000)
+        self._tasks = [
+            _DrivenTask(sub_topology, self._config, lambda: self._clock_ms) for sub_topology in topology.sub_topologies
+        ]
         self._outputs: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
         self._end_offsets: Counter[str] = Counter()
         self.lateness: list[int] = []
@@ -62,6 +66,10 @@ class TopologyTestDriver:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
+
+    def advance_wall_clock_time(self, duration: Duration) -> None:
+        """Moves the wall clock, which otherwise stands still, ahead."""
+        self._clock_ms += to_milliseconds(duration)
 
     def close(self) -> None:
         """Closes the stores. May be called more than once."""
@@ -211,7 +219,7 @@ class TopologyTestDriver:
 class _DrivenTask:
     """A sub-topology over memory stores, with a collector that keeps what it is sent."""
 
-    def __init__(self, sub_topology: SubTopology, config: StreamsConfig) -> None:
+    def __init__(self, sub_topology: SubTopology, config: StreamsConfig, clock: Callable[[], int]) -> None:
         self.state = TaskState.open(None, sub_topology.stores)
         self.specs = {spec.name: spec for spec in sub_topology.stores}
         self.inputs = sub_topology.input_topics(config.application_id)
@@ -225,6 +233,7 @@ class _DrivenTask:
             partition=0,
             stream_times={},
             partition_times={},
+            wall_clock_ms=clock,
         )
         self._sent: list[OutputBatch] = []
 

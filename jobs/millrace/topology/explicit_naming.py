@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.errors import TopologyError
-from millrace.topology.logical import LogicalGraph, Process, Repartition, TableInput
+from millrace.topology.logical import LogicalGraph, Process, Repartition, StreamJoin, TableInput
 
 
 def check_explicit_naming(graph: LogicalGraph) -> None:
@@ -14,13 +14,9 @@ def check_explicit_naming(graph: LogicalGraph) -> None:
     Raises:
         TopologyError: there are some; the message lists all.
     """
-    stores = [
-        node.store
-        for node in graph.nodes
-        if isinstance(node, TableInput | Process)
-        and node.store is not None
-        and node.store.name in graph.generated_stores
-    ]
+    owned = [node.store for node in graph.nodes if isinstance(node, TableInput | Process)]
+    owned += [node.waiting_store for node in graph.nodes if isinstance(node, StreamJoin)]
+    stores = [store for store in owned if store is not None and store.name in graph.generated_stores]
     found = {
         "changelog topics": [f"{store.name}-changelog" for store in stores if store.logged],
         "stores": [store.name for store in stores],

@@ -15,10 +15,18 @@ from millrace.topology.logical import (
     Process,
     Repartition,
     StreamInput,
+    StreamJoin,
     TableInput,
 )
 from millrace.topology.nodes import Node, ProcessorNode, RepartitionTopicSpec, SinkNode, SourceNode
-from millrace.topology.operators import DropNullKeys, PassThrough, TableSource
+from millrace.topology.operators import (
+    DropNullKeys,
+    JoinSide,
+    PassThrough,
+    StreamSelfJoin,
+    StreamStreamJoin,
+    TableSource,
+)
 from millrace.topology.stores import StoreSpec
 from millrace.topology.topology import SubTopology, Topology
 
@@ -239,6 +247,35 @@ def _(node: Repartition, draft: _Draft) -> None:
 
 
 @_expand.register
+def _(node: StreamJoin, draft: _Draft) -> None:
+    if len(node.parents) == 1:
+        alone = StreamSelfJoin(node.left_store, node.windows, node.joiner, node.joiner_takes_key)
+        draft.add(ProcessorNode(name=node.name, parents=node.parents, operator=alone, stores=(node.left_store,)))
+        return
+    waiting = () if node.waiting_store is None else (node.waiting_store.name,)
+    sides = (
+        (node.this_name, JoinSide.LEFT, node.parents[0], node.right_store),
+        (node.other_name, JoinSide.RIGHT, node.parents[1], node.left_store),
+    )
+    for name, side, parent, looked_up in sides:
+        operator = StreamStreamJoin(
+            joint=node.name,
+            side=side,
+            kind=node.kind,
+            windows=node.windows,
+            left_store=node.left_store,
+            right_store=node.right_store,
+            waiting_store=waiting[0] if waiting else None,
+            joiner=node.joiner,
+            joiner_takes_key=node.joiner_takes_key,
+        )
+        draft.add(ProcessorNode(name=name, parents=(parent,), operator=operator, stores=(looked_up, *waiting)))
+    draft.add(ProcessorNode(name=node.name, parents=(node.this_name, node.other_name), operator=PassThrough()))
+    if node.waiting_store is not None:
+        draft.add_store(node.waiting_store)
+
+
+@_expand.register
 def _(node: Output, draft: _Draft) -> None:
     draft.add(
         SinkNode(
@@ -267,7 +304,7 @@ def _repartitions_that_keep_null_keys(graph: LogicalGraph) -> frozenset[str]:
         if node.name not in keeps:
             keeps[node.name] = False
             keeps[node.name] = any(
-                (isinstance(child, Process) and child.keeps_null_keys) or leads_to_left_join(child)
+                (isinstance(child, Process | StreamJoin) and child.keeps_null_keys) or leads_to_left_join(child)
                 for child in children[node.name]
             )
         return keeps[node.name]

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import Filter, Peek, StreamAggregate, StreamTableJoin, WindowedAggregate
+from millrace.topology.operators import (
+    Filter,
+    Peek,
+    StreamAggregate,
+    StreamStreamJoin,
+    StreamTableJoin,
+    WindowedAggregate,
+)
 from millrace.topology.summary import describe_aggregation
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -33,7 +40,8 @@ def _operator_label(node: ProcessorNode) -> str:
         case WindowedAggregate(aggregator=aggregator, windows=windows):
             hop = "" if windows.advance_ms == windows.size_ms else f" every {windows.advance_ms} ms"
             return f"{describe_aggregation(aggregator)}, {windows.size_ms} ms windows{hop}"
-        case StreamTableJoin(kind=kind):
-            return f"{kind.value} join with table"
+        case StreamTableJoin(kind=kind) | StreamStreamJoin(kind=kind):
+            with_what = "table" if isinstance(node.operator, StreamTableJoin) else "stream"
+            return f"{kind.value} join with {with_what}"
         case operator:
             return _WORD_START.sub(" ", type(operator).__name__).lower()

@@ -10,9 +10,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from millrace.serdes import Serde
-from millrace.topology.operators import Operator
+from millrace.topology.operators import JoinKind, Operator
 from millrace.topology.stores import StoreSpec
 from millrace.topology.timestamp_extractors import TimestampExtractor
+from millrace.topology.windows import JoinWindows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -130,7 +131,36 @@ class Output(LogicalNode):
     partitioner: Callable[[str, Any, Any, int], int] | None = None
 
 
-AnyLogicalNode = StreamInput | TableInput | Process | Repartition | Output
+@dataclass(frozen=True, kw_only=True)
+class StreamJoin(LogicalNode):
+    """A stream-stream join behind its two buffers (``parents``): a processor for each side and, named so, their merge.
+
+    With one parent it is a join of a stream with itself: one processor, one buffer.
+
+    Args:
+        this_name: name of the processor of the left stream; ``other_name`` that of the right one's.
+        kind: as in ``StreamStreamJoin``; the same for ``windows``, ``joiner`` and ``joiner_takes_key``.
+        left_store: name of the left buffer; the same for ``right_store``.
+        waiting_store: the store of left and outer joins for records without a partner.
+    """
+
+    this_name: str
+    other_name: str
+    kind: JoinKind
+    windows: JoinWindows
+    joiner: Callable[..., Any]
+    joiner_takes_key: bool
+    left_store: str
+    right_store: str
+    waiting_store: StoreSpec | None = None
+
+    @property
+    def keeps_null_keys(self) -> bool:
+        """Whether records with a null key must reach it, also through a repartition topic (KIP-962)."""
+        return self.kind is not JoinKind.INNER
+
+
+AnyLogicalNode = StreamInput | TableInput | Process | StreamJoin | Repartition | Output
 
 
 @dataclass(frozen=True, kw_only=True)

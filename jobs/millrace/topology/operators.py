@@ -16,7 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator
-from millrace.topology.windows import TimeWindows
+from millrace.topology.windows import JoinWindows, TimeWindows
 
 Predicate: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
 """``(key, value) -> truth``, or a boolean expression (null counts as false)."""
@@ -139,6 +139,7 @@ class JoinKind(StrEnum):
 
     INNER = "inner"
     LEFT = "left"
+    OUTER = "outer"
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,58 @@ class StreamTableJoin:
 
     store: str
     kind: JoinKind
+    joiner: Callable[..., Any]
+    joiner_takes_key: bool = False
+
+
+class JoinSide(StrEnum):
+    """Which of the two streams of a join."""
+
+    LEFT = "left"
+    RIGHT = "right"
+
+
+@dataclass(frozen=True)
+class JoinBuffer:
+    """Passes one side's records of a stream-stream join on; the join keeps them in ``store`` for the other side."""
+
+    store: str
+    windows: JoinWindows
+
+
+@dataclass(frozen=True)
+class StreamStreamJoin:
+    """One side of a stream-stream join; both sides run together, as ``joint`` says.
+
+    Args:
+        joint: common name of the nodes of the join.
+        side: the side whose records come here.
+        kind: which side's records get a result without a partner: none, the left one's, both.
+        windows: how far apart partners may be.
+        left_store: buffer of the left records.
+        right_store: buffer of the right records.
+        waiting_store: the records that have no partner yet, ``None`` for an inner join.
+        joiner: ``(left value, right value) -> value``, or ``(key, left value, right value) -> value`` where
+            ``joiner_takes_key``.
+    """
+
+    joint: str
+    side: JoinSide
+    kind: JoinKind
+    windows: JoinWindows
+    left_store: str
+    right_store: str
+    waiting_store: str | None
+    joiner: Callable[..., Any]
+    joiner_takes_key: bool = False
+
+
+@dataclass(frozen=True)
+class StreamSelfJoin:
+    """A stream joined with itself over one buffer. The fields are those of ``StreamStreamJoin``."""
+
+    store: str
+    windows: JoinWindows
     joiner: Callable[..., Any]
     joiner_takes_key: bool = False
 
@@ -174,4 +227,7 @@ Operator = (
     | TableSource
     | TableToStream
     | StreamTableJoin
+    | JoinBuffer
+    | StreamStreamJoin
+    | StreamSelfJoin
 )

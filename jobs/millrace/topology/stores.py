@@ -36,6 +36,8 @@ class StoreSpec:
         cached: whether updates of one key within one commit are merged into one.
         window_size_ms: size of the windows, milliseconds; only for window stores.
         retention_ms: how long a window is kept after its start, milliseconds of stream time; only for window stores.
+        retains_duplicates: whether a write of the same key and window start is kept beside the earlier ones: the
+            buffers of stream-stream joins, which are window stores.
         changelog_settings: topic settings that override the changelog topic's defaults.
         source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
     """
@@ -49,6 +51,7 @@ class StoreSpec:
     cached: bool = True
     window_size_ms: int = 0
     retention_ms: int = 0
+    retains_duplicates: bool = False
     changelog_settings: tuple[tuple[str, str], ...] = field(default=())
     source_topic: str | None = None
 

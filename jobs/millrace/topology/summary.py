@@ -7,7 +7,7 @@ from typing import Any
 from millrace.serdes import Serde
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import StreamAggregate, WindowedAggregate
+from millrace.topology.operators import JoinBuffer, StreamAggregate, WindowedAggregate
 from millrace.topology.stores import StoreSpec
 from millrace.topology.topology import SubTopology, Topology
 
@@ -65,6 +65,8 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
             "grace_ms": windows.grace_ms,
             "retention_ms": store.retention_ms,
         }
+    if isinstance(owner.operator, JoinBuffer):
+        data["windows"] = {"grace_ms": owner.operator.windows.grace_ms, "retention_ms": store.retention_ms}
     return data
 
 

@@ -77,3 +77,60 @@ class TimeWindows:
         """Starts of all windows that hold a record at ``timestamp`` (milliseconds), the oldest first; none before 0."""
         first = max(0, timestamp - self.size_ms + self.advance_ms) // self.advance_ms * self.advance_ms
         return range(first, timestamp + 1, self.advance_ms)
+
+
+@dataclass(frozen=True)
+class JoinWindows:
+    """How far apart two records of a stream-stream join may be: the other record within ``[t - before, t + after]``.
+
+    Both bounds are inclusive and belong to the left stream's record at ``t``; seen from a right record they swap.
+
+    Args:
+        before_ms: how much earlier than the left record the right one may be, milliseconds; negative: must be later.
+        after_ms: how much later than the left record the right one may be, milliseconds; negative: must be earlier.
+        grace_ms: how much longer records wait for a partner that comes out of order, milliseconds, 0 or more.
+
+    Raises:
+        TopologyError: the window is empty (``before + after < 0``), or the grace is negative.
+    """
+
+    before_ms: int
+    after_ms: int
+    grace_ms: int
+
+    def __post_init__(self) -> None:
+        if self.before_ms + self.after_ms < 0:
+            raise TopologyError(
+                f"The join window is empty: it reaches {self.before_ms} ms back and {self.after_ms} ms ahead."
+            )
+        if self.grace_ms < 0:
+            raise TopologyError(f"The grace period must be 0 ms or more, not {self.grace_ms}.")
+
+    @classmethod
+    def of_time_difference_with_no_grace(cls, difference: Duration) -> JoinWindows:
+        """At most ``difference`` apart, earlier or later (KIP-633)."""
+        return cls.of_time_difference_and_grace(difference, 0)
+
+    @classmethod
+    def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> JoinWindows:
+        """At most ``difference`` apart; records wait ``grace`` longer for a partner that is out of order (KIP-633)."""
+        difference_ms = to_milliseconds(difference)
+        return cls(difference_ms, difference_ms, to_milliseconds(grace))
+
+    def before(self, difference: Duration) -> JoinWindows:
+        """The same with the right record at most ``difference`` earlier than the left one."""
+        return replace(self, before_ms=to_milliseconds(difference))
+
+    def after(self, difference: Duration) -> JoinWindows:
+        """The same with the right record at most ``difference`` later than the left one."""
+        return replace(self, after_ms=to_milliseconds(difference))
+
+    @property
+    def size_ms(self) -> int:
+        """Length of the window, milliseconds."""
+        return self.before_ms + self.after_ms
+
+    @property
+    def retention_ms(self) -> int:
+        """How long a record is kept as a partner for the other side, milliseconds of its side's time."""
+        return self.size_ms + self.grace_ms

@@ -18,6 +18,7 @@ import org.apache.kafka.streams.TopologyConfig;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
@@ -26,6 +27,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
 
 /**
@@ -38,6 +40,7 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 public class DescribeTopologies {
 
     private static final Serde<String> S = Serdes.String();
+    private static final JoinWindows NEAR = JoinWindows.ofTimeDifferenceWithNoGrace(Duration.ofSeconds(1));
     private static final TimeWindows MINUTE = TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1));
 
     public static void main(final String[] arguments) throws IOException {
@@ -266,11 +269,69 @@ public class DescribeTopologies {
                         .filter((k, v) -> true).map((k, v) -> KeyValue.pair(k.key(), v)).to("alerts-by-count"),
                     "rest"));
         });
+        streamJoins(all);
         for (int seed = 1; seed < 9; seed++) {
             final int start = seed;
             all.put("grown_" + seed, b -> grow(b, start));
         }
         return all;
+    }
+
+    private static void streamJoins(final Map<String, Consumer<StreamsBuilder>> all) {
+        all.put("stream_stream_join", b ->
+            b.stream("a").join(b.stream("b"), (v, o) -> v, NEAR).to("out"));
+        all.put("stream_stream_left_join", b ->
+            b.stream("a").leftJoin(b.stream("b"), (v, o) -> v, NEAR).to("out"));
+        all.put("stream_stream_outer_join", b ->
+            b.stream("a").outerJoin(b.stream("b"), (v, o) -> v, NEAR).to("out"));
+        all.put("stream_stream_joins_named", b -> {
+            final KStream<String, String> a = b.stream("a", Consumed.with(S, S));
+            final KStream<String, String> other = b.stream("b", Consumed.with(S, S));
+            a.join(other, (v, o) -> v, NEAR, StreamJoined.with(S, S, S).withName("inner").withStoreName("i"))
+                .to("out-inner");
+            a.leftJoin(other, (v, o) -> v, NEAR, StreamJoined.with(S, S, S).withName("left").withStoreName("l"))
+                .to("out-left");
+            a.outerJoin(other, (v, o) -> v, NEAR, StreamJoined.with(S, S, S).withName("outer").withStoreName("o"))
+                .to("out-outer");
+        });
+        all.put("stream_stream_join_named_without_store_name", b ->
+            b.stream("a", Consumed.with(S, S)).selectKey((k, v) -> v)
+                .leftJoin(b.stream("b", Consumed.with(S, S)), (v, o) -> v, NEAR,
+                    StreamJoined.with(S, S, S).withName("near"))
+                .mapValues(v -> v).to("out"));
+        all.put("stream_stream_join_with_store_name_only", b ->
+            b.stream("a", Consumed.with(S, S))
+                .outerJoin(b.stream("b", Consumed.with(S, S)), (v, o) -> v, NEAR, StreamJoined.as("near"))
+                .to("out"));
+        all.put("stream_stream_join_of_changed_keys", b ->
+            b.stream("a", Consumed.with(S, S)).selectKey((k, v) -> v)
+                .join(b.stream("b", Consumed.with(S, S)).map((k, v) -> KeyValue.pair(v, k)), (v, o) -> v, NEAR,
+                    StreamJoined.with(S, S, S))
+                .groupByKey(Grouped.with(S, S)).count().toStream().to("out"));
+        all.put("stream_stream_join_of_changed_keys_named", b ->
+            b.stream("a", Consumed.with(S, S)).selectKey((k, v) -> v)
+                .outerJoin(b.stream("b", Consumed.with(S, S)).selectKey((k, v) -> v), (v, o) -> v, NEAR,
+                    StreamJoined.with(S, S, S).withName("near").withStoreName("buffer"))
+                .to("out"));
+        all.put("stream_stream_join_without_changelog", b ->
+            b.stream("a", Consumed.with(S, S)).leftJoin(b.stream("b", Consumed.with(S, S)), (v, o) -> v, NEAR,
+                StreamJoined.with(S, S, S).withLoggingDisabled()).to("out"));
+        all.put("stream_joined_with_itself", b -> {
+            final KStream<String, String> a = b.stream("a", Consumed.with(S, S));
+            a.join(a, (v, o) -> v, NEAR, StreamJoined.with(S, S, S)).to("out");
+        });
+        all.put("re_keyed_stream_joined_with_itself", b -> {
+            final KStream<String, String> a = b.stream("a", Consumed.with(S, S)).selectKey((k, v) -> v);
+            a.leftJoin(a, (v, o) -> v, NEAR, StreamJoined.with(S, S, S)).to("out");
+        });
+        all.put("stream_stream_joins_in_a_row", b -> {
+            final KStream<String, String> a = b.stream("a", Consumed.with(S, S));
+            final KStream<String, String> other = b.stream("b", Consumed.with(S, S));
+            final KStream<String, String> third = b.stream("c", Consumed.with(S, S));
+            final KStream<String, String> first = a.outerJoin(other, (v, o) -> v, NEAR, StreamJoined.with(S, S, S));
+            first.filter((k, v) -> true).join(third, (v, o) -> v, NEAR, StreamJoined.with(S, S, S)).to("out");
+            first.selectKey((k, v) -> v).leftJoin(a, (v, o) -> v, NEAR, StreamJoined.with(S, S, S)).to("other");
+        });
     }
 
     /** A topology of 40 operators, chosen and placed by a linear congruential generator. */
@@ -338,6 +399,23 @@ public class DescribeTopologies {
         all.put("optimised_named_behind_a_filter", b ->
             b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v, Named.as("re-key")).filter((k, v) -> true)
                 .groupByKey(Grouped.as("by-value")).count(Materialized.as("counts")).toStream().to("out"));
+        all.put("optimised_self_join", b -> {
+            final KStream<String, String> a = b.stream("a", Consumed.with(S, S));
+            a.join(a, (v, o) -> v, NEAR, StreamJoined.with(S, S, S).withStoreName("kept")).to("out");
+        });
+        all.put("optimised_self_joins_of_one_topic_read_twice", b -> {
+            b.stream("a", Consumed.with(S, S))
+                .leftJoin(b.stream("a", Consumed.with(S, S)), (v, o) -> v, NEAR, StreamJoined.with(S, S, S)).to("out");
+            final KStream<String, String> keyed = b.stream("b", Consumed.with(S, S)).selectKey((k, v) -> v);
+            keyed.outerJoin(keyed, (v, o) -> v, NEAR, StreamJoined.with(S, S, S).withName("self")).to("other");
+        });
+        all.put("optimised_stream_stream_join", b -> {
+            final KStream<String, String> a = b.stream("a", Consumed.with(S, S)).selectKey((k, v) -> v);
+            final KStream<String, String> other = b.stream("b", Consumed.with(S, S)).selectKey((k, v) -> v);
+            a.leftJoin(other.filter((k, v) -> true), (v, o) -> v, NEAR, StreamJoined.with(S, S, S)).to("joined");
+            a.groupByKey(Grouped.with(S, S)).count().toStream().to("counted");
+            other.groupByKey(Grouped.with(S, S)).count().toStream().to("counted-too");
+        });
         all.put("optimised_join_and_aggregation", b -> {
             final KStream<String, String> keyed = b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v);
             keyed.leftJoin(b.table("users", Consumed.with(S, S)), (v, t) -> v).to("joined");

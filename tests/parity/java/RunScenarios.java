@@ -42,6 +42,7 @@ import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.BranchedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KStream;
@@ -49,6 +50,7 @@ import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
+import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
@@ -107,13 +109,22 @@ public class RunScenarios {
                     StreamsConfig.PROCESSING_EXCEPTION_HANDLER_CLASS_CONFIG,
                     LogAndContinueProcessingExceptionHandler.class);
                 case "dead letters" -> settings.put(StreamsConfig.ERRORS_DEAD_LETTER_QUEUE_TOPIC_NAME_CONFIG, "dlq");
+                case "null results at most once a second" -> settings.put(
+                    // The default of a cluster; the test driver's is 0.
+                    StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 1000L);
+                case "single store self join" -> settings.put(
+                    StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.SINGLE_STORE_SELF_JOIN);
                 default -> throw new IllegalArgumentException(setting.asText());
             }
         }
-        try (TopologyTestDriver driver = new TopologyTestDriver(topology.builder.build(), settings)) {
+        try (TopologyTestDriver driver = new TopologyTestDriver(topology.builder.build(settings), settings)) {
             final Map<String, TestInputTopic<byte[], byte[]>> inputs = new HashMap<>();
             for (final JsonNode record : scenario.get("input")) {
                 final String topic = record.get(0).asText();
+                if (topic.equals("wall clock")) {
+                    driver.advanceWallClockTime(Duration.ofMillis(record.get(3).asLong()));
+                    continue;
+                }
                 inputs.computeIfAbsent(topic, name -> driver.createInputTopic(
                     name, new ByteArraySerializer(), new ByteArraySerializer()))
                     .pipeInput(bytes(record.get(1)), bytes(record.get(2)), record.get(3).asLong());
@@ -226,6 +237,7 @@ public class RunScenarios {
                 (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
             case "left_join" -> named.put(as, stream(step).leftJoin((KTable<Object, Object>) get(step, "table"),
                 (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
+            case "stream_join" -> named.put(as, joinedStreams(step, fn));
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
@@ -278,6 +290,20 @@ public class RunScenarios {
 
     private KStream<Object, Object> stream(final JsonNode step) {
         return (KStream<Object, Object>) get(step, "on");
+    }
+
+    private KStream<Object, Object> joinedStreams(final JsonNode step, final String fn) {
+        final KStream<Object, Object> other = (KStream<Object, Object>) get(step, "with");
+        final JoinWindows windows = JoinWindows
+            .ofTimeDifferenceAndGrace(Duration.ofMinutes(1), Duration.ofMillis(step.get("grace").asLong()))
+            .before(Duration.ofMillis(step.get("before").asLong())).after(Duration.ofMillis(step.get("after").asLong()));
+        final StreamJoined<Object, Object, Object> options =
+            StreamJoined.with(KEY, VALUE, VALUE).withStoreName(step.get("buffers").asText());
+        return switch (step.get("kind").asText()) {
+            case "inner" -> stream(step).join(other, (left, right) -> joined(fn, left, right), windows, options);
+            case "left" -> stream(step).leftJoin(other, (left, right) -> joined(fn, left, right), windows, options);
+            default -> stream(step).outerJoin(other, (left, right) -> joined(fn, left, right), windows, options);
+        };
     }
 
     private static TimeWindows windows(final JsonNode step) {

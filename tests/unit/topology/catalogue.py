@@ -11,10 +11,12 @@ from millrace.dsl import (
     Consumed,
     Grouped,
     Joined,
+    JoinWindows,
     Materialized,
     Named,
     Produced,
     Repartitioned,
+    StreamJoined,
     StreamsBuilder,
     TimeWindows,
 )
@@ -23,6 +25,9 @@ from millrace.serdes import LongSerde, StringSerde
 S = StringSerde()
 STRINGS = Consumed.with_(S, S)
 MINUTE = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+
+NEAR = JoinWindows.of_time_difference_with_no_grace(timedelta(seconds=1))
+STREAMS_JOINED = StreamJoined.with_(S, S, S)
 
 Write = Callable[[StreamsBuilder], object]
 CATALOGUE: dict[str, Write] = {}
@@ -415,6 +420,101 @@ def optimised_merge(b: StreamsBuilder) -> None:
 def optimised_named_behind_a_filter(b: StreamsBuilder) -> None:
     keyed = b.stream("in", STRINGS).select_key(same, named="re-key").filter(true)
     keyed.group_by_key(Grouped.as_("by-value")).count(Materialized.as_("counts")).to_stream().to("out")
+
+
+@catalogued
+def stream_stream_join(b: StreamsBuilder) -> None:
+    b.stream("a").join(b.stream("b"), left, NEAR).to("out")
+
+
+@catalogued
+def stream_stream_left_join(b: StreamsBuilder) -> None:
+    b.stream("a").left_join(b.stream("b"), left, NEAR).to("out")
+
+
+@catalogued
+def stream_stream_outer_join(b: StreamsBuilder) -> None:
+    b.stream("a").outer_join(b.stream("b"), left, NEAR).to("out")
+
+
+@catalogued
+def stream_stream_joins_named(b: StreamsBuilder) -> None:
+    a, other = b.stream("a", STRINGS), b.stream("b", STRINGS)
+    a.join(other, left, NEAR, STREAMS_JOINED.with_name("inner").with_store_name("i")).to("out-inner")
+    a.left_join(other, left, NEAR, STREAMS_JOINED.with_name("left").with_store_name("l")).to("out-left")
+    a.outer_join(other, left, NEAR, STREAMS_JOINED.with_name("outer").with_store_name("o")).to("out-outer")
+
+
+@catalogued
+def stream_stream_join_named_without_store_name(b: StreamsBuilder) -> None:
+    keyed = b.stream("a", STRINGS).select_key(same)
+    keyed.left_join(b.stream("b", STRINGS), left, NEAR, STREAMS_JOINED.with_name("near")).map_values(same).to("out")
+
+
+@catalogued
+def stream_stream_join_with_store_name_only(b: StreamsBuilder) -> None:
+    b.stream("a", STRINGS).outer_join(b.stream("b", STRINGS), left, NEAR, StreamJoined.as_("near")).to("out")
+
+
+@catalogued
+def stream_stream_join_of_changed_keys(b: StreamsBuilder) -> None:
+    keyed = b.stream("a", STRINGS).select_key(same)
+    joined = keyed.join(b.stream("b", STRINGS).map(pair), left, NEAR, STREAMS_JOINED)
+    joined.group_by_key(Grouped.with_(S, S)).count().to_stream().to("out")
+
+
+@catalogued
+def stream_stream_join_of_changed_keys_named(b: StreamsBuilder) -> None:
+    keyed = b.stream("a", STRINGS).select_key(same)
+    options = STREAMS_JOINED.with_name("near").with_store_name("buffer")
+    keyed.outer_join(b.stream("b", STRINGS).select_key(same), left, NEAR, options).to("out")
+
+
+@catalogued
+def stream_stream_join_without_changelog(b: StreamsBuilder) -> None:
+    options = STREAMS_JOINED.with_logging_disabled()
+    b.stream("a", STRINGS).left_join(b.stream("b", STRINGS), left, NEAR, options).to("out")
+
+
+@catalogued
+def stream_joined_with_itself(b: StreamsBuilder) -> None:
+    a = b.stream("a", STRINGS)
+    a.join(a, left, NEAR, STREAMS_JOINED).to("out")
+
+
+@catalogued
+def re_keyed_stream_joined_with_itself(b: StreamsBuilder) -> None:
+    a = b.stream("a", STRINGS).select_key(same)
+    a.left_join(a, left, NEAR, STREAMS_JOINED).to("out")
+
+
+@catalogued
+def stream_stream_joins_in_a_row(b: StreamsBuilder) -> None:
+    a, other, third = b.stream("a", STRINGS), b.stream("b", STRINGS), b.stream("c", STRINGS)
+    first = a.outer_join(other, left, NEAR, STREAMS_JOINED)
+    first.filter(true).join(third, left, NEAR, STREAMS_JOINED).to("out")
+    first.select_key(same).left_join(a, left, NEAR, STREAMS_JOINED).to("other")
+
+
+@optimised
+def optimised_self_join(b: StreamsBuilder) -> None:
+    a = b.stream("a", STRINGS)
+    a.join(a, left, NEAR, STREAMS_JOINED.with_store_name("kept")).to("out")
+
+
+@optimised
+def optimised_self_joins_of_one_topic_read_twice(b: StreamsBuilder) -> None:
+    b.stream("a", STRINGS).left_join(b.stream("a", STRINGS), left, NEAR, STREAMS_JOINED).to("out")
+    keyed = b.stream("b", STRINGS).select_key(same)
+    keyed.outer_join(keyed, left, NEAR, STREAMS_JOINED.with_name("self")).to("other")
+
+
+@optimised
+def optimised_stream_stream_join(b: StreamsBuilder) -> None:
+    a, other = b.stream("a", STRINGS).select_key(same), b.stream("b", STRINGS).select_key(same)
+    a.left_join(other.filter(true), left, NEAR, STREAMS_JOINED).to("joined")
+    a.group_by_key(Grouped.with_(S, S)).count().to_stream().to("counted")
+    other.group_by_key(Grouped.with_(S, S)).count().to_stream().to("counted-too")
 
 
 @optimised

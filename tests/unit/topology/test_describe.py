@@ -38,7 +38,7 @@ def _build(name: str) -> Topology:
         catalogue.CATALOGUE[name](builder)
         return builder.build()
     catalogue.OPTIMISED[name](builder)
-    return builder.build(rewrites=("reuse-source-topic", "merge-repartition-topics"))
+    return builder.build(rewrites=("reuse-source-topic", "merge-repartition-topics", "single-store-self-join"))
 
 
 def _internal_topics(topology: Topology) -> str:

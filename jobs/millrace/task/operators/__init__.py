@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from millrace.task.operators.factory import create_processor
+from millrace.task.operators.factory import create_joint_processor, create_processor
 
-__all__ = ["create_processor"]
+__all__ = ["create_joint_processor", "create_processor"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.errors import TopologyError
@@ -15,10 +15,12 @@ from millrace.task.operators.filtering import (
 )
 from millrace.task.operators.flat_mapping import FlatMapProcessor, FlatMapValuesProcessor
 from millrace.task.operators.mapping import MapProcessor, MapValuesProcessor, PeekProcessor, SelectKeyProcessor
+from millrace.task.operators.self_joining import StreamSelfJoinProcessor
+from millrace.task.operators.stream_stream_joining import StreamStreamJoinProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
 from millrace.task.operators.tables import TableSourceProcessor, TableToStreamProcessor
 from millrace.task.operators.windowed_aggregating import WindowedAggregateProcessor
-from millrace.task.processor import Processor, TaskContext
+from millrace.task.processor import JointProcessor, Processor, TaskContext
 from millrace.topology import operators
 from millrace.topology.nodes import ProcessorNode
 
@@ -38,6 +40,12 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.TableSource: TableSourceProcessor,
     operators.TableToStream: TableToStreamProcessor,
     operators.StreamTableJoin: StreamTableJoinProcessor,
+    operators.JoinBuffer: PassThroughProcessor,
+    operators.StreamSelfJoin: StreamSelfJoinProcessor,
+}
+
+_JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContext], JointProcessor]] = {
+    operators.StreamStreamJoin: StreamStreamJoinProcessor,
 }
 
 
@@ -53,3 +61,17 @@ def create_processor(node: ProcessorNode, context: TaskContext) -> Processor:
             f"Node {node.name} has the operator {type(node.operator).__name__}, which has no processor."
         )
     return create(node.name, node.operator, context)
+
+
+def create_joint_processor(nodes: Sequence[ProcessorNode], context: TaskContext) -> JointProcessor:
+    """The processor of nodes that run together; their operators are of one kind.
+
+    Raises:
+        TopologyError: no joint processor is known for the nodes' operator.
+    """
+    create = _JOINT_PROCESSORS.get(type(nodes[0].operator))
+    if create is None:
+        raise TopologyError(
+            f"Node {nodes[0].name} has the operator {type(nodes[0].operator).__name__}, which has no joint processor."
+        )
+    return create(nodes, context)

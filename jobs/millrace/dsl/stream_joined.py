@@ -1,0 +1,85 @@
+"""``StreamJoined``: the options of a join of two streams."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from millrace.serdes import Serde
+from millrace.topology.naming import check_name
+from millrace.topology.stores import StoreBackend
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamJoined:
+    """How two streams are joined. Source: ``org.apache.kafka.streams.kstream.StreamJoined`` (KIP-479).
+
+    The stores are never cached, and keep records for the window's size and grace, as in Kafka Streams.
+
+    Args:
+        name: first part of the names of the join's nodes, and of the repartition topics in front of it.
+        store_name: first part of the names of its stores and changelogs.
+        key_serde: ``None`` takes the left stream's.
+        value_serde: of the left stream; ``None`` takes its own.
+        other_value_serde: of the right stream; ``None`` takes its own.
+        logging: whether changelog topics back the stores.
+        changelog_settings: topic settings of the changelogs that override their defaults.
+        store_type: RocksDB on disk, or memory.
+    """
+
+    name: str | None = None
+    store_name: str | None = None
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    other_value_serde: Serde | None = None
+    logging: bool = True
+    changelog_settings: tuple[tuple[str, str], ...] = ()
+    store_type: StoreBackend = StoreBackend.ROCKSDB
+
+    @classmethod
+    def as_(cls, store_name: str) -> StreamJoined:
+        """With stores called ``store_name`` (the nodes are named by :meth:`with_name`)."""
+        return cls().with_store_name(store_name)
+
+    @classmethod
+    def with_(
+        cls,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        other_value_serde: Serde | None = None,
+    ) -> StreamJoined:
+        """With these serdes."""
+        return cls(key_serde=key_serde, value_serde=value_serde, other_value_serde=other_value_serde)
+
+    def with_name(self, name: str) -> StreamJoined:
+        """With a name for the nodes and the repartition topics."""
+        return replace(self, name=check_name(name, what="node"))
+
+    def with_store_name(self, store_name: str) -> StreamJoined:
+        """With a name for the stores and changelogs."""
+        return replace(self, store_name=check_name(store_name, what="store"))
+
+    def with_key_serde(self, key_serde: Serde | None) -> StreamJoined:
+        """With another key serde."""
+        return replace(self, key_serde=key_serde)
+
+    def with_value_serde(self, value_serde: Serde | None) -> StreamJoined:
+        """With another serde of the left stream's values."""
+        return replace(self, value_serde=value_serde)
+
+    def with_other_value_serde(self, other_value_serde: Serde | None) -> StreamJoined:
+        """With another serde of the right stream's values."""
+        return replace(self, other_value_serde=other_value_serde)
+
+    def with_logging_enabled(self, settings: Mapping[str, str] | None = None) -> StreamJoined:
+        """Backed by changelog topics with these topic settings over their defaults."""
+        pairs = tuple(sorted((key, str(value)) for key, value in (settings or {}).items()))
+        return replace(self, logging=True, changelog_settings=pairs)
+
+    def with_logging_disabled(self) -> StreamJoined:
+        """Without changelog topics: the stores start empty wherever their task moves."""
+        return replace(self, logging=False, changelog_settings=())
+
+    def with_store_type(self, store_type: StoreBackend) -> StreamJoined:
+        """In RocksDB or in memory."""
+        return replace(self, store_type=StoreBackend(store_type))

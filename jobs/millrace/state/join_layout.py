@@ -1,0 +1,50 @@
+"""Binary layout of the records that wait for a partner in a left or outer stream-stream join.
+
+A key is the 8-byte timestamp, a byte for the side (1 left, 0 right) and the key's bytes, so that the order of the bytes
+is the order of the results: by timestamp, right before left, by key. A value is a list, since several records of a key
+may have one timestamp: a byte (1: lengths follow), the 4-byte number of entries, and for each its 4-byte length, again
+the side's byte and the value's bytes. As in Kafka Streams (``TimestampedKeyAndJoinSide``, ``LeftOrRightValue`` and
+``ListSerializer``).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+
+_KEY = struct.Struct(">qB")
+_HEAD = struct.Struct(">bi")
+_LENGTH = struct.Struct(">i")
+_LENGTHS_FOLLOW = 1
+
+
+def waiting_key(timestamp: int, *, left: bool, key: bytes) -> bytes:
+    """The key of the records of ``key`` at ``timestamp`` (milliseconds) on one side."""
+    return _KEY.pack(timestamp, left) + key
+
+
+def read_waiting_key(data: bytes) -> tuple[int, bool, bytes]:
+    """Timestamp, whether it is the left side, and the key's bytes."""
+    timestamp, left = _KEY.unpack_from(data)
+    return timestamp, bool(left), data[_KEY.size :]
+
+
+def waiting_values(values: Sequence[bytes], *, left: bool) -> bytes:
+    """The value for records of one key, timestamp and side, in the order in which they came."""
+    side = bytes([left])
+    return _HEAD.pack(_LENGTHS_FOLLOW, len(values)) + b"".join(
+        [_LENGTH.pack(len(value) + 1) + side + value for value in values]
+    )
+
+
+def read_waiting_values(data: bytes) -> list[bytes]:
+    """The inverse of :func:`waiting_values`, without the sides."""
+    _, count = _HEAD.unpack_from(data)
+    values = []
+    place = _HEAD.size
+    for _ in range(count):
+        (length,) = _LENGTH.unpack_from(data, place)
+        place += _LENGTH.size
+        values.append(data[place + 1 : place + length])
+        place += length
+    return values

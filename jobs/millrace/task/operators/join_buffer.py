@@ -1,0 +1,105 @@
+"""What a stream-stream join sees of one side within a batch: the records kept before, and those of the batch so far."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable
+from typing import Any, Final
+
+import numpy as np
+
+from millrace.serdes import Serde
+from millrace.state import JoinWindowStore
+from millrace.task.processor import TaskContext
+from millrace.task.serialization import or_default
+
+_UNREAD: Final[Any] = object()
+
+
+class _Entries:
+    """Records of one key: timestamps ascending, value bytes, and the values once somebody asked for them."""
+
+    __slots__ = ("data", "objects", "times")
+
+    def __init__(self, times: list[int], data: list[bytes]) -> None:
+        self.times = times
+        self.data = data
+        self.objects: list[Any] = [_UNREAD] * len(data)
+
+
+class JoinBuffer:
+    """One side's records for the other side to look at.
+
+    A batch begins with :meth:`load`, which reads each key once, and ends with :meth:`flush`, which writes what came.
+
+    Args:
+        store: name of the side's store.
+        context: the task's surroundings.
+    """
+
+    def __init__(self, store: str, context: TaskContext) -> None:
+        opened = context.open_store(store)
+        assert isinstance(opened, JoinWindowStore)
+        spec = context.stores[store]
+        self._store = opened
+        self.key_serde: Serde = or_default(spec.key_serde)
+        self.value_serde: Serde = or_default(spec.value_serde)
+        self._observed = opened.observed_stream_time
+        self._loaded: dict[bytes, _Entries] = {}
+        self._keys: list[bytes] = []
+        self._values: list[bytes | None] = []
+        self._times: list[int] = []
+
+    def load(self, keys: Iterable[bytes], from_time: int, to_time: int) -> None:
+        """Begins a batch.
+
+        Args:
+            keys: the keys that will be looked up.
+            from_time: the earliest timestamp that will be asked for, milliseconds.
+            to_time: the latest one.
+        """
+        distinct = list(dict.fromkeys(keys))
+        found = self._store.fetch_many(distinct, from_time, to_time)
+        self._loaded = {
+            key: _Entries(entries.times, entries.values) for key, entries in zip(distinct, found, strict=True)
+        }
+        self._observed = self._store.observed_stream_time
+        self._keys, self._values, self._times = [], [], []
+
+    def partners(self, key: bytes, from_time: int, to_time: int) -> list[tuple[int, Any]]:
+        """Timestamps and values of the records of a key in ``[from_time, to_time]`` that have not expired."""
+        entries = self._loaded[key]
+        times = entries.times
+        if not times:
+            return []
+        first = bisect_left(times, max(from_time, self._observed - self._store.retention_ms + 1, 0))
+        last = bisect_right(times, max(to_time, 0))
+        if first >= last:
+            return []
+        objects = entries.objects
+        for place in range(first, last):
+            if objects[place] is _UNREAD:
+                objects[place] = self.value_serde.deserialize(entries.data[place])
+        return list(zip(times[first:last], objects[first:last], strict=True))
+
+    def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
+        """Keeps a record; one without a value only goes to the changelog, as in Kafka Streams."""
+        self._keys.append(key)
+        self._values.append(value)
+        self._times.append(timestamp)
+        if value is None:
+            return
+        self._observed = max(self._observed, timestamp)
+        entries = self._loaded.get(key)
+        if entries is not None:
+            place = bisect_right(entries.times, timestamp)
+            entries.times.insert(place, timestamp)
+            entries.data.insert(place, value)
+            entries.objects.insert(place, _UNREAD)
+
+    def flush(self) -> int:
+        """Ends a batch; returns how many records were too old to be kept."""
+        expired = self._store.put_many(self._keys, self._values, np.array(self._times, dtype=np.int64))
+        self._loaded = {}
+        self._keys, self._values, self._times = [], [], []
+        return expired

@@ -80,7 +80,7 @@ def test_the_topics_are_those_that_the_application_creates() -> None:
 
 
 def test_a_run_writes_the_topics_and_about_as_many_updates_as_planned() -> None:
-    """One second of the load as the two and a half batches that the commit interval makes of it, on one task."""
+    """The load of five commit intervals, each of them one batch, on one task."""
     one: dict[str, Any] = {"topics": [{"name": "clicks", "partitions": 1}, {"name": "users", "partitions": 1}]}
     made = plan(spec(**one), load(records_per_second=2_000, keys=300))
     draw = random.Random(3)

@@ -15,7 +15,8 @@ from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
-from millrace.topology.aggregators import Aggregator
+from millrace.topology.aggregators import Aggregator, TableAggregator
+from millrace.topology.nodes import ProcessorNode
 from millrace.topology.stores import StoreSpec
 
 Forwarded = Records | Mapping[str, Records] | None
@@ -45,6 +46,7 @@ class TaskContext:
         shared_stores: stores that a processor other than their writer reads.
         aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
         after_batch: what is left to do once all nodes have run.
+        processors: the processor nodes, by name: how the rows of a table are found that is not stored.
     """
 
     config: StreamsConfig
@@ -54,12 +56,17 @@ class TaskContext:
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
-    aggregators: Mapping[str, Aggregator] = field(default_factory=dict)
+    aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)
     after_batch: list[Callable[[], None]] = field(default_factory=list)
+    processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""
         return self.stores[store].cached and self.config.statestore_cache_enabled
+
+    def sends_old_values(self, node: str) -> bool:
+        """Whether the changes that a node forwards must carry the values before them."""
+        return node in self.processors and self.processors[node].sends_old_values
 
 
 def call_per_record(

@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from millrace.errors import TopologyError
-from millrace.topology.logical import LogicalGraph, Process, Repartition, TableInput
+from millrace.topology.logical import (
+    LogicalGraph,
+    Process,
+    Repartition,
+    TableInput,
+    TableJoin,
+    TableRepartition,
+)
 
 
 def check_explicit_naming(graph: LogicalGraph) -> None:
@@ -17,14 +24,16 @@ def check_explicit_naming(graph: LogicalGraph) -> None:
     stores = [
         node.store
         for node in graph.nodes
-        if isinstance(node, TableInput | Process)
+        if isinstance(node, TableInput | Process | TableJoin)
         and node.store is not None
         and node.store.name in graph.generated_stores
     ]
     found = {
         "changelog topics": [f"{store.name}-changelog" for store in stores if store.logged],
         "stores": [store.name for store in stores],
-        "repartition topics": [node.topic for node in graph.nodes if isinstance(node, Repartition) and node.generated],
+        "repartition topics": [
+            node.topic for node in graph.nodes if isinstance(node, Repartition | TableRepartition) and node.generated
+        ],
     }
     if any(found.values()):
         listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)

@@ -64,4 +64,5 @@ class StreamAggregateProcessor(Processor):
             values=update.stored,
             timestamps=update.stored_timestamps(updated.timestamps),
             merge=shared and cached,
+            sends_old_values=self._context.sends_old_values(self._node),
         )

@@ -16,6 +16,10 @@ from millrace.task.operators.filtering import (
 from millrace.task.operators.flat_mapping import FlatMapProcessor, FlatMapValuesProcessor
 from millrace.task.operators.mapping import MapProcessor, MapValuesProcessor, PeekProcessor, SelectKeyProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
+from millrace.task.operators.table_aggregating import TableAggregateProcessor
+from millrace.task.operators.table_filtering import TableFilterProcessor, TableMapValuesProcessor
+from millrace.task.operators.table_joining import TableJoinMergeProcessor, TableJoinSideProcessor
+from millrace.task.operators.table_selecting import TableSelectProcessor
 from millrace.task.operators.tables import TableSourceProcessor, TableToStreamProcessor
 from millrace.task.operators.windowed_aggregating import WindowedAggregateProcessor
 from millrace.task.processor import Processor, TaskContext
@@ -38,6 +42,12 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.TableSource: TableSourceProcessor,
     operators.TableToStream: TableToStreamProcessor,
     operators.StreamTableJoin: StreamTableJoinProcessor,
+    operators.TableFilter: TableFilterProcessor,
+    operators.TableMapValues: TableMapValuesProcessor,
+    operators.TableJoinSide: TableJoinSideProcessor,
+    operators.TableJoinMerge: TableJoinMergeProcessor,
+    operators.TableSelect: TableSelectProcessor,
+    operators.TableAggregate: TableAggregateProcessor,
 }
 
 

@@ -15,6 +15,7 @@ class TableSourceProcessor(Processor):
     """Takes each record as an update of its key's row; a null value deletes the row. Out-of-order updates apply."""
 
     def __init__(self, node: str, operator: TableSource, context: TaskContext) -> None:
+        self._node = node
         self._context = context
         self._name = operator.store
         self._store: KeyValueStore | None = None
@@ -44,6 +45,7 @@ class TableSourceProcessor(Processor):
             values=values,
             timestamps=records.timestamps,
             merge=merge,
+            sends_old_values=self._context.sends_old_values(self._node),
         )
 
 
@@ -54,4 +56,4 @@ class TableToStreamProcessor(Processor):
         pass
 
     def process(self, records: Records) -> Forwarded:
-        return records
+        return records.with_change(records.values, None)

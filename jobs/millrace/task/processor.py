@@ -17,6 +17,7 @@ from millrace.task.records import Records
 from millrace.task.table_view import TableView
 from millrace.topology.aggregators import Aggregator, TableAggregator
 from millrace.topology.nodes import ProcessorNode
+from millrace.topology.operators import TableJoinSide
 from millrace.topology.stores import StoreSpec
 
 Forwarded = Records | Mapping[str, Records] | None
@@ -63,6 +64,18 @@ class TaskContext:
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""
         return self.stores[store].cached and self.config.statestore_cache_enabled
+
+    def merges_updates(self, store: str) -> bool:
+        """Whether only the last update of a key in a batch goes downstream.
+
+        Not where a join of tables sends old values on: joined with the other table as it was in between, the old
+        value before the batch would give a row that never was sent, and something below would take that one back.
+        (Kafka Streams with caching does take it back.)
+        """
+        return self.is_cached(store) and not any(
+            isinstance(node.operator, TableJoinSide) and node.sends_old_values and store in node.stores
+            for node in self.processors.values()
+        )
 
     def sends_old_values(self, node: str) -> bool:
         """Whether the changes that a node forwards must carry the values before them."""

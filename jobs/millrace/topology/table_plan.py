@@ -18,6 +18,7 @@ from millrace.topology.operators import (
     TableSource,
     looked_up_table,
 )
+from millrace.topology.stores import StoreKind, StoreSpec
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,11 @@ class _Walk:
         """Has the rows of ``table`` stored where they cannot be computed; returns the stores."""
         node = self.nodes.get(table)
         match node:
+            case Process(store=StoreSpec(kind=kind)) if kind is not StoreKind.KEY_VALUE:
+                raise TopologyError(
+                    f"Node {reader!r} reads windowed table {table!r}, which cannot be looked up.",
+                    remedy="give its rows a plain key with to_stream() and a mapper, and make a table of them again",
+                )
             case TableInput(store=store) | Process(operator=TableSource(), store=store) if store is not None:
                 self.stored.add(table)
                 return (store.name,)

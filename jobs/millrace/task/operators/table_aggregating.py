@@ -76,7 +76,7 @@ class TableAggregateProcessor(Processor):
             keys=[distinct[number] for number in groups.ids[rows].tolist()],
             values=stored,
             timestamps=stored_timestamps,
-            merge=self._context.is_cached(self._name),
+            merge=self._context.merges_updates(self._name),
             sends_old_values=self._context.sends_old_values(self._node),
         )
 

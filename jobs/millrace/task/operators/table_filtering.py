@@ -66,7 +66,7 @@ class _RowByRowProcessor(Processor, Generic[OperatorT]):
             keys=keys,
             values=values,
             timestamps=changes.timestamps,
-            merge=self._context.is_cached(self._operator.store),
+            merge=self._context.merges_updates(self._operator.store),
             sends_old_values=self._sends_old_values,
         )
 

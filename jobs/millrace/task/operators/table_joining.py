@@ -95,6 +95,6 @@ class TableJoinMergeProcessor(Processor):
             keys=present_key_bytes(to_bytes_list(records.keys, self._key_serde), self._node),
             values=to_bytes_list(records.values, self._value_serde),
             timestamps=records.timestamps,
-            merge=self._context.is_cached(self._name),
+            merge=self._context.merges_updates(self._name),
             sends_old_values=self._sends_old_values,
         )

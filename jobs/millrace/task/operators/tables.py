@@ -35,7 +35,7 @@ class TableSourceProcessor(Processor):
             return records
         keys = [key for key in to_bytes_list(records.keys, self._key_serde) if key is not None]
         values = to_bytes_list(records.values, self._value_serde)
-        merge = self._context.is_cached(self._name)
+        merge = self._context.merges_updates(self._name)
         return write_table(
             self._context,
             self._name,

@@ -56,11 +56,13 @@ VALUE_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
     "amount": lambda key, value: number(value),
     "amount+1": lambda key, value: None if number(value) is None else _or_zero(value) + 1,
     "null if odd": lambda key, value: None if number(value) is None or _or_zero(value) % 2 else value,
+    "amount or -1": lambda key, value: -1 if number(value) is None else _or_zero(value),
     "key": lambda key, value: key,
     "fails on 13": lambda key, value: value if _fails_on_13(value) else None,
 }
 PAIR_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
     "user, amount": lambda key, value: (_user(value), number(value)),
+    "amount mod 3, value": lambda key, value: (KEY_MAPPERS["amount mod 3"](key, value), value),
     "key or null, amount": lambda key, value: (None if _or_zero(value) % 2 else key, number(value)),
 }
 FLAT_VALUE_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
@@ -122,6 +124,35 @@ TIMESTAMP_EXTRACTORS: dict[str, TimestampExtractor] = {
     "amount or fail": field_timestamp("amount", on_invalid=FailOnInvalidTimestamp()),
     "amount or skip": field_timestamp("amount", on_invalid=LogAndSkipOnInvalidTimestamp()),
     "amount or partition time": field_timestamp("amount", on_invalid=UsePartitionTimeOnInvalidTimestamp()),
+}
+
+
+# Of grouped tables: adders and subtractors.
+def _difference(old: Any, value: Any) -> int:
+    return _or_zero(old) - _or_zero(value)
+
+
+def _difference_gone(old: Any, value: Any) -> int | None:
+    return _difference(old, value) if _difference(old, value) % 5 else None
+
+
+TABLE_REDUCERS: dict[str, tuple[Callable[[Any, Any], Any], Callable[[Any, Any], Any]]] = {
+    "sum": (REDUCERS["sum"], _difference),
+    "sum, gone at multiples of 5": (REDUCERS["sum, gone at multiples of 5"], _difference_gone),
+    "latest": (REDUCERS["latest"], lambda old, value: old),
+}
+TABLE_AGGREGATES: dict[
+    str, tuple[Callable[[], Any], Callable[[Any, Any, Any], Any], Callable[[Any, Any, Any], Any]]
+] = {
+    "sum": (*AGGREGATES["sum"], lambda key, value, old: _difference(old, value)),
+    "sum, gone at multiples of 5": (
+        *AGGREGATES["sum, gone at multiples of 5"],
+        lambda key, value, old: _difference_gone(old, value),
+    ),
+    "texts": (
+        *AGGREGATES["texts"],
+        lambda key, value, old: f"{old}-{key}:{'null' if number(value) is None else number(value)};",
+    ),
 }
 
 # What stays in columns. The first table is for objects, the second for numbers.

@@ -13,6 +13,8 @@ from tests.parity.functions import (
     JOINERS,
     PAIR_MAPPERS,
     REDUCERS,
+    TABLE_AGGREGATES,
+    TABLE_REDUCERS,
 )
 from tests.parity.scenario import Scenario
 
@@ -69,6 +71,8 @@ class _Generator:
 
     def _operator(self, on: str, streams: list[str]) -> list[str]:
         random = self._random
+        if self._tables and random.random() < 0.3:
+            return self._table_operator(random.choice(self._tables))
         choice = random.choice(["filter", "map_values", "key", "flat", "branch", "merge", "join", "table", "through"])
         made: list[str]
         match choice:
@@ -128,6 +132,33 @@ class _Generator:
             made.append(self._add("stream_join", on=sides[0], **{"with": sides[1]}, **options))
             self._re_keyed.discard(made[-1])
         return made
+
+    def _table_operator(self, on: str) -> list[str]:
+        random = self._random
+        store = {"store": self._name("store")} if random.random() < 0.4 else {}
+        match random.choice(["filter", "map", "join", "join", "group"]):
+            case "filter":
+                op = random.choice(["table_filter", "table_filter_not"])
+                made = self._add(op, on=on, fn=random.choice(_PREDICATES), **store)
+            case "map" if random.random() < 0.3:
+                fn = random.choice(("amount", "amount+1", "amount or -1"))
+                made = self._add("table_transform_values", on=on, fn=fn, **store)
+            case "map":
+                made = self._add(
+                    "table_map_values", on=on, fn=random.choice((*_VALUE_MAPPERS, "amount or -1")), **store
+                )
+            case "join":
+                op = random.choice(["table_join", "table_left_join", "table_outer_join"])
+                other = random.choice(self._tables)
+                made = self._add(op, on=on, **{"with": other}, fn=random.choice(list(JOINERS)), **store)
+            case _:
+                grouped = self._add("table_group_by", on=on, fn=random.choice(list(PAIR_MAPPERS)))
+                op = random.choice(["table_count", "table_reduce", "table_aggregate"])
+                functions = {"table_reduce": list(TABLE_REDUCERS), "table_aggregate": list(TABLE_AGGREGATES)}
+                fn = random.choice(functions.get(op, [""]))
+                made = self._add(op, on=grouped, store=self._name("store"), fn=fn)
+        self._tables.append(made)
+        return [self._add("to_stream", on=made)] if random.random() < 0.7 else []
 
     def _branch(self, on: str) -> list[str]:
         names = [self._name("s") for _ in range(3)]

@@ -36,6 +36,8 @@ from tests.parity.functions import (
     PAIR_MAPPERS,
     PREDICATES,
     REDUCERS,
+    TABLE_AGGREGATES,
+    TABLE_REDUCERS,
     TIMESTAMP_EXTRACTORS,
     VALUE_MAPPERS,
 )
@@ -81,7 +83,18 @@ class _Shape(Enum):
     UNKNOWN = "Python objects"
 
 
-_KEEPS_SHAPE = {"filter", "filter_not", "peek", "select_key", "group_by", "group_by_key", "windowed_by", "to_stream"}
+_KEEPS_SHAPE = {
+    "table_filter",
+    "table_filter_not",
+    "filter",
+    "filter_not",
+    "peek",
+    "select_key",
+    "group_by",
+    "group_by_key",
+    "windowed_by",
+    "to_stream",
+}
 
 
 class ScenarioTopology:
@@ -93,6 +106,7 @@ class ScenarioTopology:
         self._named: dict[str, Any] = {}
         self._shapes: dict[str, _Shape] = {}
         self._window_sizes: dict[str, int] = {}
+        self._summed_fields: dict[str, str | None] = {}
         for step in scenario["topology"]:
             self._add(step)
 
@@ -118,7 +132,7 @@ class ScenarioTopology:
             return _Shape.OBJECTS
         if step["op"] in _KEEPS_SHAPE:
             return self._shape(step)
-        if step["op"] == "map_values" and step["fn"] in {"amount", "amount+1"}:
+        if step["op"] in {"map_values", "table_map_values"} and step["fn"] in {"amount", "amount+1"}:
             return _Shape.UNKNOWN if self._shape(step) is _Shape.UNKNOWN else _Shape.NUMBERS
         return _Shape.UNKNOWN
 
@@ -139,7 +153,7 @@ class ScenarioTopology:
         return self.builder.stream(step["topics"], self._consumed(step))
 
     def table(self, _: Any, step: dict[str, Any]) -> Any:
-        return self.builder.table(step["topic"], self._consumed(step), self._store(step, self._source_value))
+        return self.builder.table(step["topic"], self._consumed(step), self._optional_store(step, self._source_value))
 
     def _consumed(self, step: dict[str, Any]) -> Consumed:
         consumed = Consumed.with_(KEY, self._source_value)
@@ -227,7 +241,7 @@ class ScenarioTopology:
 
     def to_table(self, on: Any, step: dict[str, Any]) -> Any:
         serde = self._value_serde(step)
-        return on.to_table(self._store(step, serde))
+        return on.to_table(self._optional_store(step, serde))
 
     def join(self, on: Any, step: dict[str, Any]) -> Any:
         options = Joined.with_(KEY, self._value_serde(step))
@@ -245,6 +259,56 @@ class ScenarioTopology:
         options = StreamJoined.with_(KEY, self._value_serde(step), self._value_serde(other))
         join = {"inner": on.join, "left": on.left_join, "outer": on.outer_join}[step["kind"]]
         return join(self._named[step["with"]], JOINERS[step["fn"]], windows, options.with_store_name(step["buffers"]))
+
+    # ---- tables
+
+    def _optional_store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
+        if "store" in step:
+            return self._store(step, value_serde)
+        return Materialized.with_(KEY, value_serde).with_caching_disabled()
+
+    def _store_or_none(self, step: dict[str, Any], value_serde: Any) -> Materialized | None:
+        return self._store(step, value_serde) if "store" in step else None
+
+    def table_filter(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.filter(self._function(step, PREDICATES), self._store_or_none(step, self._value_serde(step)))
+
+    def table_filter_not(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.filter_not(self._function(step, PREDICATES), self._store_or_none(step, self._value_serde(step)))
+
+    def table_map_values(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.map_values(self._function(step, VALUE_MAPPERS), self._store_or_none(step, VALUE))
+
+    def table_transform_values(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.transform_values(VALUE_MAPPERS[step["fn"]], self._store_or_none(step, VALUE))
+
+    def table_join(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
+
+    def table_left_join(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.left_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
+
+    def table_outer_join(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.outer_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
+
+    def table_group_by(self, on: Any, step: dict[str, Any]) -> Any:
+        if self._in_columns and step["fn"] != "amount mod 3, value":
+            self._summed_fields[step["as"]] = None
+        elif self._shape(step) is _Shape.OBJECTS:
+            self._summed_fields[step["as"]] = "amount"
+        return on.group_by(PAIR_MAPPERS[step["fn"]], Grouped.with_(KEY, VALUE))
+
+    def table_count(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.count(self._store(step, LongSerde()))
+
+    def table_reduce(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.reduce(*TABLE_REDUCERS[step["fn"]], self._store(step, VALUE))
+
+    def table_aggregate(self, on: Any, step: dict[str, Any]) -> Any:
+        field = self._summed_fields.get(step["on"], "unknown")
+        if step["fn"] == "sum" and field != "unknown":
+            return on.aggregate(BUILT_IN_AGGREGATORS["sum"](field), None, None, self._store(step, VALUE))
+        return on.aggregate(*TABLE_AGGREGATES[step["fn"]], self._store(step, VALUE))
 
     def to(self, on: Any, step: dict[str, Any]) -> None:
         size = self._window_sizes.get(step["on"])
@@ -279,6 +343,17 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "join",
         "left_join",
         "stream_join",
+        "table_filter",
+        "table_filter_not",
+        "table_map_values",
+        "table_transform_values",
+        "table_join",
+        "table_left_join",
+        "table_outer_join",
+        "table_group_by",
+        "table_count",
+        "table_reduce",
+        "table_aggregate",
         "to",
     )
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from millrace.dsl.branched import BranchedKStream
 from millrace.dsl.builder import StreamsBuilder
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
+from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
 from millrace.dsl.ktable import KTable
 from millrace.dsl.options import (
@@ -41,6 +42,7 @@ __all__ = [
     "JoinWindows",
     "Joined",
     "KGroupedStream",
+    "KGroupedTable",
     "KStream",
     "KTable",
     "LogAndSkipOnInvalidTimestamp",

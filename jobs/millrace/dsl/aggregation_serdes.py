@@ -14,6 +14,9 @@ from millrace.topology.aggregators import (
     MinAggregator,
     ReduceAggregator,
     SumAggregator,
+    TableAggregator,
+    TableCallableAggregator,
+    TableReduceAggregator,
 )
 from millrace.topology.windows import TimeWindows
 
@@ -49,7 +52,18 @@ def result_serde(aggregator: Aggregator, value_serde: Serde | None) -> Serde | N
     return result
 
 
-def state_serde(aggregator: Aggregator, value_serde: Serde | None) -> Serde | None:
+def table_result_serde(aggregator: TableAggregator, value_serde: Serde | None) -> Serde | None:
+    """As :func:`result_serde`, for the aggregations of a grouped table."""
+    match aggregator:
+        case TableReduceAggregator():
+            return value_serde
+        case TableCallableAggregator():
+            return None
+        case _:
+            return result_serde(aggregator, value_serde)
+
+
+def state_serde(aggregator: Aggregator | TableAggregator, value_serde: Serde | None) -> Serde | None:
     """The serde of what ``aggregator`` keeps: that of its results; of a mean sum and count are kept."""
     return JsonSerde() if isinstance(aggregator, AvgAggregator) else value_serde
 

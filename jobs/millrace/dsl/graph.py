@@ -44,6 +44,14 @@ class GraphBuilder:
             self._generated_stores.add(name)
         return name
 
+    def burn_store_name(self, prefix: str) -> None:
+        """Moves the counter as for a generated store name that Kafka Streams takes and does not use."""
+        self.new_name(prefix + naming.STATE_STORE)
+
+    def is_generated_store(self, name: str) -> bool:
+        """Whether a store's name was generated here."""
+        return name in self._generated_stores
+
     def add(self, node: NodeT) -> NodeT:
         """Appends ``node`` behind its parents.
 

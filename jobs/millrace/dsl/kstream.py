@@ -390,8 +390,7 @@ class KStream:
             Process(
                 name=name,
                 parents=(stream._name,),
-                operator=StreamTableJoin(table._store, kind, joiner, joiner_takes_key),
-                reads=(table._store,),
+                operator=StreamTableJoin(table._name, kind, joiner, joiner_takes_key),
                 keeps_null_keys=kind is JoinKind.LEFT,
             )
         )

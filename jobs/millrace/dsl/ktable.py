@@ -1,19 +1,42 @@
-"""``KTable``: the latest value of each key, changed by each record."""
+"""``KTable``: the latest value of each key, changed by each record.
+
+Callables get ``(key, value)`` everywhere, also where only the value is mapped; expressions are those of
+:class:`KStream`. An operator's table is stored where its ``Materialized`` has a name; otherwise its rows are computed
+from those of the table above where another operator looks them up.
+"""
 
 from __future__ import annotations
 
-from millrace.dsl.callables import check_mapper
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
-from millrace.dsl.options import Named, name_of
+from millrace.dsl.options import Grouped, Materialized, Named, name_of
+from millrace.dsl.stores import key_value_store
+from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import naming
-from millrace.topology.logical import Process
-from millrace.topology.operators import KeyMapper, TableToStream
+from millrace.topology.logical import Process, TableJoin
+from millrace.topology.operators import (
+    KeyMapper,
+    PairMapper,
+    Predicate,
+    TableFilter,
+    TableJoinKind,
+    TableMapValues,
+    TableSelect,
+    TableToStream,
+    ValueMapper,
+)
+
+if TYPE_CHECKING:
+    from millrace.dsl.kgrouped_table import KGroupedTable
 
 
 class KTable:
-    """A table. Made by :meth:`StreamsBuilder.table`, :meth:`KStream.to_table` and aggregations."""
+    """A table. Made by :meth:`StreamsBuilder.table`, :meth:`KStream.to_table`, aggregations and its own methods."""
 
     def __init__(
         self,
@@ -23,7 +46,7 @@ class KTable:
         key_serde: Serde | None,
         value_serde: Serde | None,
         sources: frozenset[str],
-        store: str,
+        store: str | None,
     ) -> None:
         self._graph = graph
         self._name = name
@@ -31,6 +54,123 @@ class KTable:
         self._value_serde = value_serde
         self._sources = sources
         self._store = store
+
+    @property
+    def queryable_store_name(self) -> str | None:
+        """Name of the store that holds the table, where the user named one."""
+        return None if self._store is None or self._graph.is_generated_store(self._store) else self._store
+
+    def filter(
+        self, predicate: Predicate, materialized: Materialized | None = None, *, named: Named | str | None = None
+    ) -> KTable:
+        """The rows for which ``predicate`` is true: a callable ``(key, value)`` or an expression (null is false).
+
+        A row that no longer matches is deleted below. So is one that never matched, where this table is not stored
+        and neither are the rows that it filters.
+
+        Args:
+            predicate: called for the rows' values, never for deletions.
+            materialized: the store, if it has a name.
+            named: name of the node.
+        """
+        return self._filtered(TableFilter(predicate), materialized, named)
+
+    def filter_not(
+        self, predicate: Predicate, materialized: Materialized | None = None, *, named: Named | str | None = None
+    ) -> KTable:
+        """The rows for which ``predicate`` is not true. See :meth:`filter`."""
+        return self._filtered(TableFilter(predicate, negated=True), materialized, named)
+
+    def map_values(
+        self, mapper: ValueMapper, materialized: Materialized | None = None, *, named: Named | str | None = None
+    ) -> KTable:
+        """Each row with the value that ``mapper`` gives: a callable ``(key, value)`` or an expression.
+
+        Args:
+            mapper: called for the rows' values, never for deletions, and again where a row is looked up or its old
+                value is needed, unless the table is stored. What it gives ``None`` for has no row.
+            materialized: the store, if it has a name; its value serde is that of the new values.
+            named: name of the node.
+        """
+        check_mapper(mapper, what="value mapper")
+        options = materialized or Materialized()
+        if materialized is not None and materialized.name is None:
+            self._graph.burn_store_name(naming.TABLE_MAP_VALUES)
+        name = self._graph.new_name(naming.TABLE_MAP_VALUES, name_of(named))
+        return self._changed(name, TableMapValues(mapper, options.name), options, options.value_serde)
+
+    def transform_values(
+        self,
+        transformer: Callable[[Any, Any], Any],
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """As :meth:`map_values` with a callable ``(key, value)``, which is called for deletions too, with ``None``."""
+        check_callable(transformer, 2, what="value transformer", takes="key, value")
+        options = materialized or Materialized()
+        name = self._graph.new_name(naming.TABLE_TRANSFORM_VALUES, name_of(named))
+        operator = TableMapValues(transformer, options.name, maps_nulls=True)
+        return self._changed(name, operator, options, options.value_serde)
+
+    def join(
+        self,
+        other: KTable,
+        joiner: Callable[[Any, Any], Any],
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """A row ``joiner(value, other value)`` for each key that both tables hold.
+
+        Args:
+            other: the other table, co-partitioned with this one.
+            joiner: what it gives ``None`` for has no row.
+            materialized: the store; one without a name gets a generated one.
+            named: name of the node that merges both sides; the sides' are made from it.
+
+        Raises:
+            TopologyError: the tables are of different builders.
+        """
+        return self._joined(other, joiner, TableJoinKind.INNER, materialized, named)
+
+    def left_join(
+        self,
+        other: KTable,
+        joiner: Callable[[Any, Any], Any],
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """A row for each key that this table holds; ``other`` gives ``None`` where it has none. See :meth:`join`."""
+        return self._joined(other, joiner, TableJoinKind.LEFT, materialized, named)
+
+    def outer_join(
+        self,
+        other: KTable,
+        joiner: Callable[[Any, Any], Any],
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """A row for each key that either table holds; the other one gives ``None``. See :meth:`join`."""
+        return self._joined(other, joiner, TableJoinKind.OUTER, materialized, named)
+
+    def group_by(self, mapper: PairMapper, grouped: Grouped | None = None) -> KGroupedTable:
+        """The rows under another key, through a repartition topic, to be aggregated.
+
+        Args:
+            mapper: ``(key, value) -> (new key, new value)``; called for the old and the new value of each change, so
+                it must give the same for the same row. Rows whose new key or value is ``None`` are left out.
+            grouped: serdes of the new keys and values, and the name of the topic.
+        """
+        from millrace.dsl.kgrouped_table import KGroupedTable
+
+        check_callable(mapper, 2, what="mapper", takes="key, value")
+        options = grouped or Grouped()
+        name = self._graph.new_name(naming.TABLE_SELECT, options.name)
+        self._graph.add(Process(name=name, parents=(self._name,), operator=TableSelect(mapper)))
+        return KGroupedTable(self._graph, name, options)
 
     def to_stream(self, mapper: KeyMapper | None = None, *, named: Named | str | None = None) -> KStream:
         """The table's changes as a stream; deletions are records with a null value.
@@ -52,3 +192,78 @@ class KTable:
             key_changed=False,
         )
         return stream if mapper is None else stream.select_key(mapper)
+
+    def _filtered(self, operator: TableFilter, materialized: Materialized | None, named: Named | str | None) -> KTable:
+        check_mapper(operator.predicate, what="predicate")
+        options = materialized or Materialized()
+        if materialized is not None and materialized.name is None:
+            self._graph.burn_store_name(naming.TABLE_FILTER)
+        name = self._graph.new_name(naming.TABLE_FILTER, name_of(named))
+        stored = TableFilter(operator.predicate, operator.negated, options.name)
+        return self._changed(name, stored, options, options.value_serde or self._value_serde)
+
+    def _changed(
+        self, name: str, operator: TableFilter | TableMapValues, options: Materialized, value_serde: Serde | None
+    ) -> KTable:
+        key_serde = options.key_serde or self._key_serde
+        store = (
+            None
+            if operator.store is None
+            else key_value_store(operator.store, options, key_serde=key_serde, value_serde=value_serde)
+        )
+        self._graph.add(Process(name=name, parents=(self._name,), operator=operator, store=store))
+        return KTable(
+            self._graph,
+            name,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            sources=self._sources,
+            store=operator.store,
+        )
+
+    def _joined(
+        self,
+        other: KTable,
+        joiner: Callable[[Any, Any], Any],
+        kind: TableJoinKind,
+        materialized: Materialized | None,
+        named: Named | str | None,
+    ) -> KTable:
+        check_callable(joiner, 2, what="joiner", takes="value, other_value")
+        if other._graph is not self._graph:
+            raise TopologyError("Streams and tables of different StreamsBuilders cannot be combined.")
+        options = materialized or Materialized()
+        store_name = None if materialized is None else self._graph.new_store_name(naming.TABLE_MERGE, materialized.name)
+        given = name_of(named)
+        name = self._graph.new_name(naming.TABLE_MERGE, given)
+        this_name = self._graph.new_name(naming.TABLE_JOIN_THIS, given and f"{given}-join-this")
+        other_name = self._graph.new_name(naming.TABLE_JOIN_OTHER, given and f"{given}-join-other")
+        sources = self._sources | other._sources
+        self._graph.co_partition(sources)
+        key_serde = options.key_serde or self._key_serde
+        store = (
+            None
+            if store_name is None
+            else key_value_store(store_name, options, key_serde=key_serde, value_serde=options.value_serde)
+        )
+        self._graph.add(
+            TableJoin(
+                name=name,
+                parents=(self._name, other._name),
+                this_name=this_name,
+                other_name=other_name,
+                left=self._name,
+                right=other._name,
+                kind=kind,
+                joiner=joiner,
+                store=store,
+            )
+        )
+        return KTable(
+            self._graph,
+            name,
+            key_serde=key_serde,
+            value_serde=options.value_serde,
+            sources=sources,
+            store=store_name,
+        )

@@ -85,6 +85,16 @@ class Column:
         objects = self.objects
         return Column(objects=[objects[index] for index in indices.tolist()])
 
+    def where(self, mask: BoolArray) -> Column:
+        """The column with nulls where ``mask`` is false."""
+        if mask.all():
+            return self
+        if self._arrow is not None and self._is_arrow:
+            indices = np.arange(len(self._arrow), dtype=np.int64)
+            return Column(arrow=self._arrow.take(pa.array(indices, mask=~mask)))
+        rows = zip(self.objects, mask.tolist(), strict=True)
+        return Column(objects=[value if kept else None for value, kept in rows])
+
     @staticmethod
     def concat(columns: Sequence[Column]) -> Column:
         """The columns one after the other, in Arrow where all are in Arrow with one type."""

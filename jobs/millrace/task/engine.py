@@ -21,7 +21,7 @@ from millrace.task.sink import Sink, merge_outputs
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import StreamAggregate, StreamTableJoin
+from millrace.topology.operators import StreamAggregate, TableAggregate, WindowedAggregate, looked_up_table
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
 from millrace.topology.topology import SubTopology, full_topic_name
 
@@ -71,8 +71,9 @@ class Engine:
             aggregators={
                 node.operator.store: node.operator.aggregator
                 for node in sub_topology.processors
-                if isinstance(node.operator, StreamAggregate)
+                if isinstance(node.operator, StreamAggregate | WindowedAggregate | TableAggregate)
             },
+            processors={node.name: node for node in sub_topology.processors},
         )
         if wall_clock_ms is not None:
             self.context.wall_clock_ms = wall_clock_ms
@@ -249,7 +250,7 @@ def _children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
 def _shared_stores(sub_topology: SubTopology) -> frozenset[str]:
     """Stores that a join looks up."""
     return frozenset(
-        node.operator.store for node in sub_topology.processors if isinstance(node.operator, StreamTableJoin)
+        store for node in sub_topology.processors if looked_up_table(node.operator) is not None for store in node.stores
     )
 
 
@@ -273,12 +274,11 @@ def _feeds(sub_topology: SubTopology) -> dict[str, list[str]]:
     for node in sub_topology.nodes:
         before: list[str] = [] if isinstance(node, SourceNode) else list(node.parents)
         before += [parent for member in joint_nodes.get(node.name, ()) for parent in member.parents]
-        if isinstance(node, ProcessorNode) and isinstance(node.operator, StreamTableJoin):
-            store = node.operator.store
+        if isinstance(node, ProcessorNode) and looked_up_table(node.operator) is not None:
             before += [
                 other.name
                 for other in sub_topology.processors
-                if not isinstance(other.operator, StreamTableJoin) and getattr(other.operator, "store", None) == store
+                if looked_up_table(other.operator) is None and set(other.stores) & set(node.stores)
             ]
         feeds[node.name] = before
     return feeds

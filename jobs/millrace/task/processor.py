@@ -16,7 +16,9 @@ from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
-from millrace.topology.aggregators import Aggregator
+from millrace.topology.aggregators import Aggregator, TableAggregator
+from millrace.topology.nodes import ProcessorNode
+from millrace.topology.operators import TableJoinSide
 from millrace.topology.stores import StoreSpec
 
 Forwarded = Records | Mapping[str, Records] | None
@@ -68,6 +70,7 @@ class TaskContext:
         aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
         after_batch: what is left to do once all nodes have run.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
+        processors: the processor nodes, by name: how the rows of a table are found that is not stored.
     """
 
     config: StreamsConfig
@@ -77,13 +80,30 @@ class TaskContext:
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
-    aggregators: Mapping[str, Aggregator] = field(default_factory=dict)
+    aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)
     after_batch: list[Callable[[], None]] = field(default_factory=list)
     wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
+    processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""
         return self.stores[store].cached and self.config.statestore_cache_enabled
+
+    def merges_updates(self, store: str) -> bool:
+        """Whether only the last update of a key in a batch goes downstream.
+
+        Not where a join of tables sends old values on: joined with the other table as it was in between, the old
+        value before the batch would give a row that never was sent, and something below would take that one back.
+        (Kafka Streams with caching does take it back.)
+        """
+        return self.is_cached(store) and not any(
+            isinstance(node.operator, TableJoinSide) and node.sends_old_values and store in node.stores
+            for node in self.processors.values()
+        )
+
+    def sends_old_values(self, node: str) -> bool:
+        """Whether the changes that a node forwards must carry the values before them."""
+        return node in self.processors and self.processors[node].sends_old_values
 
 
 def call_per_record(

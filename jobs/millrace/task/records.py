@@ -27,6 +27,7 @@ class Records:
         order: columns that, compared in turn, give the order in which Kafka Streams' depth-first walk would meet the
             records: the input row first, then one column for each place at which a record became several.
         headers: per record a list of (name, value) pairs or ``None``; ``None`` where no record has headers.
+        old_values: where the records are changes of a table and a node below needs it, the values before them.
     """
 
     keys: Column
@@ -35,6 +36,7 @@ class Records:
     origin: IntArray
     order: tuple[IntArray, ...]
     headers: ObjectArray | None = None
+    old_values: Column | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -48,6 +50,7 @@ class Records:
             self.origin[indices],
             tuple(column[indices] for column in self.order),
             None if self.headers is None else self.headers[indices],
+            None if self.old_values is None else self.old_values.take(indices),
         )
 
     def filter(self, mask: BoolArray) -> Records:
@@ -59,6 +62,10 @@ class Records:
     def with_values(self, values: Column) -> Records:
         """The same records with other values."""
         return replace(self, values=values)
+
+    def with_change(self, values: Column, old_values: Column | None) -> Records:
+        """The same changes of a table with other new and old values."""
+        return replace(self, values=values, old_values=old_values)
 
     def with_keys(self, keys: Column) -> Records:
         """The same records with other keys."""
@@ -114,8 +121,18 @@ def merge_in_order(batches: Sequence[Records]) -> Records:
         np.concatenate([batch.origin for batch in batches]),
         order,
         concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches]),
+        concat_old_values(batches),
     )
     return merged.take(sorted_places(order))
+
+
+def concat_old_values(batches: Sequence[Records]) -> Column | None:
+    """Old values of several batches one after the other; ``None`` where none has any."""
+    if all(batch.old_values is None for batch in batches):
+        return None
+    return Column.concat(
+        [batch.old_values if batch.old_values is not None else Column(objects=[None] * len(batch)) for batch in batches]
+    )
 
 
 def concat_headers(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) -> ObjectArray | None:

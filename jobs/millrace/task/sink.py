@@ -9,6 +9,7 @@ import numpy as np
 from millrace.errors import ProcessingError, SerializationError
 from millrace.kafka.murmur2 import partitions_for
 from millrace.serdes import Serde, TimeWindowedSerde
+from millrace.serdes.changes import ChangeSerde, join_change
 from millrace.task.collector import UNASSIGNED_PARTITION, OutputBatch
 from millrace.task.columns import Column, IntArray
 from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
@@ -40,7 +41,7 @@ class Sink:
             ProcessingError: the partitioner chose a partition that does not exist.
         """
         keys = self._encoded("key", records.keys, self._key_serde)
-        values = self._encoded("value", records.values, self._value_serde)
+        values = self._values(records)
         if self._node.partitioner:
             partitions = self._chosen(records, partition_count)
         elif isinstance(self._key_serde, TimeWindowedSerde):
@@ -50,6 +51,14 @@ class Sink:
         else:
             partitions = partitions_for(keys, partition_count)
         return OutputBatch(self.topic, keys, values, records.timestamps, partitions, records.headers)
+
+    def _values(self, records: Records) -> list[bytes | None]:
+        if not isinstance(self._value_serde, ChangeSerde):
+            return self._encoded("value", records.values, self._value_serde)
+        inner = or_default(self._value_serde.inner)
+        new_values = self._encoded("value", records.values, inner)
+        old_values = self._encoded("value", records.old_values or Column(objects=[None] * len(records)), inner)
+        return [join_change(new, old) for new, old in zip(new_values, old_values, strict=True)]
 
     def _encoded(self, what: str, column: Column, serde: Serde) -> list[bytes | None]:
         try:

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from millrace.errors import SerializationError
 from millrace.serdes import Serde
+from millrace.serdes.changes import ChangeSerde, split_change
 from millrace.task.columns import BoolArray, Column, IntArray
 from millrace.task.event_time import UNKNOWN_TIME, EventTime, rows_by_partition
 from millrace.task.failures import FailureHandler
@@ -77,7 +78,12 @@ class Source:
         keys = batch.keys if whole else batch.keys.take(pa.array(rows))
         values = batch.values if whole else batch.values.take(pa.array(rows))
         readable_keys, key_column = self._decode(keys, self._key_serde, rows, None, report)
-        if pa.types.is_binary(values.type):
+        old_column = None
+        if isinstance(self._value_serde, ChangeSerde):
+            readable, value_column, old_column = self._decode_changes(
+                values, self._value_serde, rows, readable_keys, report
+            )
+        elif pa.types.is_binary(values.type):
             readable, value_column = self._decode(values, self._value_serde, rows, readable_keys, report)
         else:
             readable, value_column = readable_keys, Column(arrow=values)
@@ -88,6 +94,7 @@ class Source:
             rows,
             (rows,),
             None if batch.headers is None else batch.headers[rows],
+            old_column,
         )
         return records if readable is None else records.filter(readable)
 
@@ -117,6 +124,27 @@ class Source:
         if serde.arrow_type is not None:
             column = Column(arrow=pa.array(good, type=serde.arrow_type))
         return (None if none_failed else readable), column
+
+    def _decode_changes(
+        self, data: pa.Array, serde: ChangeSerde, rows: IntArray, readable: BoolArray | None, report: Report
+    ) -> tuple[BoolArray | None, Column, Column]:
+        """As :meth:`_decode`, for new and old values."""
+        parts: list[tuple[bytes | None, bytes | None]] = []
+        split = np.ones(len(rows), dtype=bool) if readable is None else readable.copy()
+        for place, change in enumerate(data.to_pylist()):
+            part: tuple[bytes | None, bytes | None] = (None, None)
+            if change is not None and split[place]:
+                try:
+                    part = split_change(change)
+                except SerializationError as error:
+                    self._failures.deserialization(error, int(rows[place]))
+                    split[place] = False
+            parts.append(part)
+        inner = or_default(serde.inner)
+        new_bytes, old_bytes = (pa.array(side, type=pa.binary()) for side in zip(*parts, strict=True))
+        readable, new_values = self._decode(new_bytes, inner, rows, split, report)
+        readable, old_values = self._decode(old_bytes, inner, rows, readable, report)
+        return readable, new_values, old_values
 
     def _with_event_time(self, batch: InputBatch, records: Records) -> Records | None:
         if batch.event_time is None:

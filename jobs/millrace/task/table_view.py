@@ -9,6 +9,11 @@ from millrace.state import KeyValueStore
 from millrace.task.columns import IntArray
 from millrace.task.records import concat_orders, sorted_places
 
+UNKNOWN_TIME = -1
+"""Timestamp of a row that does not exist."""
+
+_NONE = np.zeros(0, dtype=np.int64)
+
 
 class TableView:
     """The state of a table's store before the batch, and the changes of the batch with their places in the order.
@@ -22,17 +27,20 @@ class TableView:
         self._store = store
         self._keys: list[bytes] = []
         self._values: list[bytes | None] = []
+        self._timestamps: IntArray = _NONE
         self._order: tuple[IntArray, ...] = ()
 
-    def set_changes(self, keys: list[bytes], values: list[bytes | None], order: tuple[IntArray, ...]) -> None:
+    def set_changes(
+        self, keys: list[bytes], values: list[bytes | None], timestamps: IntArray, order: tuple[IntArray, ...]
+    ) -> None:
         """The batch's updates of the table, in their order."""
-        self._keys, self._values, self._order = keys, values, order
+        self._keys, self._values, self._timestamps, self._order = keys, values, timestamps, order
 
     def clear(self) -> None:
         """Forgets the changes, once they are in the store."""
-        self._keys, self._values, self._order = [], [], ()
+        self._keys, self._values, self._timestamps, self._order = [], [], _NONE, ()
 
-    def lookup(self, keys: list[bytes], order: tuple[IntArray, ...]) -> list[bytes | None]:
+    def lookup(self, keys: list[bytes], order: tuple[IntArray, ...]) -> tuple[list[bytes | None], IntArray]:
         """The table's value for each key, as of the key's place in the order.
 
         Args:
@@ -40,10 +48,10 @@ class TableView:
             order: the order columns of the records.
 
         Returns:
-            Value bytes, ``None`` where the table has no such key then.
+            Value bytes, ``None`` where the table has no such key then, and their timestamps in milliseconds, -1 there.
         """
         if not keys:
-            return []
+            return [], _NONE
         found: list[bytes | None] = [None] * len(keys)
         change_of = self._change_seen_by(keys, order)
         unchanged: dict[bytes, list[int]] = {}
@@ -52,12 +60,19 @@ class TableView:
                 found[row] = self._values[change]
             else:
                 unchanged.setdefault(key, []).append(row)
+        timestamps = np.full(len(keys), UNKNOWN_TIME, dtype=np.int64)
+        changed = change_of >= 0
+        if changed.any():
+            timestamps[changed] = self._timestamps[change_of[changed]]
+            deleted = [row for row in np.flatnonzero(changed).tolist() if found[row] is None]
+            timestamps[deleted] = UNKNOWN_TIME
         distinct = list(unchanged)
-        values, _ = self._store.get_many(distinct)
-        for key, value in zip(distinct, values, strict=True):
+        values, stored_timestamps = self._store.get_many(distinct)
+        for key, value, timestamp in zip(distinct, values, stored_timestamps.tolist(), strict=True):
             for row in unchanged[key]:
                 found[row] = value
-        return found
+                timestamps[row] = timestamp
+        return found, timestamps
 
     def _change_seen_by(self, keys: list[bytes], order: tuple[IntArray, ...]) -> IntArray:
         """For each key the number of the last change of it before its place, -1 where there is none."""

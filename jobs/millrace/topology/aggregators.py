@@ -115,6 +115,27 @@ class CallableAggregator:
 Aggregator = BuiltInAggregator | StructAggregator | ReduceAggregator | CallableAggregator
 
 
+@dataclass(frozen=True)
+class TableReduceAggregator:
+    """``adder(aggregate, value) -> aggregate`` and its inverse ``subtractor``; a first value is the first aggregate."""
+
+    adder: Callable[[Any, Any], Any]
+    subtractor: Callable[[Any, Any], Any]
+
+
+@dataclass(frozen=True)
+class TableCallableAggregator:
+    """``initializer() -> aggregate``, ``adder(key, value, aggregate) -> aggregate`` and its inverse ``subtractor``."""
+
+    initializer: Callable[[], Any]
+    adder: Callable[[Any, Any, Any], Any]
+    subtractor: Callable[[Any, Any, Any], Any]
+
+
+TableAggregator = BuiltInAggregator | StructAggregator | TableReduceAggregator | TableCallableAggregator
+"""An aggregation of a table's rows; built-in ones only where they have a subtraction."""
+
+
 def count(field: str | None = None) -> CountAggregator:
     """See :class:`CountAggregator`."""
     return CountAggregator(field)

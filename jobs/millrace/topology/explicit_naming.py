@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from millrace.errors import TopologyError
-from millrace.topology.logical import LogicalGraph, Process, Repartition, StreamJoin, TableInput
+from millrace.topology.logical import (
+    LogicalGraph,
+    Process,
+    Repartition,
+    StreamJoin,
+    TableInput,
+    TableJoin,
+    TableRepartition,
+)
 
 
 def check_explicit_naming(graph: LogicalGraph) -> None:
@@ -14,13 +22,15 @@ def check_explicit_naming(graph: LogicalGraph) -> None:
     Raises:
         TopologyError: there are some; the message lists all.
     """
-    owned = [node.store for node in graph.nodes if isinstance(node, TableInput | Process)]
+    owned = [node.store for node in graph.nodes if isinstance(node, TableInput | Process | TableJoin)]
     owned += [node.waiting_store for node in graph.nodes if isinstance(node, StreamJoin)]
     stores = [store for store in owned if store is not None and store.name in graph.generated_stores]
     found = {
         "changelog topics": [f"{store.name}-changelog" for store in stores if store.logged],
         "stores": [store.name for store in stores],
-        "repartition topics": [node.topic for node in graph.nodes if isinstance(node, Repartition) and node.generated],
+        "repartition topics": [
+            node.topic for node in graph.nodes if isinstance(node, Repartition | TableRepartition) and node.generated
+        ],
     }
     if any(found.values()):
         listed = "; ".join(f"{what}: {', '.join(names)}" for what, names in found.items() if names)

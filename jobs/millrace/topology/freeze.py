@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
 from millrace.errors import TopologyError
+from millrace.serdes.changes import ChangeSerde
 from millrace.topology.logical import (
     AnyLogicalNode,
     LogicalGraph,
@@ -17,6 +18,8 @@ from millrace.topology.logical import (
     StreamInput,
     StreamJoin,
     TableInput,
+    TableJoin,
+    TableRepartition,
 )
 from millrace.topology.nodes import Node, ProcessorNode, RepartitionTopicSpec, SinkNode, SourceNode
 from millrace.topology.operators import (
@@ -25,9 +28,13 @@ from millrace.topology.operators import (
     PassThrough,
     StreamSelfJoin,
     StreamStreamJoin,
+    TableJoinMerge,
+    TableJoinSide,
     TableSource,
+    looked_up_table,
 )
 from millrace.topology.stores import StoreSpec
+from millrace.topology.table_plan import TablePlan, plan_tables
 from millrace.topology.topology import SubTopology, Topology
 
 
@@ -42,7 +49,7 @@ def freeze(graph: LogicalGraph) -> Topology:
         raise TopologyError("The topology is empty.", remedy="read at least one topic with stream() or table()")
     _check_parents(graph)
     graph = merge_inputs_of_same_topics(graph)
-    draft = _Draft(stores_read=graph.stores_read(), unfiltered=_repartitions_that_keep_null_keys(graph))
+    draft = _Draft(plan=plan_tables(graph), unfiltered=_repartitions_that_keep_null_keys(graph))
     for node in _in_build_order(graph):
         _expand(node, draft)
     _check_stores(draft)
@@ -106,7 +113,7 @@ def merge_inputs_of_same_topics(graph: LogicalGraph) -> LogicalGraph:
 class _Draft:
     """The topology while it is put together."""
 
-    stores_read: frozenset[str]
+    plan: TablePlan
     unfiltered: frozenset[str]
     nodes: dict[str, Node] = field(default_factory=dict)
     stores: dict[str, StoreSpec] = field(default_factory=dict)
@@ -127,6 +134,8 @@ class _Draft:
                         f"Topic {topic!r} is read by both {other!r} and {node.name!r}.",
                         remedy="read it once; to_stream() and to_table() give the other view of it",
                     )
+        if isinstance(node, ProcessorNode) and node.name in self.plan.old_value_senders:
+            node = replace(node, sends_old_values=True)
         self.nodes[node.name] = node
 
     def add_store(self, store: StoreSpec) -> None:
@@ -136,6 +145,14 @@ class _Draft:
                 remedy="give one of them another name in its Materialized",
             )
         self.stores[store.name] = store
+
+    def add_repartition_topic(self, spec: RepartitionTopicSpec) -> None:
+        if spec.name in self.repartition_topics:
+            raise TopologyError(
+                f"Two repartition topics are named {spec.name!r}.",
+                remedy="give one of them another name in its Grouped, Joined or Repartitioned",
+            )
+        self.repartition_topics[spec.name] = spec
 
 
 def _in_build_order(graph: LogicalGraph) -> Iterable[AnyLogicalNode]:
@@ -189,7 +206,7 @@ def _(node: TableInput, draft: _Draft) -> None:
             offset_reset=node.offset_reset,
         )
     )
-    stored = not node.store_optional or node.store.name in draft.stores_read
+    stored = node.name in draft.plan.stored
     draft.add(_table_processor(node.name, (node.source_name,), node.store if stored else None))
     if stored:
         store = replace(node.store, logged=False, source_topic=node.topic) if node.reuse_source_topic else node.store
@@ -200,14 +217,18 @@ def _(node: TableInput, draft: _Draft) -> None:
 def _(node: Process, draft: _Draft) -> None:
     if isinstance(node.operator, TableSource):
         assert node.store is not None
-        stored = not node.store_optional or node.store.name in draft.stores_read
+        stored = node.name in draft.plan.stored
         draft.add(_table_processor(node.name, node.parents, node.store if stored else None))
         if stored:
             draft.add_store(node.store)
         return
     own = () if node.store is None else (node.store.name,)
+    table = looked_up_table(node.operator)
+    looked_up = () if table is None else draft.plan.stores_behind[table]
     draft.add(
-        ProcessorNode(name=node.name, parents=node.parents, operator=node.operator, stores=(*own, *node.reads)),
+        ProcessorNode(
+            name=node.name, parents=node.parents, operator=node.operator, stores=(*own, *node.reads, *looked_up)
+        ),
     )
     if node.store is not None:
         draft.add_store(node.store)
@@ -215,13 +236,7 @@ def _(node: Process, draft: _Draft) -> None:
 
 @_expand.register
 def _(node: Repartition, draft: _Draft) -> None:
-    other = draft.repartition_topics.get(node.topic)
-    if other is not None:
-        raise TopologyError(
-            f"Two repartition topics are named {node.topic!r}.",
-            remedy="give one of them another name in its Grouped, Joined or Repartitioned",
-        )
-    draft.repartition_topics[node.topic] = RepartitionTopicSpec(name=node.topic, partitions=node.partitions)
+    draft.add_repartition_topic(RepartitionTopicSpec(name=node.topic, partitions=node.partitions))
     operator = PassThrough() if node.name in draft.unfiltered else DropNullKeys()
     draft.add(ProcessorNode(name=node.filter_name, parents=node.parents, operator=operator))
     draft.add(
@@ -273,6 +288,52 @@ def _(node: StreamJoin, draft: _Draft) -> None:
     draft.add(ProcessorNode(name=node.name, parents=(node.this_name, node.other_name), operator=PassThrough()))
     if node.waiting_store is not None:
         draft.add_store(node.waiting_store)
+
+
+@_expand.register
+def _(node: TableJoin, draft: _Draft) -> None:
+    sides = ((node.this_name, node.left, node.right), (node.other_name, node.right, node.left))
+    for name, own, other in sides:
+        draft.add(
+            ProcessorNode(
+                name=name,
+                parents=(own,),
+                operator=TableJoinSide(node.kind, other, node.joiner, is_left=name == node.this_name),
+                stores=draft.plan.stores_behind[other],
+            )
+        )
+    store = None if node.store is None else node.store.name
+    draft.add(
+        ProcessorNode(
+            name=node.name,
+            parents=(node.this_name, node.other_name),
+            operator=TableJoinMerge(node.kind, node.left, node.right, node.joiner, store),
+            stores=() if store is None else (store,),
+        )
+    )
+    if node.store is not None:
+        draft.add_store(node.store)
+
+
+@_expand.register
+def _(node: TableRepartition, draft: _Draft) -> None:
+    draft.add_repartition_topic(RepartitionTopicSpec(name=node.topic))
+    value_serde = ChangeSerde(node.value_serde)
+    draft.add(
+        SinkNode(
+            name=node.sink_name,
+            parents=node.parents,
+            topic=node.topic,
+            key_serde=node.key_serde,
+            value_serde=value_serde,
+            internal=True,
+        )
+    )
+    draft.add(
+        SourceNode(
+            name=node.name, topics=(node.topic,), key_serde=node.key_serde, value_serde=value_serde, internal=True
+        )
+    )
 
 
 @_expand.register

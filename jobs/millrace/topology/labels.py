@@ -7,10 +7,16 @@ import re
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
     Filter,
+    Operator,
     Peek,
     StreamAggregate,
     StreamStreamJoin,
     StreamTableJoin,
+    TableAggregate,
+    TableFilter,
+    TableJoinMerge,
+    TableJoinSide,
+    TableMapValues,
     WindowedAggregate,
 )
 from millrace.topology.summary import describe_aggregation
@@ -44,4 +50,20 @@ def _operator_label(node: ProcessorNode) -> str:
             with_what = "table" if isinstance(node.operator, StreamTableJoin) else "stream"
             return f"{kind.value} join with {with_what}"
         case operator:
-            return _WORD_START.sub(" ", type(operator).__name__).lower()
+            return _table_operator_label(operator) or _WORD_START.sub(" ", type(operator).__name__).lower()
+
+
+def _table_operator_label(operator: Operator) -> str | None:
+    match operator:
+        case TableFilter(negated=negated):
+            return "table filter not" if negated else "table filter"
+        case TableMapValues(maps_nulls=True):
+            return "table transform values"
+        case TableJoinSide(kind=kind, is_left=is_left):
+            return f"{kind.value} join of tables, {'left' if is_left else 'right'} side"
+        case TableJoinMerge(kind=kind):
+            return f"{kind.value} join of tables"
+        case TableAggregate(aggregator=aggregator):
+            return f"{describe_aggregation(aggregator)} of table"
+        case _:
+            return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from millrace.serdes import Serde
-from millrace.topology.operators import JoinKind, Operator
+from millrace.topology.operators import JoinKind, Operator, TableJoinKind
 from millrace.topology.stores import StoreSpec
 from millrace.topology.timestamp_extractors import TimestampExtractor
 from millrace.topology.windows import JoinWindows
@@ -122,6 +122,47 @@ class Repartition(LogicalNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class TableJoin(LogicalNode):
+    """A join of two tables: a processor for each side, and one that merges their results, whose name is the node's.
+
+    Args:
+        this_name: name of the processor behind the left table.
+        other_name: name of the processor behind the right table.
+        left: name of the node that makes the left table; the same for ``right``.
+        kind: which rows it has.
+        joiner: ``(left value, right value) -> value``.
+        store: the store of the results, or ``None``.
+    """
+
+    this_name: str
+    other_name: str
+    left: str
+    right: str
+    kind: TableJoinKind
+    joiner: Callable[[Any, Any], Any]
+    store: StoreSpec | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableRepartition(LogicalNode):
+    """A repartition topic of a table's changes, old and new values: a sink and a source, whose name is the node's.
+
+    Args:
+        sink_name: name of the sink.
+        topic: topic name without the application's prefix.
+        key_serde: serde of the topic's keys.
+        value_serde: serde of the values, of which a change has one or two.
+        generated: the user gave no name from which the topic's could be made.
+    """
+
+    sink_name: str
+    topic: str
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    generated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Output(LogicalNode):
     """A topic written. The fields are those of ``SinkNode``."""
 
@@ -160,7 +201,7 @@ class StreamJoin(LogicalNode):
         return self.kind is not JoinKind.INNER
 
 
-AnyLogicalNode = StreamInput | TableInput | Process | StreamJoin | Repartition | Output
+AnyLogicalNode = StreamInput | TableInput | Process | StreamJoin | Repartition | TableJoin | TableRepartition | Output
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,10 +230,6 @@ class LogicalGraph:
             for parent in node.parents:
                 children[parent].append(node)
         return children
-
-    def stores_read(self) -> frozenset[str]:
-        """Names of the stores that a node other than their owner reads."""
-        return frozenset(store for node in self.nodes if isinstance(node, Process) for store in node.reads)
 
     def with_nodes(self, nodes: tuple[AnyLogicalNode, ...]) -> LogicalGraph:
         """The same graph with other nodes."""

@@ -48,12 +48,14 @@ class ProcessorNode:
         parents: names of the nodes that feed it, in the order in which they were connected.
         operator: what it does.
         stores: names of the stores that it reads or writes.
+        sends_old_values: its changes of a table carry the value before them, which a node below needs.
     """
 
     name: str
     parents: tuple[str, ...]
     operator: Operator
     stores: tuple[str, ...] = ()
+    sends_old_values: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)

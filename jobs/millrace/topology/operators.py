@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import pyarrow.compute as pc
 
-from millrace.topology.aggregators import Aggregator
+from millrace.topology.aggregators import Aggregator, TableAggregator
 from millrace.topology.windows import JoinWindows, TimeWindows
 
 Predicate: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
@@ -144,16 +144,16 @@ class JoinKind(StrEnum):
 
 @dataclass(frozen=True)
 class StreamTableJoin:
-    """Looks each stream record's key up in the table's ``store``.
+    """Looks each stream record's key up in a table.
 
     Args:
-        store: the table's store.
+        table: name of the node that makes the table.
         kind: inner drops a record without a partner, left joins it with ``None``.
         joiner: ``(stream value, table value) -> value``, or ``(key, stream value, table value) -> value``
             where ``joiner_takes_key``.
     """
 
-    store: str
+    table: str
     kind: JoinKind
     joiner: Callable[..., Any]
     joiner_takes_key: bool = False
@@ -211,6 +211,104 @@ class StreamSelfJoin:
     joiner_takes_key: bool = False
 
 
+# ---- operators of tables
+
+
+@dataclass(frozen=True)
+class TableFilter:
+    """A table's rows for which ``predicate`` is true, or, negated, is not; materialised where there is a ``store``."""
+
+    predicate: Predicate
+    negated: bool = False
+    store: str | None = None
+
+
+@dataclass(frozen=True)
+class TableMapValues:
+    """A new value for each row of a table; materialised where there is a ``store``.
+
+    Args:
+        mapper: gives the new value.
+        store: the store of the results.
+        maps_nulls: call the mapper for deletions as well (``transform_values``).
+    """
+
+    mapper: ValueMapper
+    store: str | None = None
+    maps_nulls: bool = False
+
+
+class TableJoinKind(StrEnum):
+    """Which rows a join of two tables has."""
+
+    INNER = "inner"
+    """Those of keys that both tables hold."""
+    LEFT = "left"
+    """Those of keys that the left table holds."""
+    OUTER = "outer"
+    """Those of keys that at least one table holds."""
+
+
+@dataclass(frozen=True)
+class TableJoinSide:
+    """Joins the changes of one table with the rows of the other.
+
+    Args:
+        kind: of the whole join.
+        table: name of the node that makes the other table.
+        joiner: ``(left value, right value) -> value``.
+        is_left: whether the changes are the left table's.
+    """
+
+    kind: TableJoinKind
+    table: str
+    joiner: Callable[[Any, Any], Any]
+    is_left: bool
+
+
+@dataclass(frozen=True)
+class TableJoinMerge:
+    """The changes of both sides of a join as one table; materialised where there is a ``store``.
+
+    Args:
+        kind: of the join.
+        left: name of the node that makes the left table.
+        right: name of the node that makes the right table.
+        joiner: ``(left value, right value) -> value``.
+        store: the store of the results.
+    """
+
+    kind: TableJoinKind
+    left: str
+    right: str
+    joiner: Callable[[Any, Any], Any]
+    store: str | None = None
+
+
+@dataclass(frozen=True)
+class TableSelect:
+    """A new key and value for both sides of each change of a table, in front of its grouping.
+
+    Args:
+        mapper: ``(key, value) -> (key, value)``.
+    """
+
+    mapper: PairMapper
+
+
+@dataclass(frozen=True)
+class TableAggregate:
+    """Count, reduce or aggregate of a grouped table into ``store``: the old value is subtracted, the new one added."""
+
+    store: str
+    aggregator: TableAggregator
+
+
+def looked_up_table(operator: Operator) -> str | None:
+    """Name of the node whose table the operator looks up, besides what its parents forward."""
+    return operator.table if isinstance(operator, StreamTableJoin | TableJoinSide) else None
+
+
 Operator = (
     Filter
     | Map
@@ -230,4 +328,10 @@ Operator = (
     | JoinBuffer
     | StreamStreamJoin
     | StreamSelfJoin
+    | TableFilter
+    | TableMapValues
+    | TableJoinSide
+    | TableJoinMerge
+    | TableSelect
+    | TableAggregate
 )

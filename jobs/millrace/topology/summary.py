@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.serdes import Serde
-from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator
+from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator, TableAggregator
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import JoinBuffer, StreamAggregate, WindowedAggregate
+from millrace.topology.operators import JoinBuffer, StreamAggregate, TableAggregate, WindowedAggregate
 from millrace.topology.stores import StoreSpec
 from millrace.topology.topology import SubTopology, Topology
 
@@ -55,7 +55,7 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
         "source_topic": store.source_topic,
         "origin": sorted(origin_topics(topology, owner.name)),
     }
-    if isinstance(owner.operator, StreamAggregate | WindowedAggregate):
+    if isinstance(owner.operator, StreamAggregate | WindowedAggregate | TableAggregate):
         data["aggregation"] = describe_aggregation(owner.operator.aggregator)
     if isinstance(owner.operator, WindowedAggregate):
         windows = owner.operator.windows
@@ -74,7 +74,7 @@ def _serde(serde: Serde | None) -> str | None:
     return None if serde is None else type(serde).__name__
 
 
-def describe_aggregation(aggregator: Aggregator) -> str:
+def describe_aggregation(aggregator: Aggregator | TableAggregator) -> str:
     """Words for what an aggregation computes: ``count``, ``sum(amount)``."""
     match aggregator:
         case BuiltInAggregator(field=None):

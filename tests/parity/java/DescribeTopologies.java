@@ -10,6 +10,7 @@ import java.util.TreeSet;
 import java.util.function.Consumer;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
+import org.apache.kafka.common.utils.Bytes;
 import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
@@ -21,6 +22,7 @@ import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KGroupedTable;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -29,6 +31,9 @@ import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
+import org.apache.kafka.streams.processor.ProcessorContext;
+import org.apache.kafka.streams.state.KeyValueStore;
 
 /**
  * Writes what Kafka Streams says of a set of topologies: one file each, with the description, and behind a line of
@@ -270,6 +275,7 @@ public class DescribeTopologies {
                     "rest"));
         });
         streamJoins(all);
+        tables(all);
         for (int seed = 1; seed < 9; seed++) {
             final int start = seed;
             all.put("grown_" + seed, b -> grow(b, start));
@@ -332,6 +338,95 @@ public class DescribeTopologies {
             first.filter((k, v) -> true).join(third, (v, o) -> v, NEAR, StreamJoined.with(S, S, S)).to("out");
             first.selectKey((k, v) -> v).leftJoin(a, (v, o) -> v, NEAR, StreamJoined.with(S, S, S)).to("other");
         });
+    }
+
+    private static Materialized<String, String, KeyValueStore<Bytes, byte[]>> store(final String name) {
+        return Materialized.<String, String, KeyValueStore<Bytes, byte[]>>as(name).withKeySerde(S).withValueSerde(S);
+    }
+
+    private static void tables(final Map<String, Consumer<StreamsBuilder>> all) {
+        all.put("table_operators_unnamed", b -> {
+            final KTable<String, String> table = b.table("in", Consumed.with(S, S));
+            table.filter((k, v) -> true).filterNot((k, v) -> true).mapValues(v -> v)
+                .transformValues(() -> new Kept()).toStream().to("out");
+            table.filter((k, v) -> true, Materialized.with(S, S)).mapValues(v -> v, Materialized.with(S, S))
+                .transformValues(() -> new Kept(), Materialized.with(S, S)).toStream().to("other");
+        });
+        all.put("table_operators_named", b -> {
+            final KTable<String, String> table = b.table("in", Consumed.with(S, S));
+            table.filter((k, v) -> true, Named.as("keep"), store("kept"))
+                .filterNot((k, v) -> true, Named.as("drop"))
+                .mapValues(v -> v, Named.as("re-value"), store("mapped"))
+                .transformValues(() -> new Kept(), store("transformed"), Named.as("transform"))
+                .toStream().to("out");
+        });
+        all.put("table_joins_unnamed", b -> {
+            final KTable<String, String> one = b.table("a", Consumed.with(S, S));
+            final KTable<String, String> two = b.table("b", Consumed.with(S, S));
+            one.join(two, (v, w) -> v).toStream().to("inner");
+            one.leftJoin(two, (v, w) -> v).toStream().to("left");
+            one.outerJoin(two, (v, w) -> v).toStream().to("outer");
+        });
+        all.put("table_joins_named", b -> {
+            final KTable<String, String> one = b.table("a", Consumed.with(S, S), store("one"));
+            final KTable<String, String> two = b.table("b", Consumed.with(S, S), store("two"));
+            one.join(two, (v, w) -> v, Named.as("with-two"), store("joined")).toStream().to("inner");
+            one.leftJoin(two, (v, w) -> v, Named.as("left-with-two")).toStream().to("left");
+            one.outerJoin(two, (v, w) -> v, store("outer")).toStream().to("outer");
+        });
+        all.put("table_join_with_unnamed_materialized", b ->
+            b.table("a", Consumed.with(S, S)).join(
+                b.table("b", Consumed.with(S, S)), (v, w) -> v, Materialized.with(S, S)).toStream().to("out"));
+        all.put("table_join_of_computed_tables", b -> {
+            final KTable<String, String> one = b.table("a", Consumed.with(S, S)).filter((k, v) -> true);
+            final KTable<String, String> two =
+                b.table("b", Consumed.with(S, S)).mapValues(v -> v).filterNot((k, v) -> true);
+            final KTable<String, String> joined = one.outerJoin(two, (v, w) -> v);
+            joined.leftJoin(two, (v, w) -> v).toStream().to("out");
+            b.stream("c", Consumed.with(S, S)).join(joined.mapValues(v -> v), (v, w) -> v).to("other");
+        });
+        all.put("stream_join_with_a_filtered_table", b ->
+            b.stream("clicks", Consumed.with(S, S))
+                .join(b.table("users", Consumed.with(S, S)).filter((k, v) -> true), (v, t) -> v).to("out"));
+        all.put("table_aggregations_unnamed", b -> {
+            final KGroupedTable<String, String> grouped =
+                b.table("in", Consumed.with(S, S)).groupBy((k, v) -> KeyValue.pair(v, v), Grouped.with(S, S));
+            grouped.count().toStream().to("count");
+            grouped.reduce((a, v) -> v, (a, v) -> a).toStream().to("reduce");
+            grouped.aggregate(() -> "", (k, v, a) -> a, (k, v, a) -> a).toStream().to("aggregate");
+        });
+        all.put("table_aggregations_named", b -> {
+            final KGroupedTable<String, String> grouped =
+                b.table("in", Consumed.with(S, S)).groupBy((k, v) -> KeyValue.pair(v, v), Grouped.as("by-value"));
+            grouped.count(Named.as("counting"), Materialized.as("counts")).toStream().to("count");
+            grouped.reduce((a, v) -> v, (a, v) -> a, Named.as("reducing"), store("reduced")).toStream().to("reduce");
+            grouped.aggregate(() -> "", (k, v, a) -> a, (k, v, a) -> a, store("aggregated")).toStream().to("aggregate");
+        });
+        all.put("table_aggregations_with_named_stores", b -> {
+            final KGroupedTable<String, String> grouped =
+                b.table("in", Consumed.with(S, S)).groupBy((k, v) -> KeyValue.pair(v, v), Grouped.with(S, S));
+            grouped.count(Materialized.as("counts")).filter((k, v) -> true).toStream().to("count");
+            grouped.reduce((a, v) -> v, (a, v) -> a, store("reduced")).toStream().to("reduce");
+        });
+        all.put("table_chain", b -> {
+            final KTable<String, String> users = b.table("users", Consumed.with(S, S));
+            users.filter((k, v) -> true).mapValues(v -> v)
+                .join(b.table("plans", Consumed.with(S, S)), (v, w) -> v)
+                .groupBy((k, v) -> KeyValue.pair(v, v)).count().toStream().to("out");
+        });
+    }
+
+    private static final class Kept implements ValueTransformerWithKey<String, String, String> {
+        @Override
+        public void init(final ProcessorContext context) { }
+
+        @Override
+        public String transform(final String key, final String value) {
+            return value;
+        }
+
+        @Override
+        public void close() { }
     }
 
     /** A topology of 40 operators, chosen and placed by a linear congruential generator. */

@@ -45,6 +45,7 @@ import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
 import org.apache.kafka.streams.kstream.KGroupedStream;
+import org.apache.kafka.streams.kstream.KGroupedTable;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
 import org.apache.kafka.streams.kstream.Materialized;
@@ -54,11 +55,14 @@ import org.apache.kafka.streams.kstream.StreamJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
+import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.FailOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
+import org.apache.kafka.streams.processor.ProcessorContext;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
@@ -114,6 +118,7 @@ public class RunScenarios {
                     StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 1000L);
                 case "single store self join" -> settings.put(
                     StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.SINGLE_STORE_SELF_JOIN);
+                case "compare repartition topics" -> { }
                 default -> throw new IllegalArgumentException(setting.asText());
             }
         }
@@ -147,7 +152,7 @@ public class RunScenarios {
         final ObjectNode result = JSON.createObjectNode();
         final ObjectNode topics = result.putObject("topics");
         for (final String topic : new TreeSet<>(driver.producedTopicNames())) {
-            if (topic.endsWith("-repartition")) {
+            if (topic.endsWith("-repartition") && !scenario.path("settings").toString().contains("repartition topics")) {
                 continue;
             }
             final ArrayNode records = topics.putArray(topic);
@@ -212,7 +217,7 @@ public class RunScenarios {
         switch (step.get("op").asText()) {
             case "stream" -> named.put(as, builder.stream(topics(step), consumed(step)));
             case "table" -> named.put(as, builder.table(
-                step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE)));
+                step.get("topic").asText(), consumed(step), optionalStore(step)));
             case "filter" -> named.put(as, stream(step).filter((key, value) -> test(fn, key, value)));
             case "filter_not" -> named.put(as, stream(step).filterNot((key, value) -> test(fn, key, value)));
             case "map" -> named.put(as, stream(step).map((key, value) -> pair(fn, key, value)));
@@ -232,12 +237,15 @@ public class RunScenarios {
                 windows(step)));
             case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
             case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
-            case "to_table" -> named.put(as, stream(step).toTable(keyValueStore(step, VALUE)));
+            case "to_table" -> named.put(as, stream(step).toTable(optionalStore(step)));
             case "join" -> named.put(as, stream(step).join((KTable<Object, Object>) get(step, "table"),
                 (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
             case "left_join" -> named.put(as, stream(step).leftJoin((KTable<Object, Object>) get(step, "table"),
                 (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
             case "stream_join" -> named.put(as, joinedStreams(step, fn));
+            case "table_filter", "table_filter_not", "table_map_values", "table_transform_values", "table_join",
+                "table_left_join", "table_outer_join", "table_group_by", "table_count", "table_reduce",
+                "table_aggregate" -> named.put(as, table(step, fn));
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
@@ -257,6 +265,81 @@ public class RunScenarios {
             case "amount or fail" -> byAmount(new FailOnInvalidTimestamp());
             case "amount or skip" -> byAmount(new LogAndSkipOnInvalidTimestamp());
             case "amount or partition time" -> byAmount(new UsePartitionTimeOnInvalidTimestamp());
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    // ---------------------------------------------------------------------------------------------------- tables
+
+    private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> optionalStore(final JsonNode step) {
+        return step.has("store") ? keyValueStore(step, VALUE) : Materialized.with(KEY, VALUE);
+    }
+
+    private Object table(final JsonNode step, final String fn) {
+        final boolean stored = step.has("store");
+        final Object on = get(step, "on");
+        if (on instanceof KGroupedTable) {
+            final KGroupedTable<Object, Object> grouped = (KGroupedTable<Object, Object>) on;
+            return switch (step.get("op").asText()) {
+                case "table_count" -> grouped.count(keyValueStore(step, Serdes.Long()));
+                case "table_reduce" -> grouped.reduce((old, value) -> reduced(fn, old, value),
+                    (old, value) -> subtracted(fn, null, value, old), keyValueStore(step, VALUE));
+                default -> grouped.aggregate(() -> initial(fn), (key, value, old) -> aggregate(fn, key, value, old),
+                    (key, value, old) -> subtracted(fn, key, value, old), keyValueStore(step, VALUE));
+            };
+        }
+        final KTable<Object, Object> table = (KTable<Object, Object>) on;
+        final KTable<Object, Object> other = step.has("with") ? (KTable<Object, Object>) get(step, "with") : null;
+        final ValueTransformerWithKeySupplier<Object, Object, Object> transformer = () -> transformer(fn);
+        return switch (step.get("op").asText()) {
+            case "table_filter" -> stored
+                ? table.filter((key, value) -> test(fn, key, value), keyValueStore(step, VALUE))
+                : table.filter((key, value) -> test(fn, key, value));
+            case "table_filter_not" -> stored
+                ? table.filterNot((key, value) -> test(fn, key, value), keyValueStore(step, VALUE))
+                : table.filterNot((key, value) -> test(fn, key, value));
+            case "table_map_values" -> stored
+                ? table.mapValues((key, value) -> value(fn, key, value), keyValueStore(step, VALUE))
+                : table.mapValues((key, value) -> value(fn, key, value));
+            case "table_transform_values" -> stored
+                ? table.transformValues(transformer, keyValueStore(step, VALUE)) : table.transformValues(transformer);
+            case "table_join" -> stored
+                ? table.join(other, (left, right) -> joined(fn, left, right), keyValueStore(step, VALUE))
+                : table.join(other, (left, right) -> joined(fn, left, right));
+            case "table_left_join" -> stored
+                ? table.leftJoin(other, (left, right) -> joined(fn, left, right), keyValueStore(step, VALUE))
+                : table.leftJoin(other, (left, right) -> joined(fn, left, right));
+            case "table_outer_join" -> stored
+                ? table.outerJoin(other, (left, right) -> joined(fn, left, right), keyValueStore(step, VALUE))
+                : table.outerJoin(other, (left, right) -> joined(fn, left, right));
+            case "table_group_by" -> table.groupBy((key, value) -> pair(fn, key, value), Grouped.with(KEY, VALUE));
+            default -> throw new IllegalArgumentException(step.toString());
+        };
+    }
+
+    private static ValueTransformerWithKey<Object, Object, Object> transformer(final String fn) {
+        return new ValueTransformerWithKey<>() {
+            @Override
+            public void init(final ProcessorContext context) { }
+
+            @Override
+            public Object transform(final Object key, final Object value) {
+                return value(fn, key, value);
+            }
+
+            @Override
+            public void close() { }
+        };
+    }
+
+    private static Object subtracted(final String fn, final Object key, final Object value, final Object old) {
+        final long difference = orZero(old) - orZero(value);
+        return switch (fn) {
+            case "sum" -> LongNode.valueOf(difference);
+            case "sum, gone at multiples of 5" ->
+                Math.floorMod(difference, 5) == 0 ? null : LongNode.valueOf(difference);
+            case "texts" -> TextNode.valueOf(((TextNode) old).asText() + "-" + key + ":" + number(value) + ";");
+            case "latest" -> old;
             default -> throw new IllegalArgumentException(fn);
         };
     }
@@ -418,6 +501,7 @@ public class RunScenarios {
             case "amount" -> number == null ? null : LongNode.valueOf(number);
             case "amount+1" -> number == null ? null : LongNode.valueOf(number + 1);
             case "null if odd" -> number == null || Math.floorMod(number, 2) == 1 ? null : value;
+            case "amount or -1" -> LongNode.valueOf(number == null ? -1 : number);
             case "key" -> key == null ? null : TextNode.valueOf((String) key);
             case "fails on 13" -> failsOn13(number) ? value : null;
             default -> throw new IllegalArgumentException(fn);
@@ -427,6 +511,7 @@ public class RunScenarios {
     private static KeyValue<Object, Object> pair(final String fn, final Object key, final Object value) {
         return switch (fn) {
             case "user, amount" -> KeyValue.pair(user(value), value("amount", key, value));
+            case "amount mod 3, value" -> KeyValue.pair(key("amount mod 3", key, value), value);
             case "key or null, amount" -> KeyValue.pair(
                 Math.floorMod(orZero(value), 2) == 1 ? null : key, value("amount", key, value));
             default -> throw new IllegalArgumentException(fn);

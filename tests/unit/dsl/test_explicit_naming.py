@@ -39,6 +39,15 @@ def _refused_by_kafka_streams() -> dict[str, set[str]]:
 REFUSED = _refused_by_kafka_streams()
 
 
+# Kafka Streams does not look at the repartition topics of grouped tables, whose names follow those of the stores.
+OVERLOOKED = {
+    "table_aggregations_unnamed": {
+        f"KTABLE-AGGREGATE-STATE-STORE-{number}-repartition" for number in ("0000000004", "0000000010", "0000000016")
+    },
+    "table_chain": {"KTABLE-AGGREGATE-STATE-STORE-0000000012-repartition"},
+}
+
+
 def _refused_here(name: str) -> set[str]:
     builder = StreamsBuilder()
     CATALOGUE[name](builder)
@@ -52,7 +61,12 @@ def _refused_here(name: str) -> set[str]:
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_the_same_names_are_refused(name: str) -> None:
-    assert _refused_here(name) == REFUSED[name]
+    assert _refused_here(name) - OVERLOOKED.get(name, set()) == REFUSED[name]
+
+
+@pytest.mark.parametrize("name", OVERLOOKED)
+def test_what_kafka_streams_overlooks_is_refused_too(name: str) -> None:
+    assert OVERLOOKED[name] <= _refused_here(name)
 
 
 def test_both_outcomes_occur() -> None:

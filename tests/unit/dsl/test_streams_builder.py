@@ -347,7 +347,8 @@ class TestOperators:
         builder = StreamsBuilder()
         users = builder.table("users", materialized=Materialized.as_("users"))
         builder.stream("clicks").left_join(users, joiner, joiner_takes_key=True, joined=Joined.as_("with-user"))
-        assert node(builder.build(), "with-user").operator == StreamTableJoin("users", JoinKind.LEFT, joiner, True)
+        operator = StreamTableJoin("KTABLE-SOURCE-0000000001", JoinKind.LEFT, joiner, True)
+        assert node(builder.build(), "with-user").operator == operator
         with pytest.raises(TopologyError, match=r"cannot be called with \(value, table_value\)"):
             builder.stream("views").join(users, joiner)
 

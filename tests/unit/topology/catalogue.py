@@ -381,6 +381,100 @@ def grown(seed: int) -> Write:
 CATALOGUE |= {f"grown_{seed}": grown(seed) for seed in range(1, 9)}
 
 
+def stored(name: str) -> Materialized:
+    return Materialized.as_(name).with_key_serde(S).with_value_serde(S)
+
+
+def combined(aggregate: Any, value: Any) -> Any:
+    return value
+
+
+@catalogued
+def table_operators_unnamed(b: StreamsBuilder) -> None:
+    table = b.table("in", STRINGS)
+    table.filter(true).filter_not(true).map_values(same).transform_values(same).to_stream().to("out")
+    serdes = Materialized.with_(S, S)
+    table.filter(true, serdes).map_values(same, serdes).transform_values(same, serdes).to_stream().to("other")
+
+
+@catalogued
+def table_operators_named(b: StreamsBuilder) -> None:
+    (
+        b.table("in", STRINGS)
+        .filter(true, stored("kept"), named="keep")
+        .filter_not(true, named="drop")
+        .map_values(same, stored("mapped"), named="re-value")
+        .transform_values(same, stored("transformed"), named="transform")
+        .to_stream()
+        .to("out")
+    )
+
+
+@catalogued
+def table_joins_unnamed(b: StreamsBuilder) -> None:
+    one, two = b.table("a", STRINGS), b.table("b", STRINGS)
+    one.join(two, left).to_stream().to("inner")
+    one.left_join(two, left).to_stream().to("left")
+    one.outer_join(two, left).to_stream().to("outer")
+
+
+@catalogued
+def table_joins_named(b: StreamsBuilder) -> None:
+    one, two = b.table("a", STRINGS, stored("one")), b.table("b", STRINGS, stored("two"))
+    one.join(two, left, stored("joined"), named="with-two").to_stream().to("inner")
+    one.left_join(two, left, named="left-with-two").to_stream().to("left")
+    one.outer_join(two, left, stored("outer")).to_stream().to("outer")
+
+
+@catalogued
+def table_join_with_unnamed_materialized(b: StreamsBuilder) -> None:
+    b.table("a", STRINGS).join(b.table("b", STRINGS), left, Materialized.with_(S, S)).to_stream().to("out")
+
+
+@catalogued
+def table_join_of_computed_tables(b: StreamsBuilder) -> None:
+    one = b.table("a", STRINGS).filter(true)
+    two = b.table("b", STRINGS).map_values(same).filter_not(true)
+    joined = one.outer_join(two, left)
+    joined.left_join(two, left).to_stream().to("out")
+    b.stream("c", STRINGS).join(joined.map_values(same), left).to("other")
+
+
+@catalogued
+def stream_join_with_a_filtered_table(b: StreamsBuilder) -> None:
+    b.stream("clicks", STRINGS).join(b.table("users", STRINGS).filter(true), left).to("out")
+
+
+@catalogued
+def table_aggregations_unnamed(b: StreamsBuilder) -> None:
+    grouped = b.table("in", STRINGS).group_by(pair, Grouped.with_(S, S))
+    grouped.count().to_stream().to("count")
+    grouped.reduce(combined, combined).to_stream().to("reduce")
+    grouped.aggregate(empty, kept, kept).to_stream().to("aggregate")
+
+
+@catalogued
+def table_aggregations_named(b: StreamsBuilder) -> None:
+    grouped = b.table("in", STRINGS).group_by(pair, Grouped.as_("by-value"))
+    grouped.count(Materialized.as_("counts"), named="counting").to_stream().to("count")
+    grouped.reduce(combined, combined, stored("reduced"), named="reducing").to_stream().to("reduce")
+    grouped.aggregate(empty, kept, kept, stored("aggregated")).to_stream().to("aggregate")
+
+
+@catalogued
+def table_aggregations_with_named_stores(b: StreamsBuilder) -> None:
+    grouped = b.table("in", STRINGS).group_by(pair, Grouped.with_(S, S))
+    grouped.count(Materialized.as_("counts")).filter(true).to_stream().to("count")
+    grouped.reduce(combined, combined, stored("reduced")).to_stream().to("reduce")
+
+
+@catalogued
+def table_chain(b: StreamsBuilder) -> None:
+    mapped = b.table("users", STRINGS).filter(true).map_values(same)
+    joined = mapped.join(b.table("plans", STRINGS), left)
+    joined.group_by(pair).count().to_stream().to("out")
+
+
 @optimised
 def optimised_table_join(b: StreamsBuilder) -> None:
     b.stream("clicks").join(b.table("users"), left).to("out")

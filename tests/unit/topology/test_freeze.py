@@ -47,12 +47,23 @@ def test_an_unknown_parent_is_refused_with_the_known_nodes() -> None:
         freeze(graph)
 
 
-def test_an_unknown_store_is_refused_with_the_known_ones() -> None:
+def test_an_unknown_table_is_refused_with_the_known_ones() -> None:
     join = StreamTableJoin("userz", JoinKind.INNER, left)
     graph = LogicalGraph(
         nodes=(
             StreamInput(name="source", topics=("in",)),
-            Process(name="join", parents=("source",), operator=join, reads=("userz",), priority=1),
+            Process(name="join", parents=("source",), operator=join, priority=1),
+        )
+    )
+    with pytest.raises(TopologyError, match=r"'userz', which is unknown\. Tables: none"):
+        freeze(graph)
+
+
+def test_an_unknown_store_is_refused_with_the_known_ones() -> None:
+    graph = LogicalGraph(
+        nodes=(
+            StreamInput(name="source", topics=("in",)),
+            Process(name="reader", parents=("source",), operator=PassThrough(), reads=("userz",), priority=1),
         )
     )
     with pytest.raises(TopologyError, match=r"'userz', which is unknown\. Stores: none"):

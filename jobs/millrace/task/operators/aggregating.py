@@ -26,6 +26,7 @@ class StreamAggregateProcessor(Processor):
         self._operator = operator
         self._context = context
         self._store = store
+        self._merges_updates = context.merges_updates(operator.store)
         self._key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)
 
@@ -63,5 +64,6 @@ class StreamAggregateProcessor(Processor):
             keys=keys,
             values=update.stored,
             timestamps=update.stored_timestamps(updated.timestamps),
-            merge=shared and cached,
+            merge=shared and self._merges_updates,
+            sends_old_values=self._context.sends_old_values(self._node),
         )

@@ -18,6 +18,10 @@ from millrace.task.operators.mapping import MapProcessor, MapValuesProcessor, Pe
 from millrace.task.operators.self_joining import StreamSelfJoinProcessor
 from millrace.task.operators.stream_stream_joining import StreamStreamJoinProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
+from millrace.task.operators.table_aggregating import TableAggregateProcessor
+from millrace.task.operators.table_filtering import TableFilterProcessor, TableMapValuesProcessor
+from millrace.task.operators.table_joining import TableJoinMergeProcessor, TableJoinSideProcessor
+from millrace.task.operators.table_selecting import TableSelectProcessor
 from millrace.task.operators.tables import TableSourceProcessor, TableToStreamProcessor
 from millrace.task.operators.windowed_aggregating import WindowedAggregateProcessor
 from millrace.task.processor import JointProcessor, Processor, TaskContext
@@ -42,6 +46,12 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.StreamTableJoin: StreamTableJoinProcessor,
     operators.JoinBuffer: PassThroughProcessor,
     operators.StreamSelfJoin: StreamSelfJoinProcessor,
+    operators.TableFilter: TableFilterProcessor,
+    operators.TableMapValues: TableMapValuesProcessor,
+    operators.TableJoinSide: TableJoinSideProcessor,
+    operators.TableJoinMerge: TableJoinMergeProcessor,
+    operators.TableSelect: TableSelectProcessor,
+    operators.TableAggregate: TableAggregateProcessor,
 }
 
 _JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContext], JointProcessor]] = {

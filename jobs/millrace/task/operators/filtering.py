@@ -14,7 +14,7 @@ from millrace.task.records import Records
 from millrace.topology.operators import Branch, DropNullKeys, Filter, PassThrough, Predicate
 
 
-def _truth(predicate: Predicate, records: Records, context: TaskContext, node: str) -> tuple[Records, BoolArray]:
+def truth(predicate: Predicate, records: Records, context: TaskContext, node: str) -> tuple[Records, BoolArray]:
     """The records for which the predicate did not fail, and whether it is true for each; null is not true."""
     if isinstance(predicate, pc.Expression):
         column = evaluate(predicate, records).arrow
@@ -40,7 +40,7 @@ class FilterProcessor(Processor):
         self._context = context
 
     def process(self, records: Records) -> Forwarded:
-        records, mask = _truth(self._operator.predicate, records, self._context, self._node)
+        records, mask = truth(self._operator.predicate, records, self._context, self._node)
         return records.filter(~mask if self._operator.negated else mask)
 
 
@@ -56,7 +56,7 @@ class BranchProcessor(Processor):
         branches: dict[str, Records] = {}
         rest = records
         for predicate, child in self._operator.predicates:
-            rest, mask = _truth(predicate, rest, self._context, self._node)
+            rest, mask = truth(predicate, rest, self._context, self._node)
             branches[child] = rest.filter(mask)
             rest = rest.filter(~mask)
         if self._operator.default_child is not None:

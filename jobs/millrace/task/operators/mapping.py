@@ -19,9 +19,10 @@ def _kept(records: Records, rows: IntArray | None) -> Records:
     return records if rows is None else records.take(rows)
 
 
-def _mapped(
+def mapped(
     mapper: Callable[[Any, Any], Any] | pc.Expression, records: Records, context: TaskContext, node: str
 ) -> tuple[Records, Column]:
+    """The records for which the mapper did not fail, and its result for each."""
     if isinstance(mapper, pc.Expression):
         return records, evaluate(mapper, records)
     results, rows = call_per_record(mapper, records, context.failures, node)
@@ -70,7 +71,7 @@ class MapValuesProcessor(Processor):
         self._context = context
 
     def process(self, records: Records) -> Forwarded:
-        records, values = _mapped(self._operator.mapper, records, self._context, self._node)
+        records, values = mapped(self._operator.mapper, records, self._context, self._node)
         return records.with_values(values)
 
 
@@ -83,7 +84,7 @@ class SelectKeyProcessor(Processor):
         self._context = context
 
     def process(self, records: Records) -> Forwarded:
-        records, keys = _mapped(self._operator.mapper, records, self._context, self._node)
+        records, keys = mapped(self._operator.mapper, records, self._context, self._node)
         return records.with_keys(keys)
 
 

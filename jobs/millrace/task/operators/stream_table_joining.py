@@ -7,12 +7,11 @@ from typing import Any
 import numpy as np
 
 from millrace.metrics import DropReason
-from millrace.task.aggregation.steps import result_of
 from millrace.task.columns import Column
+from millrace.task.operators.table_rows import RowFunctions
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records
-from millrace.task.serialization import from_bytes, or_default, to_bytes_list
-from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
+from millrace.task.table_getters import table_getter
 from millrace.topology.operators import JoinKind, StreamTableJoin
 
 
@@ -20,14 +19,10 @@ class StreamTableJoinProcessor(Processor):
     """Null stream values are dropped and counted; a null key too, but for a left join, where it finds no row."""
 
     def __init__(self, node: str, operator: StreamTableJoin, context: TaskContext) -> None:
-        spec = context.stores[operator.store]
         self._node = node
         self._operator = operator
         self._context = context
-        self._view = context.tables[operator.store]
-        self._key_serde = or_default(spec.key_serde)
-        self._value_serde = or_default(spec.value_serde)
-        self._aggregator = context.aggregators.get(operator.store)
+        self._getter = table_getter(operator.table, context)
 
     def process(self, records: Records) -> Forwarded:
         failures = self._context.failures
@@ -37,23 +32,25 @@ class StreamTableJoinProcessor(Processor):
         failures.drop(DropReason.NULL_KEY, int(dropped_keys.sum()))
         failures.drop(DropReason.NULL_VALUE, int((no_value & ~dropped_keys).sum()))
         records = records.filter(~(dropped_keys | no_value))
-        keys = to_bytes_list(records.keys, self._key_serde)
-        with_key = np.fromiter((key is not None for key in keys), dtype=bool, count=len(keys))
-        found: list[bytes | None] = [None] * len(records)
-        looked_up = self._view.lookup(
-            [key for key in keys if key is not None], tuple(column[with_key] for column in records.order)
-        )
-        for row, value in zip(np.flatnonzero(with_key).tolist(), looked_up, strict=True):
-            found[row] = value
-        if not left:
-            matched = np.fromiter((value is not None for value in found), dtype=bool, count=len(found))
-            records = records.filter(matched)
-            found = [value for value in found if value is not None]
-        rows = from_bytes(found, self._value_serde).objects
-        if isinstance(self._aggregator, BuiltInAggregator | StructAggregator):
-            aggregator = self._aggregator
-            rows = [None if row is None else result_of(aggregator, row) for row in rows]
-        return self._joined(records, rows)
+        with_key = ~records.keys.null_mask()
+        whole = bool(with_key.all())
+        searching = records if whole else records.filter(with_key)
+        functions = RowFunctions(self._context, self._node, searching)
+        rows = self._getter.get(searching, functions).values
+        failed = functions.failed
+        if not whole:
+            found: list[Any] = [None] * len(records)
+            places = np.flatnonzero(with_key)
+            for place, row in zip(places.tolist(), rows.objects, strict=True):
+                found[place] = row
+            rows = Column(objects=found)
+            failed = np.zeros(len(records), dtype=bool)
+            failed[places] = functions.failed
+        kept = ~failed if left else ~(failed | rows.null_mask())
+        if not kept.all():
+            indices = np.flatnonzero(kept)
+            records, rows = records.take(indices), rows.take(indices)
+        return self._joined(records, rows.objects)
 
     def _joined(self, records: Records, table_values: list[Any]) -> Records:
         joiner = self._operator.joiner

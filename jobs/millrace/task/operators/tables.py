@@ -15,6 +15,7 @@ class TableSourceProcessor(Processor):
     """Takes each record as an update of its key's row; a null value deletes the row. Out-of-order updates apply."""
 
     def __init__(self, node: str, operator: TableSource, context: TaskContext) -> None:
+        self._node = node
         self._context = context
         self._name = operator.store
         self._store: KeyValueStore | None = None
@@ -34,7 +35,7 @@ class TableSourceProcessor(Processor):
             return records
         keys = [key for key in to_bytes_list(records.keys, self._key_serde) if key is not None]
         values = to_bytes_list(records.values, self._value_serde)
-        merge = self._context.is_cached(self._name)
+        merge = self._context.merges_updates(self._name)
         return write_table(
             self._context,
             self._name,
@@ -44,6 +45,7 @@ class TableSourceProcessor(Processor):
             values=values,
             timestamps=records.timestamps,
             merge=merge,
+            sends_old_values=self._context.sends_old_values(self._node),
         )
 
 
@@ -54,4 +56,4 @@ class TableToStreamProcessor(Processor):
         pass
 
     def process(self, records: Records) -> Forwarded:
-        return records
+        return records.with_change(records.values, None)

@@ -11,6 +11,7 @@ from millrace.state import WindowStore
 from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.update import update_aggregates
 from millrace.task.columns import IntArray, WindowedColumn
+from millrace.task.operators.table_writing import decoded, replaced_values
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_array
@@ -61,11 +62,12 @@ class WindowedAggregateProcessor(Processor):
         rows = records if one_to_one else records.expand(parents, ordinals, None, records.values.take(parents))
         keys: list[bytes] = key_bytes.take(parents[groups.first_rows]).to_pylist()
         group_starts = starts[groups.first_rows]
+        prior = self._store.fetch_many(keys, group_starts)
         update = update_aggregates(
             self._operator.aggregator,
             rows,
             groups,
-            self._store.fetch_many(keys, group_starts),
+            prior,
             serde=self._value_serde,
             every_update=not self._context.is_cached(self._operator.store),
             context=self._context,
@@ -80,11 +82,16 @@ class WindowedAggregateProcessor(Processor):
             update.stored_timestamps(results.timestamps),
         )
         windows = starts[update.rows]
+        old_values = None
+        if self._context.sends_old_values(self._node):
+            before = replaced_values(updated.tolist(), update.stored, prior[0])
+            old_values = decoded(self._context, self._operator.store, before)
         return replace(
             results,
             keys=WindowedColumn(results.keys, windows, windows + self._windows.size_ms),
             values=update.results,
             timestamps=update.timestamps,
+            old_values=old_values,
         )
 
     def _advance_stream_time(self, timestamps: IntArray) -> IntArray:

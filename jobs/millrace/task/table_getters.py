@@ -1,0 +1,141 @@
+"""A table's rows as of a place in the order, stored or not: what ``KTableValueGetter`` is in Kafka Streams."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from millrace.errors import TopologyError
+from millrace.task.columns import Column, IntArray
+from millrace.task.operators.table_rows import RowFunctions, present_key_bytes
+from millrace.task.operators.table_writing import decoded
+from millrace.task.processor import TaskContext
+from millrace.task.records import Records
+from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.table_view import UNKNOWN_TIME
+from millrace.topology.operators import (
+    StreamAggregate,
+    TableAggregate,
+    TableFilter,
+    TableJoinMerge,
+    TableMapValues,
+    TableSource,
+)
+
+
+@dataclass(frozen=True)
+class Rows:
+    """What was found for each record that looked a table up.
+
+    Args:
+        values: the rows' values, null where there is no row.
+        timestamps: their timestamps, milliseconds; -1 where there is no row.
+    """
+
+    values: Column
+    timestamps: IntArray
+
+
+class TableGetter(Protocol):
+    """Finds rows of one table."""
+
+    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
+        """The table's row for the key of each record, as of the record's place in the order.
+
+        Args:
+            records: their keys, none of which is null, and order columns count.
+            functions: calls what the row is computed by; remembers where that failed.
+        """
+
+
+def table_getter(table: str, context: TaskContext) -> TableGetter:
+    """The getter of the table that the node ``table`` makes.
+
+    Raises:
+        TopologyError: its rows can neither be read nor computed.
+    """
+    node = context.processors[table]
+    operator = node.operator
+    match operator:
+        case TableFilter(store=None):
+            return _FilteredGetter(table_getter(node.parents[0], context), operator)
+        case TableMapValues(store=None):
+            return _MappedGetter(table_getter(node.parents[0], context), operator)
+        case TableJoinMerge(store=None):
+            return _JoinedGetter(table_getter(operator.left, context), table_getter(operator.right, context), operator)
+        case (
+            TableSource(store=str(store))
+            | TableFilter(store=str(store))
+            | TableMapValues(store=str(store))
+            | TableJoinMerge(store=str(store))
+            | StreamAggregate(store=store)
+            | TableAggregate(store=store)
+        ):
+            return _StoredGetter(store, context)
+        case _:
+            raise TopologyError(
+                f"The table of node {table!r} ({type(operator).__name__}) cannot be looked up.",
+                remedy="turn it into a stream with to_stream(), give that a plain key, and make a table of it again",
+            )
+
+
+class _StoredGetter:
+    """Reads a store, as the batch's changes of it have left it at each place."""
+
+    def __init__(self, store: str, context: TaskContext) -> None:
+        self._store = store
+        self._context = context
+        self._view = context.tables[store]
+        self._key_serde = or_default(context.stores[store].key_serde)
+
+    def get(self, records: Records, _functions: RowFunctions, /) -> Rows:
+        keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._store}")
+        found, timestamps = self._view.lookup(keys, records.order)
+        return Rows(decoded(self._context, self._store, found), timestamps)
+
+
+class _FilteredGetter:
+    """Filters the rows of the table above."""
+
+    def __init__(self, parent: TableGetter, operator: TableFilter) -> None:
+        self._parent = parent
+        self._operator = operator
+
+    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
+        rows = self._parent.get(records, functions)
+        return _without_times_of_nothing(functions.filter(self._operator, rows.values), rows.timestamps)
+
+
+class _MappedGetter:
+    """Maps the rows of the table above."""
+
+    def __init__(self, parent: TableGetter, operator: TableMapValues) -> None:
+        self._parent = parent
+        self._operator = operator
+
+    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
+        rows = self._parent.get(records, functions)
+        return _without_times_of_nothing(functions.map(self._operator, rows.values), rows.timestamps)
+
+
+class _JoinedGetter:
+    """Joins the rows of two tables."""
+
+    def __init__(self, left: TableGetter, right: TableGetter, operator: TableJoinMerge) -> None:
+        self._left = left
+        self._right = right
+        self._operator = operator
+
+    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
+        left = self._left.get(records, functions)
+        right = self._right.get(records, functions)
+        everywhere = np.ones(len(records), dtype=bool)
+        kind, joiner = self._operator.kind, self._operator.joiner
+        values = functions.join(kind, joiner, left.values, right.values, rows=everywhere)
+        return _without_times_of_nothing(values, np.maximum(left.timestamps, right.timestamps))
+
+
+def _without_times_of_nothing(values: Column, timestamps: IntArray) -> Rows:
+    return Rows(values, np.where(values.null_mask(), UNKNOWN_TIME, timestamps))

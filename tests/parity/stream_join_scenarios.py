@@ -263,6 +263,9 @@ STREAM_JOINS: dict[str, Scenario] = {
             kind,
             [_left("k", 1, 0), _right("k", 2, 200_000), _left("k", 3, 200_001), _left("k", 4, 5), _right("k", 5, 7)],
         ),
+        f"{kind} join of streams, near the epoch": _join(
+            kind, [_left("k", 1, 0), _right("k", 2, 0), _right("k", 3, 1), _left("k", 4, 2)], before=-2, after=20
+        ),
         f"{kind} join of changed keys": _changed_keys(kind),
         f"{kind} join of a stream with itself": _of_one(kind, PLAIN),
         f"{kind} join of a stream with itself, asymmetric": _of_one(kind, PLAIN, before=2, after=9, grace=3),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from dataclasses import replace
+
 from millrace.kafka.topics import changelog_topic, repartition_topic
 from millrace.topology.nodes import RepartitionTopicSpec
 from millrace.topology.stores import StoreKind, StoreSpec
@@ -63,3 +65,11 @@ def test_a_repartition_topic_keeps_its_records_until_they_are_processed() -> Non
         "segment.bytes": "52428800",
     }
     assert repartition_topic(RepartitionTopicSpec(name="r", partitions=9), "app", partitions=4).partitions == 9
+
+
+def test_the_changelog_of_a_join_buffer_is_not_compacted_whatever_is_set() -> None:
+    buffer = replace(WINDOWS, retains_duplicates=True, changelog_settings=(("cleanup.policy", "compact"),))
+    topic = changelog_topic(buffer, "app", partitions=4)
+    assert topic is not None
+    assert topic.settings["cleanup.policy"] == "delete"
+    assert topic.settings["retention.ms"] == str(360_000 + 86_400_000)

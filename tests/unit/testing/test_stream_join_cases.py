@@ -50,7 +50,7 @@ def flat(steps: list[list[Result]]) -> list[Result]:
     return [result for step in steps for result in step]
 
 
-J01: list[tuple[str, str, str | None, int]] = [
+J01: list[Row] = [
     ("L", "1", "10.5", 17000),
     ("L", "2", "3.32", 17000),
     ("R", "1", "Foo", 19000),

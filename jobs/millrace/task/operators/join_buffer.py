@@ -59,7 +59,8 @@ class JoinBuffer:
             to_time: the latest one.
         """
         distinct = list(dict.fromkeys(keys))
-        found = self._store.fetch_many(distinct, from_time, to_time)
+        # As in Kafka Streams a range that ends before 1970 is taken to end at its first millisecond.
+        found = self._store.fetch_many(distinct, max(from_time, 0), max(to_time, 0))
         self._loaded = {
             key: _Entries(entries.times, entries.values) for key, entries in zip(distinct, found, strict=True)
         }

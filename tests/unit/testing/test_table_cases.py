@@ -86,7 +86,8 @@ def test_an_update_within_a_group_shows_no_value_in_between(
     """Case T02: subtracted and added in one step, in this order."""
     builder = StreamsBuilder()
     grouped = builder.table("in", TABLE).group_by(by_group, Grouped.with_(TEXT, JSON))
-    made = grouped.aggregate(*aggregation, store("groups").with_caching_disabled())
+    initializer, adder, subtractor = aggregation
+    made = grouped.aggregate(initializer, adder, subtractor, store("groups").with_caching_disabled())
     made.to_stream().to("out", Produced.with_(TEXT, JSON))
     with TopologyTestDriver(builder.build()) as driver:
         pipe(driver, [TestRecord("k1", {"g": "G", "v": 2}, 0), TestRecord("k1", {"g": "G", "v": 5}, 1)])

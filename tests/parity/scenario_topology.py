@@ -16,10 +16,12 @@ from millrace.dsl import (
     Materialized,
     Produced,
     Repartitioned,
+    SessionWindowedKStream,
+    SessionWindows,
     StreamsBuilder,
     TimeWindows,
 )
-from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
+from millrace.serdes import JsonSerde, LongSerde, Serde, SessionWindowedSerde, StringSerde, TimeWindowedSerde
 from millrace.topology.nodes import SinkNode
 from millrace.topology.topology import Topology, full_topic_name
 from tests.parity.functions import (
@@ -29,6 +31,7 @@ from tests.parity.functions import (
     FLAT_VALUE_MAPPERS,
     JOINERS,
     KEY_MAPPERS,
+    MERGERS,
     NUMBER_EXPRESSIONS,
     OBJECT_EXPRESSIONS,
     PAIR_MAPPERS,
@@ -81,6 +84,16 @@ class _Shape(Enum):
 _KEEPS_SHAPE = {"filter", "filter_not", "peek", "select_key", "group_by", "group_by_key", "windowed_by", "to_stream"}
 
 
+_LOSES_WINDOWS = {"select_key", "map", "flat_map", "group_by", "join", "left_join"}
+
+
+def _windowed_key(step: dict[str, Any]) -> Serde | None:
+    """How keys behind a ``windowed_by`` are written."""
+    if "gap" in step:
+        return SessionWindowedSerde(KEY)
+    return TimeWindowedSerde(KEY, step["size"]) if "size" in step else None
+
+
 class ScenarioTopology:
     """A scenario's topology through our DSL."""
 
@@ -89,7 +102,7 @@ class ScenarioTopology:
         self._in_columns = in_columns
         self._named: dict[str, Any] = {}
         self._shapes: dict[str, _Shape] = {}
-        self._window_sizes: dict[str, int] = {}
+        self._windowed_keys: dict[str, Serde] = {}
         for step in scenario["topology"]:
             self._add(step)
 
@@ -101,9 +114,9 @@ class ScenarioTopology:
         name = step["as"]
         self._named[name] = made
         self._shapes[name] = self._shape_after(step)
-        size = step.get("size", self._window_sizes.get(step.get("on", "")))
-        if size is not None and step["op"] not in {"select_key", "map", "flat_map", "group_by", "join", "left_join"}:
-            self._window_sizes[name] = size
+        key_serde = _windowed_key(step) or self._windowed_keys.get(step.get("on", ""))
+        if key_serde is not None and step["op"] not in _LOSES_WINDOWS:
+            self._windowed_keys[name] = key_serde
 
     def _shape(self, step: dict[str, Any]) -> _Shape:
         return self._shapes.get(step.get("on", ""), _Shape.UNKNOWN)
@@ -193,6 +206,8 @@ class ScenarioTopology:
         return on.group_by_key(Grouped.with_(KEY, self._value_serde(step)))
 
     def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
+        if "gap" in step:
+            return on.windowed_by(SessionWindows.of_inactivity_gap_and_grace(step["gap"], step["grace"]))
         windows = TimeWindows.of_size_and_grace(step["size"], step["grace"])
         return on.windowed_by(windows.advance_by(step["advance"]) if "advance" in step else windows)
 
@@ -206,7 +221,9 @@ class ScenarioTopology:
         fn, shape = step["fn"], self._shape(step)
         if shape is not _Shape.UNKNOWN and fn in BUILT_IN_AGGREGATORS:
             field = "amount" if shape is _Shape.OBJECTS else None
-            return on.aggregate(BUILT_IN_AGGREGATORS[fn](field), None, self._store(step, VALUE))
+            return on.aggregate(BUILT_IN_AGGREGATORS[fn](field), materialized=self._store(step, VALUE))
+        if isinstance(on, SessionWindowedKStream):
+            return on.aggregate(*AGGREGATES[fn], MERGERS[fn], self._store(step, VALUE))
         return on.aggregate(*AGGREGATES[fn], self._store(step, VALUE))
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
@@ -231,9 +248,7 @@ class ScenarioTopology:
         return on.left_join(self._named[step["table"]], JOINERS[step["fn"]], joined=options)
 
     def to(self, on: Any, step: dict[str, Any]) -> None:
-        size = self._window_sizes.get(step["on"])
-        key_serde = KEY if size is None else TimeWindowedSerde(KEY, size)
-        on.to(step["topic"], Produced.with_(key_serde, self._value_serde(step)))
+        on.to(step["topic"], Produced.with_(self._windowed_keys.get(step["on"], KEY), self._value_serde(step)))
 
 
 _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = {

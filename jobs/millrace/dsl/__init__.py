@@ -18,6 +18,8 @@ from millrace.dsl.options import (
     Produced,
     Repartitioned,
 )
+from millrace.dsl.session_windowed import SessionWindowedKStream
+from millrace.topology.session_windows import SessionWindows
 from millrace.topology.stores import StoreBackend
 from millrace.topology.windows import TimeWindows
 
@@ -35,6 +37,8 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "SessionWindowedKStream",
+    "SessionWindows",
     "StoreBackend",
     "StreamsBuilder",
     "TimeWindowedKStream",

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from millrace.dsl.options import Materialized
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
+from millrace.topology.session_windows import SessionWindows
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.windows import TimeWindows
 
@@ -52,4 +55,27 @@ def window_store(
         window_size_ms=windows.size_ms,
         retention_ms=retention_ms,
         changelog_settings=options.changelog_settings,
+    )
+
+
+def session_store(
+    name: str, options: Materialized, windows: SessionWindows, *, key_serde: Serde | None, value_serde: Serde | None
+) -> StoreSpec:
+    """A store of a table of sessions.
+
+    Raises:
+        TopologyError: the retention is shorter than inactivity gap and grace, so that open sessions would be lost.
+    """
+    least = windows.least_retention_ms
+    retention_ms = least if options.retention_ms is None else options.retention_ms
+    if retention_ms < least:
+        raise TopologyError(
+            f"The retention of session store {name!r} is {retention_ms} ms, but its sessions need {least} ms: "
+            f"inactivity gap {windows.gap_ms} ms and grace {windows.grace_ms} ms.",
+            remedy="raise Materialized.with_retention",
+        )
+    return replace(
+        key_value_store(name, options, key_serde=key_serde, value_serde=value_serde),
+        kind=StoreKind.SESSION,
+        retention_ms=retention_ms,
     )

@@ -19,7 +19,8 @@ from millrace.state.layout import Int64Array
 from millrace.state.position import TaskPosition
 from millrace.state.rocksdb import MEBIBYTE, RocksDatabase, RocksDBOptions
 from millrace.state.segments import Segments
-from millrace.state.stores import KeyValueStore, WindowStore
+from millrace.state.session import LayeredSessionStore
+from millrace.state.stores import KeyValueStore, SessionStore, WindowStore
 from millrace.state.window import LayeredWindowStore
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
@@ -28,7 +29,7 @@ _SEGMENTS_KEY = b"segments."
 
 _log = structlog.get_logger(__name__)
 
-_Store = LayeredKeyValueStore | LayeredWindowStore
+_Store = LayeredKeyValueStore | LayeredWindowStore | LayeredSessionStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +98,7 @@ class TaskState:
         """The task's directory, ``None`` where all stores are in memory."""
         return self._directory
 
-    def store(self, name: str) -> KeyValueStore | WindowStore:
+    def store(self, name: str) -> KeyValueStore | WindowStore | SessionStore:
         """The store ``name``.
 
         Raises:
@@ -113,7 +114,7 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredKeyValueStore):
-            raise StateError(f"Store {name} is a window store.", remedy="use window_store()")
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy="use window_store()")
         return store
 
     def window_store(self, name: str) -> WindowStore:
@@ -124,7 +125,18 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredWindowStore):
-            raise StateError(f"Store {name} is a key-value store.", remedy="use key_value_store()")
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy="use key_value_store()")
+        return store
+
+    def session_store(self, name: str) -> SessionStore:
+        """The session store ``name``.
+
+        Raises:
+            StateError: the task has no session store of that name, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, LayeredSessionStore):
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy="use the method of its kind")
         return store
 
     def drain_changelog(self) -> list[ChangelogBatch]:
@@ -192,7 +204,7 @@ class TaskState:
         if not keys:
             return 0
         batch = self._new_batch()
-        if isinstance(layered, LayeredWindowStore):
+        if isinstance(layered, LayeredWindowStore | LayeredSessionStore):
             taken, metadata = layered.stage_restored(batch, keys, values, timestamps)
             self._stage_metadata(batch, store, metadata)
         else:
@@ -247,8 +259,18 @@ class TaskState:
             committed, cache_bytes = MemoryBytesStore(), 0
         if spec.kind is StoreKind.KEY_VALUE:
             return LayeredKeyValueStore(spec.name, committed, changelog=changelog, read_cache_bytes=cache_bytes)
-        if spec.retention_ms <= 0:
+        if spec.kind is StoreKind.WINDOW and spec.retention_ms <= 0:
             raise StateError(f"Window store {spec.name} has no retention.", remedy="set retention_ms of its spec")
+        if spec.kind is StoreKind.SESSION:
+            return LayeredSessionStore(
+                spec.name,
+                committed,
+                changelog=changelog,
+                cached=spec.cached,
+                segments=Segments(retention_ms=spec.retention_ms).restored(metadata),
+                # A memory store sorts its keys for each scan, so it keeps sessions at hand as well.
+                read_cache_bytes=cache_bytes or self._options.read_cache_bytes,
+            )
         return LayeredWindowStore(
             spec.name,
             committed,
@@ -274,7 +296,7 @@ class TaskState:
         return self._database.new_batch() if self._database is not None else None
 
     def _stage(self, batch: Any, name: str, store: _Store) -> None:
-        if isinstance(store, LayeredWindowStore):
+        if isinstance(store, LayeredWindowStore | LayeredSessionStore):
             self._stage_metadata(batch, name, store.stage(batch))
         else:
             store.stage(batch)

@@ -5,7 +5,14 @@ from __future__ import annotations
 import re
 
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import Filter, Peek, StreamAggregate, StreamTableJoin, WindowedAggregate
+from millrace.topology.operators import (
+    Filter,
+    Peek,
+    SessionAggregate,
+    StreamAggregate,
+    StreamTableJoin,
+    WindowedAggregate,
+)
 from millrace.topology.summary import describe_aggregation
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -28,12 +35,21 @@ def _operator_label(node: ProcessorNode) -> str:
             return "filter not"
         case Peek(forwards=False):
             return "foreach"
-        case StreamAggregate(aggregator=aggregator):
-            return describe_aggregation(aggregator)
-        case WindowedAggregate(aggregator=aggregator, windows=windows):
-            hop = "" if windows.advance_ms == windows.size_ms else f" every {windows.advance_ms} ms"
-            return f"{describe_aggregation(aggregator)}, {windows.size_ms} ms windows{hop}"
+        case StreamAggregate() | WindowedAggregate() | SessionAggregate() as aggregation:
+            return _aggregation_label(aggregation)
         case StreamTableJoin(kind=kind):
             return f"{kind.value} join with table"
         case operator:
             return _WORD_START.sub(" ", type(operator).__name__).lower()
+
+
+def _aggregation_label(operator: StreamAggregate | WindowedAggregate | SessionAggregate) -> str:
+    words = describe_aggregation(operator.aggregator)
+    match operator:
+        case WindowedAggregate(windows=windows):
+            hop = "" if windows.advance_ms == windows.size_ms else f" every {windows.advance_ms} ms"
+            return f"{words}, {windows.size_ms} ms windows{hop}"
+        case SessionAggregate(windows=windows):
+            return f"{words}, sessions with gaps of {windows.gap_ms} ms"
+        case _:
+            return words

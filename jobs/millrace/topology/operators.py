@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator
+from millrace.topology.session_windows import SessionWindows
 from millrace.topology.windows import TimeWindows
 
 Predicate: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
@@ -123,6 +124,20 @@ class WindowedAggregate:
 
 
 @dataclass(frozen=True)
+class SessionAggregate:
+    """Count, reduce or aggregate per key and session into ``store``. Null keys are dropped and counted.
+
+    Args:
+        merger: ``(key, older aggregate, newer aggregate) -> aggregate``, where ``aggregator`` is made of callables.
+    """
+
+    store: str
+    windows: SessionWindows
+    aggregator: Aggregator
+    merger: Callable[[Any, Any, Any], Any] | None = None
+
+
+@dataclass(frozen=True)
 class TableSource:
     """Turns a stream of records into a table's changes; materialised in ``store`` where there is one."""
 
@@ -171,6 +186,7 @@ Operator = (
     | DropNullKeys
     | StreamAggregate
     | WindowedAggregate
+    | SessionAggregate
     | TableSource
     | TableToStream
     | StreamTableJoin

@@ -7,7 +7,7 @@ from typing import Any
 from millrace.serdes import Serde
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import StreamAggregate, WindowedAggregate
+from millrace.topology.operators import SessionAggregate, StreamAggregate, WindowedAggregate
 from millrace.topology.stores import StoreSpec
 from millrace.topology.topology import SubTopology, Topology
 
@@ -55,7 +55,7 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
         "source_topic": store.source_topic,
         "origin": sorted(_origin(topology, owner.name)),
     }
-    if isinstance(owner.operator, StreamAggregate | WindowedAggregate):
+    if isinstance(owner.operator, StreamAggregate | WindowedAggregate | SessionAggregate):
         data["aggregation"] = describe_aggregation(owner.operator.aggregator)
     if isinstance(owner.operator, WindowedAggregate):
         windows = owner.operator.windows
@@ -63,6 +63,14 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
             "size_ms": windows.size_ms,
             "advance_ms": windows.advance_ms,
             "grace_ms": windows.grace_ms,
+            "retention_ms": store.retention_ms,
+        }
+    if isinstance(owner.operator, SessionAggregate):
+        sessions = owner.operator.windows
+        data["windows"] = {
+            "gap_ms": sessions.gap_ms,
+            "grace_ms": sessions.grace_ms,
+            "longest_ms": sessions.longest_ms,
             "retention_ms": store.retention_ms,
         }
     return data

@@ -14,11 +14,9 @@ from millrace.task.columns import IntArray, WindowedColumn
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_array
+from millrace.task.stream_time import advance_stream_time
 from millrace.topology.operators import WindowedAggregate
 from millrace.topology.windows import TimeWindows
-
-UNKNOWN_TIME = -1
-"""Stream time before the first record, as in Kafka Streams."""
 
 
 class WindowedAggregateProcessor(Processor):
@@ -46,7 +44,7 @@ class WindowedAggregateProcessor(Processor):
         records = records.filter(~no_key)
         if len(records) == 0:
             return None
-        stream_times = self._advance_stream_time(records.timestamps)
+        stream_times = advance_stream_time(self._context, self._operator.store, records.timestamps)
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
         open_windows = starts + self._windows.size_ms + self._windows.grace_ms > stream_times[parents]
         late = len(parents) - int(open_windows.sum())
@@ -86,14 +84,6 @@ class WindowedAggregateProcessor(Processor):
             values=update.results,
             timestamps=update.timestamps,
         )
-
-    def _advance_stream_time(self, timestamps: IntArray) -> IntArray:
-        """Stream time as each record sees it; remembers the last, under the name that a changed topology keeps."""
-        before = self._context.stream_times.get(self._operator.store, UNKNOWN_TIME)
-        seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
-        self._context.stream_times[self._operator.store] = int(seen[-1])
-        self._context.failures.observe_lateness(seen - timestamps)
-        return seen
 
     def _groups(self, key_codes: IntArray, starts: IntArray) -> Groups:
         windows = (starts - starts.min()) // self._windows.advance_ms

@@ -138,6 +138,11 @@ class _Generator:
         if end == "window" and random.random() < 0.5:
             options = {"gap": random.choice([0, 3, 10, 25]), "grace": random.choice([0, 5, 30])}
             grouped = self._add("windowed_by", on=grouped, **options)
+        elif end == "window" and random.random() < 0.5:
+            options = {"difference": random.choice([1, 7, 20, 60]), "grace": random.choice([0, 5, 30])}
+            grouped = self._add("windowed_by", on=grouped, **options)
+        elif end == "window" and random.random() < 0.2:
+            grouped = self._add("windowed_by", on=grouped, start=random.choice([0, 45, 1_700_000_000_010]))
         elif end == "window":
             size = random.choice([10, 20, 35])
             options = {"size": size, "grace": random.choice([0, 5, 30])}

@@ -18,8 +18,10 @@ from millrace.dsl import (
     Repartitioned,
     SessionWindowedKStream,
     SessionWindows,
+    SlidingWindows,
     StreamsBuilder,
     TimeWindows,
+    UnlimitedWindows,
 )
 from millrace.serdes import JsonSerde, LongSerde, Serde, SessionWindowedSerde, StringSerde, TimeWindowedSerde
 from millrace.topology.nodes import SinkNode
@@ -91,7 +93,10 @@ def _windowed_key(step: dict[str, Any]) -> Serde | None:
     """How keys behind a ``windowed_by`` are written."""
     if "gap" in step:
         return SessionWindowedSerde(KEY)
-    return TimeWindowedSerde(KEY, step["size"]) if "size" in step else None
+    if "start" in step:
+        return TimeWindowedSerde(KEY, 2**63 - 1)
+    size = step.get("size", step.get("difference"))
+    return None if size is None else TimeWindowedSerde(KEY, size)
 
 
 class ScenarioTopology:
@@ -208,6 +213,10 @@ class ScenarioTopology:
     def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
         if "gap" in step:
             return on.windowed_by(SessionWindows.of_inactivity_gap_and_grace(step["gap"], step["grace"]))
+        if "difference" in step:
+            return on.windowed_by(SlidingWindows.of_time_difference_and_grace(step["difference"], step["grace"]))
+        if "start" in step:
+            return on.windowed_by(UnlimitedWindows.of().start_on(step["start"]))
         windows = TimeWindows.of_size_and_grace(step["size"], step["grace"])
         return on.windowed_by(windows.advance_by(step["advance"]) if "advance" in step else windows)
 

@@ -207,8 +207,79 @@ SESSION_SCENARIOS: dict[str, Scenario] = {
     ),
 }
 
+SLIDING = {"difference": 10, "grace": 5}
+SLIDING_RECORDS = [
+    *[record("k", number, time) for number, time in enumerate((100, 104, 110, 111, 121, 100, 110, 115, 112, 105, 106))],
+    null("k", 500),
+    record(None, 20, 500),
+    *[record("k", number, time) for number, time in enumerate((128, 120, 118, 112, 111, 110, 126, 126), start=21)],
+    record("other", 40, 137),
+    record("k", 41, 122),
+    record("k", 42, 121),
+    record("other", 43, 300_000),
+    record("k", 44, 299_990),
+    record("k", 45, 299_985),
+    record("k", 46, 299_984),
+    record("other", 47, 299_996),
+    record("other", 48, 300_011),
+]
+EARLY = [
+    *[record("k", number, time) for number, time in enumerate((2, 5, 12))],
+    *[record("e", number, time) for number, time in enumerate((9, 0, 4, 9, 10, 5, 3, 11, 20, 8, 1, 6, 21))],
+    record("k", 30, 27),
+    *[record("e", number, time) for number, time in enumerate((9, 10, 12), start=40)],
+]
+AGGREGATES_OF_A_WINDOW = ("sum", "sum, gone at multiples of 5", "max", "first", "last", "texts")
+SLIDING_SCENARIOS: dict[str, Scenario] = {
+    "sliding count": _aggregated("count", windows=SLIDING, records=SLIDING_RECORDS),
+    "sliding count of records near the epoch": _aggregated("count", windows=SLIDING, records=EARLY),
+    **{f"sliding reduce, {fn}": _aggregated("reduce", fn, windows=SLIDING, records=SLIDING_RECORDS) for fn in REDUCERS},
+    **{
+        f"sliding aggregate, {fn}": _aggregated("aggregate", fn, windows=SLIDING, records=SLIDING_RECORDS)
+        for fn in AGGREGATES_OF_A_WINDOW
+    },
+    **{
+        f"sliding aggregate near the epoch, {fn}": _aggregated("aggregate", fn, windows=SLIDING, records=EARLY)
+        for fn in ("texts", "sum, gone at multiples of 5")
+    },
+    "textbook sliding windows": _aggregated(
+        "aggregate",
+        "texts",
+        windows={"difference": 5000, "grace": 60_000},
+        records=[record("A", 1, 8000), record("A", 2, 9200), record("A", 3, 12_400)],
+    ),
+    "a sliding window of one millisecond": _aggregated(
+        "count",
+        windows={"difference": 1, "grace": 0},
+        records=[record("k", 1, time) for time in (0, 1, 2, 2, 4, 3, 9, 8, 7, 6)],
+    ),
+    "sliding windows exactly at their close": _aggregated(
+        "aggregate",
+        "texts",
+        windows={"difference": 10, "grace": 0},
+        records=[
+            record("k", 1, 50),
+            record("other", 2, 60),
+            record("k", 3, 50),
+            record("k", 4, 49),
+            record("k", 5, 55),
+            record("other", 6, 61),
+            record("k", 7, 51),
+            record("k", 8, 50),
+        ],
+    ),
+    "unlimited count": _aggregated("count", windows={"start": 0}, records=LATE),
+    "unlimited count from a start on": _aggregated("count", windows={"start": 15}, records=LATE),
+    **{
+        f"unlimited aggregate, {fn}": _aggregated("aggregate", fn, windows={"start": 4}, records=LATE)
+        for fn in AGGREGATES_OF_A_WINDOW
+    },
+    "unlimited reduce": _aggregated("reduce", "sum", windows={"start": 4}, records=LATE),
+}
+
 SCENARIOS: dict[str, Scenario] = {
     **SESSION_SCENARIOS,
+    **SLIDING_SCENARIOS,
     "filter": _stateless(op("filter", "s", "r", fn="amount>10")),
     "filter_not": _stateless(op("filter_not", "s", "r", fn="amount>10")),
     "filter by key": _stateless(op("filter", "s", "r", fn="key==a")),

@@ -20,7 +20,9 @@ from millrace.dsl.options import (
 )
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.topology.session_windows import SessionWindows
+from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.stores import StoreBackend
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import TimeWindows
 
 __all__ = [
@@ -39,8 +41,10 @@ __all__ = [
     "Repartitioned",
     "SessionWindowedKStream",
     "SessionWindows",
+    "SlidingWindows",
     "StoreBackend",
     "StreamsBuilder",
     "TimeWindowedKStream",
     "TimeWindows",
+    "UnlimitedWindows",
 ]

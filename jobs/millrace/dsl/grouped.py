@@ -23,6 +23,8 @@ from millrace.topology.aggregators import (
 )
 from millrace.topology.logical import Process, Repartition
 from millrace.topology.session_windows import SessionWindows
+from millrace.topology.sliding_windows import SlidingWindows
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import TimeWindows
 
 
@@ -148,10 +150,10 @@ class KGroupedStream:
         return self._group.aggregate(to_aggregator(initializer, adder), None, materialized, named)
 
     @overload
-    def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream: ...
+    def windowed_by(self, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> TimeWindowedKStream: ...
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream: ...
-    def windowed_by(self, windows: TimeWindows | SessionWindows) -> TimeWindowedKStream | SessionWindowedKStream:
+    def windowed_by(self, windows: AnyWindows) -> TimeWindowedKStream | SessionWindowedKStream:
         """Grouped by key and window.
 
         Raises:
@@ -159,24 +161,28 @@ class KGroupedStream:
         """
         if isinstance(windows, SessionWindows):
             return SessionWindowedKStream(self._group, windows)
-        if not isinstance(windows, TimeWindows):
-            raise TopologyError(f"windowed_by() takes TimeWindows or SessionWindows, not {windows!r}.")
+        if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows):
+            raise TopologyError(
+                f"windowed_by() takes TimeWindows, UnlimitedWindows, SlidingWindows or SessionWindows, not {windows!r}."
+            )
         return TimeWindowedKStream(self._group, windows)
 
 
 class TimeWindowedKStream:
     """A stream grouped by key and window. Made by :meth:`KGroupedStream.windowed_by`.
 
-    Records with a null key and late ones are dropped and counted; a null value is aggregated like any other.
+    Records with a null key and late ones are dropped and counted; a null value is aggregated like any other, but by
+    sliding windows dropped and counted as well.
     """
 
-    def __init__(self, group: Group, windows: TimeWindows) -> None:
+    def __init__(self, group: Group, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> None:
         self._group = group
         self._windows = windows
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """Number of records of each key and window, a 64-bit integer."""
-        self._group.burn_store_name(materialized)
+        if not isinstance(self._windows, SlidingWindows):
+            self._group.burn_store_name(materialized)
         return self._group.aggregate(CountAggregator(), self._windows, materialized, named)
 
     def reduce(

@@ -9,15 +9,23 @@ from millrace.dsl.options import Materialized
 from millrace.dsl.stores import key_value_store, session_store, window_store
 from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
 from millrace.topology.aggregators import Aggregator
-from millrace.topology.operators import Operator, SessionAggregate, StreamAggregate, WindowedAggregate
+from millrace.topology.operators import (
+    Operator,
+    SessionAggregate,
+    SlidingAggregate,
+    StreamAggregate,
+    WindowedAggregate,
+)
 from millrace.topology.session_windows import SessionWindows
+from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.stores import StoreSpec
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import TimeWindows
 
 Merger = Callable[[Any, Any, Any], Any]
 """``(key, older aggregate, newer aggregate) -> aggregate``."""
 
-AnyWindows = TimeWindows | SessionWindows
+AnyWindows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
 
 
 def aggregate_operator(
@@ -29,7 +37,9 @@ def aggregate_operator(
             return StreamAggregate(store, aggregator)
         case SessionWindows():
             return SessionAggregate(store, windows, aggregator, merger)
-        case TimeWindows():
+        case SlidingWindows():
+            return SlidingAggregate(store, windows, aggregator)
+        case TimeWindows() | UnlimitedWindows():
             return WindowedAggregate(store, windows, aggregator)
 
 
@@ -51,7 +61,7 @@ def aggregate_store(
             return key_value_store(name, options, key_serde=key_serde, value_serde=value_serde)
         case SessionWindows():
             return session_store(name, options, windows, key_serde=key_serde, value_serde=value_serde)
-        case TimeWindows():
+        case TimeWindows() | UnlimitedWindows() | SlidingWindows():
             return window_store(name, options, windows, key_serde=key_serde, value_serde=value_serde)
 
 

@@ -62,7 +62,7 @@ class TestWindowStore:
     def entries(self) -> Iterator[tuple[Windowed, Any, int]]:
         """Windowed key, value and timestamp (milliseconds) of all windows that have not expired."""
         for key, start, value, timestamp in self._store.all():
-            windowed = Windowed(self._key_serde.deserialize(key), start, start + self._window_size_ms)
+            windowed = Windowed(self._key_serde.deserialize(key), start, min(start + self._window_size_ms, 2**63 - 1))
             yield windowed, self._value_serde.deserialize(value), timestamp
 
 

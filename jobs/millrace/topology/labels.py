@@ -9,11 +9,13 @@ from millrace.topology.operators import (
     Filter,
     Peek,
     SessionAggregate,
+    SlidingAggregate,
     StreamAggregate,
     StreamTableJoin,
     WindowedAggregate,
 )
 from millrace.topology.summary import describe_aggregation
+from millrace.topology.unlimited_windows import UnlimitedWindows
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -35,7 +37,7 @@ def _operator_label(node: ProcessorNode) -> str:
             return "filter not"
         case Peek(forwards=False):
             return "foreach"
-        case StreamAggregate() | WindowedAggregate() | SessionAggregate() as aggregation:
+        case StreamAggregate() | WindowedAggregate() | SlidingAggregate() | SessionAggregate() as aggregation:
             return _aggregation_label(aggregation)
         case StreamTableJoin(kind=kind):
             return f"{kind.value} join with table"
@@ -43,13 +45,17 @@ def _operator_label(node: ProcessorNode) -> str:
             return _WORD_START.sub(" ", type(operator).__name__).lower()
 
 
-def _aggregation_label(operator: StreamAggregate | WindowedAggregate | SessionAggregate) -> str:
+def _aggregation_label(operator: StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate) -> str:
     words = describe_aggregation(operator.aggregator)
     match operator:
+        case WindowedAggregate(windows=UnlimitedWindows()):
+            return f"{words}, unlimited window"
+        case SlidingAggregate(windows=sliding):
+            return f"{words}, sliding windows of {sliding.difference_ms} ms"
         case WindowedAggregate(windows=windows):
             hop = "" if windows.advance_ms == windows.size_ms else f" every {windows.advance_ms} ms"
             return f"{words}, {windows.size_ms} ms windows{hop}"
-        case SessionAggregate(windows=windows):
-            return f"{words}, sessions with gaps of {windows.gap_ms} ms"
+        case SessionAggregate(windows=sessions):
+            return f"{words}, sessions with gaps of {sessions.gap_ms} ms"
         case _:
             return words

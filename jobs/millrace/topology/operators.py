@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator
 from millrace.topology.session_windows import SessionWindows
+from millrace.topology.sliding_windows import SlidingWindows
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import TimeWindows
 
 Predicate: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
@@ -119,7 +121,16 @@ class WindowedAggregate:
     """Count, reduce or aggregate per key and window into ``store``. Null keys are dropped and counted."""
 
     store: str
-    windows: TimeWindows
+    windows: TimeWindows | UnlimitedWindows
+    aggregator: Aggregator
+
+
+@dataclass(frozen=True)
+class SlidingAggregate:
+    """Count, reduce or aggregate per key and sliding window into ``store``. Null keys and values are dropped."""
+
+    store: str
+    windows: SlidingWindows
     aggregator: Aggregator
 
 
@@ -186,6 +197,7 @@ Operator = (
     | DropNullKeys
     | StreamAggregate
     | WindowedAggregate
+    | SlidingAggregate
     | SessionAggregate
     | TableSource
     | TableToStream

@@ -7,9 +7,10 @@ from typing import Any
 from millrace.serdes import Serde
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import SessionAggregate, StreamAggregate, WindowedAggregate
+from millrace.topology.operators import SessionAggregate, SlidingAggregate, StreamAggregate, WindowedAggregate
 from millrace.topology.stores import StoreSpec
 from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.unlimited_windows import UnlimitedWindows
 
 SUMMARY_VERSION = 1
 
@@ -55,7 +56,7 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
         "source_topic": store.source_topic,
         "origin": sorted(_origin(topology, owner.name)),
     }
-    if isinstance(owner.operator, StreamAggregate | WindowedAggregate | SessionAggregate):
+    if isinstance(owner.operator, StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate):
         data["aggregation"] = describe_aggregation(owner.operator.aggregator)
     if isinstance(owner.operator, WindowedAggregate):
         windows = owner.operator.windows
@@ -63,6 +64,15 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
             "size_ms": windows.size_ms,
             "advance_ms": windows.advance_ms,
             "grace_ms": windows.grace_ms,
+            "retention_ms": store.retention_ms,
+        }
+        if isinstance(windows, UnlimitedWindows):
+            data["windows"]["start_ms"] = windows.start_ms
+    if isinstance(owner.operator, SlidingAggregate):
+        sliding = owner.operator.windows
+        data["windows"] = {
+            "size_ms": sliding.difference_ms,
+            "grace_ms": sliding.grace_ms,
             "retention_ms": store.retention_ms,
         }
     if isinstance(owner.operator, SessionAggregate):

@@ -49,9 +49,11 @@ import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.SessionWindowedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedSerializer;
 import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.UnlimitedWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.state.KeyValueIterator;
@@ -258,6 +260,13 @@ public class RunScenarios {
         if (step.has("gap")) {
             return grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(
                 Duration.ofMillis(step.get("gap").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        if (step.has("difference")) {
+            return grouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(
+                Duration.ofMillis(step.get("difference").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        if (step.has("start")) {
+            return grouped.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(step.get("start").asLong())));
         }
         return grouped.windowedBy(windows(step));
     }

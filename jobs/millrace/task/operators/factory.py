@@ -16,6 +16,7 @@ from millrace.task.operators.filtering import (
 from millrace.task.operators.flat_mapping import FlatMapProcessor, FlatMapValuesProcessor
 from millrace.task.operators.mapping import MapProcessor, MapValuesProcessor, PeekProcessor, SelectKeyProcessor
 from millrace.task.operators.session_aggregating import SessionAggregateProcessor
+from millrace.task.operators.sliding_aggregating import SlidingAggregateProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
 from millrace.task.operators.tables import TableSourceProcessor, TableToStreamProcessor
 from millrace.task.operators.windowed_aggregating import WindowedAggregateProcessor
@@ -36,6 +37,7 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.FlatMapValues: FlatMapValuesProcessor,
     operators.StreamAggregate: StreamAggregateProcessor,
     operators.WindowedAggregate: WindowedAggregateProcessor,
+    operators.SlidingAggregate: SlidingAggregateProcessor,
     operators.SessionAggregate: SessionAggregateProcessor,
     operators.TableSource: TableSourceProcessor,
     operators.TableToStream: TableToStreamProcessor,

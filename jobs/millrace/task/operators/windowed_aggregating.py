@@ -1,4 +1,4 @@
-"""``count``, ``reduce`` and ``aggregate`` per key and tumbling or hopping window."""
+"""``count``, ``reduce`` and ``aggregate`` per key and tumbling, hopping or unlimited window."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_array
 from millrace.task.stream_time import advance_stream_time
 from millrace.topology.operators import WindowedAggregate
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import TimeWindows
 
 
@@ -32,7 +33,7 @@ class WindowedAggregateProcessor(Processor):
         spec = context.stores[operator.store]
         self._node = node
         self._operator = operator
-        self._windows: TimeWindows = operator.windows
+        self._windows: TimeWindows | UnlimitedWindows = operator.windows
         self._context = context
         self._store = store
         self._key_serde = or_default(spec.key_serde)
@@ -46,7 +47,8 @@ class WindowedAggregateProcessor(Processor):
             return None
         stream_times = advance_stream_time(self._context, self._operator.store, records.timestamps)
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
-        open_windows = starts + self._windows.size_ms + self._windows.grace_ms > stream_times[parents]
+        # In this form no sum exceeds 64 bits, also where the window is unlimited.
+        open_windows = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
         late = len(parents) - int(open_windows.sum())
         if late:
             self._context.failures.drop(DropReason.LATE, late)
@@ -80,7 +82,7 @@ class WindowedAggregateProcessor(Processor):
         windows = starts[update.rows]
         return replace(
             results,
-            keys=WindowedColumn(results.keys, windows, windows + self._windows.size_ms),
+            keys=WindowedColumn(results.keys, windows, _ends(self._windows, windows)),
             values=update.results,
             timestamps=update.timestamps,
         )
@@ -90,13 +92,22 @@ class WindowedAggregateProcessor(Processor):
         return group(key_codes * (int(windows.max()) + 1) + windows)
 
 
-def windows_of(windows: TimeWindows, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+def _ends(windows: TimeWindows | UnlimitedWindows, starts: IntArray) -> IntArray:
+    if isinstance(windows, UnlimitedWindows):
+        return np.full(len(starts), windows.size_ms, dtype=np.int64)
+    return starts + windows.size_ms
+
+
+def windows_of(windows: TimeWindows | UnlimitedWindows, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """The windows of each record, the oldest first; none starts before 0.
 
     Returns:
         For each pair of record and window: the record's row, the window's place among the record's windows, and the
         window's start in milliseconds.
     """
+    if isinstance(windows, UnlimitedWindows):
+        rows = np.flatnonzero(timestamps >= windows.start_ms).astype(np.int64)
+        return rows, np.zeros(len(rows), dtype=np.int64), np.full(len(rows), windows.start_ms, dtype=np.int64)
     newest = timestamps - timestamps % windows.advance_ms
     if windows.advance_ms == windows.size_ms:
         rows = np.arange(len(timestamps), dtype=np.int64)

@@ -33,7 +33,7 @@ def session(name: str = "sessions", *, retention_ms: int = RETENTION, **fields: 
     return StoreSpec(name=name, kind=StoreKind.SESSION, retention_ms=retention_ms, **fields)
 
 
-@settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
 @given(backend=BACKENDS, cached=st.booleans(), steps=st.lists(STEPS, max_size=15))
 def test_a_session_store_is_a_dictionary_that_forgets_what_is_past_its_retention(
     backend: str, cached: bool, steps: list[tuple[str, Any]]

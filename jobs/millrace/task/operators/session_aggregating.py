@@ -22,8 +22,9 @@ class SessionAggregateProcessor(Processor):
     """Joins each record with the sessions of its key that lie within the gap.
 
     A record is late when the session that it would belong to has closed: when that session's end, gap and grace are
-    before the stream time. Where the record changes the bounds of a session, or its key has one with the same bounds
-    already, the sessions that it joins get tombstones first, whose timestamps are their ends; so are those of results.
+    before the stream time. Unless the new session is nothing but the record's own point in time, the sessions that it
+    joins get tombstones first, also where their bounds stay. The timestamps of tombstones and results are their sessions'
+    ends, and as in Kafka Streams they have no headers.
 
     Unlike Kafka Streams a record whose adder raises, where the handler continues, leaves the sessions as they are:
     there the sessions that it would have joined are gone.

@@ -12,7 +12,8 @@ from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.kafka.offsets import End, Place, end_offsets
 from millrace.state import JoinWindowStore, KeyValueStore, StateDirectory, TaskState
-from millrace.state.stores import WindowStore
+from millrace.state.session import session_key
+from millrace.state.stores import SessionStore, WindowStore
 from millrace.topology.stores import StoreSpec
 from tests.application import Application
 from tests.chaos.model import Expected, expected_of, long_of, window_of
@@ -159,12 +160,14 @@ def _stored(directory: Path, specs: tuple[StoreSpec, ...]) -> tuple[dict[str, En
         state.close()
 
 
-def _entries(store: KeyValueStore | WindowStore | JoinWindowStore) -> Entries:
+def _entries(store: KeyValueStore | WindowStore | JoinWindowStore | SessionStore) -> Entries:
     if isinstance(store, WindowStore):
         return {
             key + start.to_bytes(8, "big") + bytes(4): (value, timestamp)
             for key, start, value, timestamp in store.all()
         }
+    if isinstance(store, SessionStore):
+        return {session_key(key, at.start, at.end): (at.value, at.timestamp) for key, at in store.all()}
     return {key: (value, timestamp) for key, value, timestamp in store.all()}
 
 

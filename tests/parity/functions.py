@@ -105,6 +105,17 @@ AGGREGATES: dict[str, tuple[Callable[[], Any], Callable[[Any, Any, Any], Any]]] 
         lambda key, value, old: f"{old}{key}:{'null' if number(value) is None else number(value)};",
     ),
 }
+
+
+def _merger(adder: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
+    """An aggregate takes that of another session as it takes a value."""
+    return lambda key, older, newer: adder(key, newer, older)
+
+
+MERGERS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    **{fn: _merger(adder) for fn, (_, adder) in AGGREGATES.items()},
+    "texts": lambda key, older, newer: f"({older}{newer})",
+}
 JOINERS: dict[str, Callable[[Any, Any], Any]] = {
     "left|right": lambda left, right: "|".join("null" if (n := number(v)) is None else str(n) for v in (left, right)),
     "null if even": lambda left, right: left if _or_zero(left) % 2 else None,

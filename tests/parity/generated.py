@@ -187,13 +187,22 @@ class _Generator:
         if end == "to":
             self._to(on)
             return
+        options: dict[str, Any]
         if random.random() < 0.4:
             grouped = self._add("group_by", on=on, fn=random.choice(_KEY_MAPPERS))
         else:
             grouped = self._add("group_by_key", on=on)
-        if end == "window":
+        if end == "window" and random.random() < 0.5:
+            options = {"gap": random.choice([0, 3, 10, 25]), "grace": random.choice([0, 5, 30])}
+            grouped = self._add("windowed_by", on=grouped, **options)
+        elif end == "window" and random.random() < 0.5:
+            options = {"difference": random.choice([1, 7, 20, 60]), "grace": random.choice([0, 5, 30])}
+            grouped = self._add("windowed_by", on=grouped, **options)
+        elif end == "window" and random.random() < 0.2:
+            grouped = self._add("windowed_by", on=grouped, start=random.choice([0, 45, 1_700_000_000_010]))
+        elif end == "window":
             size = random.choice([10, 20, 35])
-            options: dict[str, Any] = {"size": size, "grace": random.choice([0, 5, 30])}
+            options = {"size": size, "grace": random.choice([0, 5, 30])}
             if random.random() < 0.5:
                 options["advance"] = random.choice([size, size // 2, 3])
             grouped = self._add("windowed_by", on=grouped, **options)

@@ -29,6 +29,7 @@ from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
 from millrace.kafka.java import find_java
 from millrace.serdes import BytesSerde
 from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
+from millrace.topology.stores import StoreKind
 from tests.parity.scenario_topology import VALUE, ScenarioTopology
 
 Scenario = dict[str, Any]
@@ -152,6 +153,8 @@ def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]
             [windowed.key, _json(value), timestamp, windowed.start, windowed.end]
             for windowed, value, timestamp in windows.entries()
         ]
+    if driver.store_kind(store) is StoreKind.SESSION:
+        return [[at.key, _json(value), at.start, at.end] for at, value in driver.session_store(store).all().items()]
     return [[key, _json(value), timestamp] for key, value, timestamp in driver.key_value_store(store).entries()]
 
 

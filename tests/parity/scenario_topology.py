@@ -17,11 +17,15 @@ from millrace.dsl import (
     Materialized,
     Produced,
     Repartitioned,
+    SessionWindowedKStream,
+    SessionWindows,
+    SlidingWindows,
     StreamJoined,
     StreamsBuilder,
     TimeWindows,
+    UnlimitedWindows,
 )
-from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
+from millrace.serdes import JsonSerde, LongSerde, Serde, SessionWindowedSerde, StringSerde, TimeWindowedSerde
 from millrace.topology.nodes import SinkNode
 from millrace.topology.topology import Topology, full_topic_name
 from tests.parity.functions import (
@@ -31,6 +35,7 @@ from tests.parity.functions import (
     FLAT_VALUE_MAPPERS,
     JOINERS,
     KEY_MAPPERS,
+    MERGERS,
     NUMBER_EXPRESSIONS,
     OBJECT_EXPRESSIONS,
     PAIR_MAPPERS,
@@ -97,6 +102,19 @@ _KEEPS_SHAPE = {
 }
 
 
+_LOSES_WINDOWS = {"select_key", "map", "flat_map", "group_by", "join", "left_join"}
+
+
+def _windowed_key(step: dict[str, Any]) -> Serde | None:
+    """How keys behind a ``windowed_by`` are written."""
+    if "gap" in step:
+        return SessionWindowedSerde(KEY)
+    if "start" in step:
+        return TimeWindowedSerde(KEY, 2**63 - 1)
+    size = step.get("size", step.get("difference"))
+    return None if size is None else TimeWindowedSerde(KEY, size)
+
+
 class ScenarioTopology:
     """A scenario's topology through our DSL."""
 
@@ -107,6 +125,7 @@ class ScenarioTopology:
         self._shapes: dict[str, _Shape] = {}
         self._window_sizes: dict[str, int] = {}
         self._summed_fields: dict[str, str | None] = {}
+        self._windowed_keys: dict[str, Serde] = {}
         for step in scenario["topology"]:
             self._add(step)
 
@@ -118,9 +137,9 @@ class ScenarioTopology:
         name = step["as"]
         self._named[name] = made
         self._shapes[name] = self._shape_after(step)
-        size = step.get("size", self._window_sizes.get(step.get("on", "")))
-        if size is not None and step["op"] not in {"select_key", "map", "flat_map", "group_by", "join", "left_join"}:
-            self._window_sizes[name] = size
+        key_serde = _windowed_key(step) or self._windowed_keys.get(step.get("on", ""))
+        if key_serde is not None and step["op"] not in _LOSES_WINDOWS:
+            self._windowed_keys[name] = key_serde
 
     def _shape(self, step: dict[str, Any]) -> _Shape:
         return self._shapes.get(step.get("on", ""), _Shape.UNKNOWN)
@@ -214,6 +233,12 @@ class ScenarioTopology:
         return on.group_by_key(Grouped.with_(KEY, self._value_serde(step)))
 
     def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
+        if "gap" in step:
+            return on.windowed_by(SessionWindows.of_inactivity_gap_and_grace(step["gap"], step["grace"]))
+        if "difference" in step:
+            return on.windowed_by(SlidingWindows.of_time_difference_and_grace(step["difference"], step["grace"]))
+        if "start" in step:
+            return on.windowed_by(UnlimitedWindows.of().start_on(step["start"]))
         windows = TimeWindows.of_size_and_grace(step["size"], step["grace"])
         return on.windowed_by(windows.advance_by(step["advance"]) if "advance" in step else windows)
 
@@ -227,7 +252,9 @@ class ScenarioTopology:
         fn, shape = step["fn"], self._shape(step)
         if shape is not _Shape.UNKNOWN and fn in BUILT_IN_AGGREGATORS:
             field = "amount" if shape is _Shape.OBJECTS else None
-            return on.aggregate(BUILT_IN_AGGREGATORS[fn](field), None, self._store(step, VALUE))
+            return on.aggregate(BUILT_IN_AGGREGATORS[fn](field), materialized=self._store(step, VALUE))
+        if isinstance(on, SessionWindowedKStream):
+            return on.aggregate(*AGGREGATES[fn], MERGERS[fn], self._store(step, VALUE))
         return on.aggregate(*AGGREGATES[fn], self._store(step, VALUE))
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
@@ -311,9 +338,7 @@ class ScenarioTopology:
         return on.aggregate(*TABLE_AGGREGATES[step["fn"]], self._store(step, VALUE))
 
     def to(self, on: Any, step: dict[str, Any]) -> None:
-        size = self._window_sizes.get(step["on"])
-        key_serde = KEY if size is None else TimeWindowedSerde(KEY, size)
-        on.to(step["topic"], Produced.with_(key_serde, self._value_serde(step)))
+        on.to(step["topic"], Produced.with_(self._windowed_keys.get(step["on"], KEY), self._value_serde(step)))
 
 
 _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.parity.functions import REDUCERS
 from tests.parity.scenario import Scenario
 from tests.parity.stream_join_scenarios import STREAM_JOINS
 
@@ -105,7 +106,181 @@ def _join(kind: str, fn: str = "left|right") -> Scenario:
     return _scenario(source(), TABLE, op(kind, "s", "r", table="t", fn=fn), op("to", "r", topic="out"), records=JOINED)
 
 
+SESSIONS = {"gap": 10, "grace": 5}
+SESSION_RECORDS = [
+    record("k", 1, 0),
+    record("k", 2, 10),
+    record("k", 3, 31),
+    record("k", 4, 21, user=None),
+    record("k", 5, 20),
+    null("k", 20),
+    record(None, 6, 900),
+    record("other", 7, 46),
+    record("k", 8, 31),
+    record("k", 9, 30),
+    record("k", None, 41),
+    record("other", 10, 57),
+    record("k", 11, 41),
+    record("k", 12, 42),
+    record("late", 13, 41),
+    record("late", 14, 42),
+    record("k", 15, 300_000),
+    record("k", 16, 300_000),
+    record("k", 17, 299_989),
+    record("k", 18, 299_990),
+    record("k", 19, 42),
+]
+MERGING = [
+    record("k", 20, 20),
+    record("k", 1, 0),
+    record("k", 10, 10),
+    record("k", 6, 5),
+    record("k", 16, 15),
+    record("k", 7, 5),
+    record("k", 30, 30),
+    record("k", 26, 25),
+    record("k", 41, 41),
+    record("k", 40, 40),
+    record("k", 35, 35),
+]
+SESSION_AGGREGATES = ("sum", "sum, gone at multiples of 5", "max", "min", "first", "last", "texts")
+SESSION_SCENARIOS: dict[str, Scenario] = {
+    "session count": _aggregated("count", windows=SESSIONS, records=SESSION_RECORDS),
+    **{
+        f"session reduce, {fn}": _aggregated("reduce", fn, windows=SESSIONS, records=SESSION_RECORDS) for fn in REDUCERS
+    },
+    **{
+        f"session aggregate, {fn}": _aggregated("aggregate", fn, windows=SESSIONS, records=SESSION_RECORDS)
+        for fn in SESSION_AGGREGATES
+    },
+    "sessions that merge, three to one": _aggregated("count", windows={"gap": 5, "grace": 100}, records=MERGING),
+    **{
+        f"sessions that merge from the oldest end, {fn}": _aggregated(
+            "aggregate", fn, windows={"gap": 5, "grace": 100}, records=MERGING
+        )
+        for fn in SESSION_AGGREGATES
+    },
+    "sessions at gap and gap and one": _aggregated(
+        "count", windows={"gap": 4, "grace": 10}, records=[record("k", 1, 0), record("k", 1, 10), record("k", 1, 5)]
+    ),
+    "sessions without gap": _aggregated(
+        "count", windows={"gap": 0, "grace": 0}, records=[record("k", 1, 3), record("k", 1, 3), record("k", 1, 4)]
+    ),
+    "sessions without gap but with grace": _aggregated(
+        "count",
+        windows={"gap": 0, "grace": 2},
+        records=[record("k", 1, 3), record("k", 1, 3), record("k", 1, 4), record("k", 1, 3), record("k", 1, 6)],
+    ),
+    "a session reduce of a null first value": _aggregated(
+        "reduce", "latest", windows=SESSIONS, records=[null("k", 1), record("k", 2, 0), null("k", 3), record("k", 4, 2)]
+    ),
+    "a session that a late record keeps open": _aggregated(
+        "aggregate",
+        "texts",
+        windows={"gap": 10, "grace": 0},
+        records=[
+            record("k", 1, 0),
+            record("k", 2, 10),
+            record("other", 3, 19),
+            record("k", 4, 1),
+            record("other", 5, 20),
+            record("k", 6, 1),
+            record("other", 7, 21),
+            record("k", 8, 1),
+            record("k", 9, 10),
+            record("k", 10, 11),
+        ],
+    ),
+    "sessions at the edge of the retention": _aggregated(
+        "count",
+        windows={"gap": 10, "grace": 0},
+        records=[record("k", 1, 85), record("other", 2, 95), record("other", 3, 100), record("k", 4, 95)],
+    ),
+    "sessions behind a changed key": _scenario(
+        source(),
+        op("group_by", "s", "g", fn="user"),
+        op("windowed_by", "g", "w", **SESSIONS),
+        op("count", "w", "t", store="store"),
+        op("to_stream", "t", "u"),
+        op("select_key", "u", "r", fn="key@start"),
+        op("to", "r", topic="out"),
+        records=SESSION_RECORDS,
+    ),
+}
+
+SLIDING = {"difference": 10, "grace": 5}
+SLIDING_RECORDS = [
+    *[record("k", number, time) for number, time in enumerate((100, 104, 110, 111, 121, 100, 110, 115, 112, 105, 106))],
+    null("k", 500),
+    record(None, 20, 500),
+    *[record("k", number, time) for number, time in enumerate((128, 120, 118, 112, 111, 110, 126, 126), start=21)],
+    record("other", 40, 137),
+    record("k", 41, 122),
+    record("k", 42, 121),
+    record("other", 43, 300_000),
+    record("k", 44, 299_990),
+    record("k", 45, 299_985),
+    record("k", 46, 299_984),
+    record("other", 47, 299_996),
+    record("other", 48, 300_011),
+]
+EARLY = [
+    *[record("k", number, time) for number, time in enumerate((2, 5, 12))],
+    *[record("e", number, time) for number, time in enumerate((9, 0, 4, 9, 10, 5, 3, 11, 20, 8, 1, 6, 21))],
+    record("k", 30, 27),
+    *[record("e", number, time) for number, time in enumerate((9, 10, 12), start=40)],
+]
+AGGREGATES_OF_A_WINDOW = ("sum", "sum, gone at multiples of 5", "max", "first", "last", "texts")
+SLIDING_SCENARIOS: dict[str, Scenario] = {
+    "sliding count": _aggregated("count", windows=SLIDING, records=SLIDING_RECORDS),
+    "sliding count of records near the epoch": _aggregated("count", windows=SLIDING, records=EARLY),
+    **{f"sliding reduce, {fn}": _aggregated("reduce", fn, windows=SLIDING, records=SLIDING_RECORDS) for fn in REDUCERS},
+    **{
+        f"sliding aggregate, {fn}": _aggregated("aggregate", fn, windows=SLIDING, records=SLIDING_RECORDS)
+        for fn in AGGREGATES_OF_A_WINDOW
+    },
+    **{
+        f"sliding aggregate near the epoch, {fn}": _aggregated("aggregate", fn, windows=SLIDING, records=EARLY)
+        for fn in ("texts", "sum, gone at multiples of 5")
+    },
+    "textbook sliding windows": _aggregated(
+        "aggregate",
+        "texts",
+        windows={"difference": 5000, "grace": 60_000},
+        records=[record("A", 1, 8000), record("A", 2, 9200), record("A", 3, 12_400)],
+    ),
+    "a sliding window of one millisecond": _aggregated(
+        "count",
+        windows={"difference": 1, "grace": 0},
+        records=[record("k", 1, time) for time in (0, 1, 2, 2, 4, 3, 9, 8, 7, 6)],
+    ),
+    "sliding windows exactly at their close": _aggregated(
+        "aggregate",
+        "texts",
+        windows={"difference": 10, "grace": 0},
+        records=[
+            record("k", 1, 50),
+            record("other", 2, 60),
+            record("k", 3, 50),
+            record("k", 4, 49),
+            record("k", 5, 55),
+            record("other", 6, 61),
+            record("k", 7, 51),
+            record("k", 8, 50),
+        ],
+    ),
+    "unlimited count": _aggregated("count", windows={"start": 0}, records=LATE),
+    "unlimited count from a start on": _aggregated("count", windows={"start": 15}, records=LATE),
+    **{
+        f"unlimited aggregate, {fn}": _aggregated("aggregate", fn, windows={"start": 4}, records=LATE)
+        for fn in AGGREGATES_OF_A_WINDOW
+    },
+    "unlimited reduce": _aggregated("reduce", "sum", windows={"start": 4}, records=LATE),
+}
+
 SCENARIOS: dict[str, Scenario] = {
+    **SESSION_SCENARIOS,
+    **SLIDING_SCENARIOS,
     "filter": _stateless(op("filter", "s", "r", fn="amount>10")),
     "filter_not": _stateless(op("filter_not", "s", "r", fn="amount>10")),
     "filter by key": _stateless(op("filter", "s", "r", fn="key==a")),

@@ -19,8 +19,11 @@ from millrace.dsl.options import (
     Produced,
     Repartitioned,
 )
+from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.topology.field_timestamp import field_timestamp
+from millrace.topology.session_windows import SessionWindows
+from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import (
     ExtractRecordMetadataTimestamp,
@@ -29,6 +32,7 @@ from millrace.topology.timestamp_extractors import (
     UsePartitionTimeOnInvalidTimestamp,
     WallclockTimestampExtractor,
 )
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import JoinWindows, TimeWindows
 
 __all__ = [
@@ -50,11 +54,15 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "SessionWindowedKStream",
+    "SessionWindows",
+    "SlidingWindows",
     "StoreBackend",
     "StreamJoined",
     "StreamsBuilder",
     "TimeWindowedKStream",
     "TimeWindows",
+    "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
     "WallclockTimestampExtractor",
     "field_timestamp",

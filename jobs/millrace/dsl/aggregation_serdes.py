@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.serdes import DoubleSerde, IntegerSerde, JsonSerde, LongSerde, Serde, TimeWindowedSerde
+from millrace.serdes import DoubleSerde, IntegerSerde, JsonSerde, LongSerde, Serde
 from millrace.topology.aggregators import (
     Aggregator,
     AvgAggregator,
@@ -18,7 +18,6 @@ from millrace.topology.aggregators import (
     TableCallableAggregator,
     TableReduceAggregator,
 )
-from millrace.topology.windows import TimeWindows
 
 
 def result_serde(aggregator: Aggregator, value_serde: Serde | None) -> Serde | None:
@@ -66,8 +65,3 @@ def table_result_serde(aggregator: TableAggregator, value_serde: Serde | None) -
 def state_serde(aggregator: Aggregator | TableAggregator, value_serde: Serde | None) -> Serde | None:
     """The serde of what ``aggregator`` keeps: that of its results; of a mean sum and count are kept."""
     return JsonSerde() if isinstance(aggregator, AvgAggregator) else value_serde
-
-
-def windowed_key_serde(key_serde: Serde | None, windows: TimeWindows) -> Serde | None:
-    """The serde of a windowed table's keys, where that of its un-windowed keys is known."""
-    return None if key_serde is None else TimeWindowedSerde(key_serde, windows.size_ms)

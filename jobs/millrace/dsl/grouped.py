@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
-from millrace.dsl.aggregation_serdes import result_serde, state_serde, windowed_key_serde
-from millrace.dsl.callables import check_callable
+from millrace.dsl.aggregation import to_aggregator, to_reducer
+from millrace.dsl.aggregation_serdes import result_serde, state_serde
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.ktable import KTable
 from millrace.dsl.options import Grouped, Materialized, Named, name_of
-from millrace.dsl.stores import key_value_store, window_store
+from millrace.dsl.session_windowed import SessionWindowedKStream
+from millrace.dsl.windowing import AnyWindows, Merger, aggregate_operator, aggregate_store, table_key_serde
 from millrace.errors import TopologyError
 from millrace.topology import naming
 from millrace.topology.aggregators import (
     Aggregator,
     BuiltInAggregator,
-    CallableAggregator,
     CountAggregator,
     ReduceAggregator,
     StructAggregator,
 )
 from millrace.topology.logical import Process, Repartition
-from millrace.topology.operators import StreamAggregate, WindowedAggregate
+from millrace.topology.session_windows import SessionWindows
+from millrace.topology.sliding_windows import SlidingWindows
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import TimeWindows
 
 
-class _Group:
+class Group:
     """What the aggregations of one grouped stream share."""
 
     def __init__(
@@ -42,10 +44,17 @@ class _Group:
     def aggregate(
         self,
         aggregator: Aggregator,
-        windows: TimeWindows | None,
+        windows: AnyWindows | None,
         materialized: Materialized | None,
         named: Named | str | None,
+        *,
+        merger: Merger | None = None,
     ) -> KTable:
+        """Appends an aggregation and what it needs in front of it.
+
+        Raises:
+            TopologyError: a name is taken, or the retention is shorter than the windows need.
+        """
         options = materialized or Materialized()
         prefix = naming.STREAM_REDUCE if isinstance(aggregator, ReduceAggregator) else naming.STREAM_AGGREGATE
         store_name = self._graph.new_store_name(prefix, options.name)
@@ -53,16 +62,8 @@ class _Group:
         key_serde = options.key_serde or self._options.key_serde
         value_serde = options.value_serde or result_serde(aggregator, self._options.value_serde)
         stored_serde = state_serde(aggregator, value_serde)
-        store = (
-            key_value_store(store_name, options, key_serde=key_serde, value_serde=stored_serde)
-            if windows is None
-            else window_store(store_name, options, windows, key_serde=key_serde, value_serde=stored_serde)
-        )
-        operator = (
-            StreamAggregate(store_name, aggregator)
-            if windows is None
-            else WindowedAggregate(store_name, windows, aggregator)
-        )
+        store = aggregate_store(store_name, windows, options, key_serde=key_serde, value_serde=stored_serde)
+        operator = aggregate_operator(store_name, windows, aggregator, merger)
         parent, sources = self._name, self._sources
         if self._key_changed:
             parent = self._repartitioned(store_name, store_named=options.name is not None)
@@ -71,7 +72,7 @@ class _Group:
         return KTable(
             self._graph,
             name,
-            key_serde=key_serde if windows is None else windowed_key_serde(key_serde, windows),
+            key_serde=table_key_serde(key_serde, windows),
             value_serde=value_serde,
             sources=sources,
             store=store_name,
@@ -97,28 +98,10 @@ class _Group:
         return self._repartition.name
 
     def burn_store_name(self, materialized: Materialized | None) -> None:
+        """Moves the counter as a count with options does."""
         # Kafka Streams takes a number for the unnamed store of a count with options, and does not use it.
         if materialized is not None and materialized.name is None:
             self._graph.new_name(naming.STREAM_AGGREGATE)
-
-
-def _aggregator(
-    initializer: Callable[[], Any] | BuiltInAggregator | StructAggregator,
-    adder: Callable[[Any, Any, Any], Any] | None,
-) -> Aggregator:
-    if isinstance(initializer, BuiltInAggregator | StructAggregator):
-        if adder is not None:
-            raise TopologyError("A built-in aggregator takes no adder.", remedy="pass either of them")
-        return initializer
-    check_callable(initializer, 0, what="initializer", takes="")
-    check_callable(adder, 3, what="adder", takes="key, value, aggregate")
-    assert adder is not None
-    return CallableAggregator(initializer, adder)
-
-
-def _reducer(reducer: Callable[[Any, Any], Any]) -> ReduceAggregator:
-    check_callable(reducer, 2, what="reducer", takes="aggregate, value")
-    return ReduceAggregator(reducer)
 
 
 class KGroupedStream:
@@ -130,7 +113,7 @@ class KGroupedStream:
     def __init__(
         self, graph: GraphBuilder, name: str, options: Grouped, *, sources: frozenset[str], key_changed: bool
     ) -> None:
-        self._group = _Group(graph, name, options, sources=sources, key_changed=key_changed)
+        self._group = Group(graph, name, options, sources=sources, key_changed=key_changed)
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """Number of records of each key, a 64-bit integer."""
@@ -145,7 +128,7 @@ class KGroupedStream:
         named: Named | str | None = None,
     ) -> KTable:
         """``reducer(aggregate, value)`` over the values of each key; the first value is the first aggregate."""
-        return self._group.aggregate(_reducer(reducer), None, materialized, named)
+        return self._group.aggregate(to_reducer(reducer), None, materialized, named)
 
     def aggregate(
         self,
@@ -164,28 +147,42 @@ class KGroupedStream:
                 (:func:`millrace.dsl.aggregation_serdes.result_serde`), callables the configuration's.
             named: name of the node.
         """
-        return self._group.aggregate(_aggregator(initializer, adder), None, materialized, named)
+        return self._group.aggregate(to_aggregator(initializer, adder), None, materialized, named)
 
-    def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream:
-        """Grouped by key and window."""
-        if not isinstance(windows, TimeWindows):
-            raise TopologyError(f"windowed_by() takes TimeWindows, not {windows!r}.")
+    @overload
+    def windowed_by(self, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> TimeWindowedKStream: ...
+    @overload
+    def windowed_by(self, windows: SessionWindows) -> SessionWindowedKStream: ...
+    def windowed_by(self, windows: AnyWindows) -> TimeWindowedKStream | SessionWindowedKStream:
+        """Grouped by key and window.
+
+        Raises:
+            TopologyError: these are no windows.
+        """
+        if isinstance(windows, SessionWindows):
+            return SessionWindowedKStream(self._group, windows)
+        if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows):
+            raise TopologyError(
+                f"windowed_by() takes TimeWindows, UnlimitedWindows, SlidingWindows or SessionWindows, not {windows!r}."
+            )
         return TimeWindowedKStream(self._group, windows)
 
 
 class TimeWindowedKStream:
     """A stream grouped by key and window. Made by :meth:`KGroupedStream.windowed_by`.
 
-    Records with a null key and late ones are dropped and counted; a null value is aggregated like any other.
+    Records with a null key and late ones are dropped and counted; a null value is aggregated like any other, but by
+    sliding windows dropped and counted as well.
     """
 
-    def __init__(self, group: _Group, windows: TimeWindows) -> None:
+    def __init__(self, group: Group, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> None:
         self._group = group
         self._windows = windows
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """Number of records of each key and window, a 64-bit integer."""
-        self._group.burn_store_name(materialized)
+        if not isinstance(self._windows, SlidingWindows):
+            self._group.burn_store_name(materialized)
         return self._group.aggregate(CountAggregator(), self._windows, materialized, named)
 
     def reduce(
@@ -196,7 +193,7 @@ class TimeWindowedKStream:
         named: Named | str | None = None,
     ) -> KTable:
         """As :meth:`KGroupedStream.reduce`, for each window."""
-        return self._group.aggregate(_reducer(reducer), self._windows, materialized, named)
+        return self._group.aggregate(to_reducer(reducer), self._windows, materialized, named)
 
     def aggregate(
         self,
@@ -207,4 +204,4 @@ class TimeWindowedKStream:
         named: Named | str | None = None,
     ) -> KTable:
         """As :meth:`KGroupedStream.aggregate`, for each window."""
-        return self._group.aggregate(_aggregator(initializer, adder), self._windows, materialized, named)
+        return self._group.aggregate(to_aggregator(initializer, adder), self._windows, materialized, named)

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from millrace.dsl.options import Materialized
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
+from millrace.topology.session_windows import SessionWindows
+from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.stores import StoreKind, StoreSpec
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import TimeWindows
 
 
@@ -26,19 +31,26 @@ def key_value_store(
 
 
 def window_store(
-    name: str, options: Materialized, windows: TimeWindows, *, key_serde: Serde | None, value_serde: Serde | None
+    name: str,
+    options: Materialized,
+    windows: TimeWindows | UnlimitedWindows | SlidingWindows,
+    *,
+    key_serde: Serde | None,
+    value_serde: Serde | None,
 ) -> StoreSpec:
     """A store of a windowed table.
 
     Raises:
         TopologyError: the retention is shorter than window size and grace, so that open windows would be lost.
     """
-    least = windows.size_ms + windows.grace_ms
+    is_sliding = isinstance(windows, SlidingWindows)
+    least = windows.least_retention_ms if isinstance(windows, SlidingWindows) else windows.size_ms + windows.grace_ms
     retention_ms = least if options.retention_ms is None else options.retention_ms
     if retention_ms < least:
         raise TopologyError(
             f"The retention of window store {name!r} is {retention_ms} ms, but its windows need {least} ms: "
-            f"size {windows.size_ms} ms and grace {windows.grace_ms} ms.",
+            f"{'twice the time difference' if is_sliding else 'size'} {windows.size_ms} ms and "
+            f"grace {windows.grace_ms} ms.",
             remedy="raise Materialized.with_retention",
         )
     return StoreSpec(
@@ -52,4 +64,27 @@ def window_store(
         window_size_ms=windows.size_ms,
         retention_ms=retention_ms,
         changelog_settings=options.changelog_settings,
+    )
+
+
+def session_store(
+    name: str, options: Materialized, windows: SessionWindows, *, key_serde: Serde | None, value_serde: Serde | None
+) -> StoreSpec:
+    """A store of a table of sessions.
+
+    Raises:
+        TopologyError: the retention is shorter than inactivity gap and grace, so that open sessions would be lost.
+    """
+    least = windows.least_retention_ms
+    retention_ms = least if options.retention_ms is None else options.retention_ms
+    if retention_ms < least:
+        raise TopologyError(
+            f"The retention of session store {name!r} is {retention_ms} ms, but its sessions need {least} ms: "
+            f"inactivity gap {windows.gap_ms} ms and grace {windows.grace_ms} ms.",
+            remedy="raise Materialized.with_retention",
+        )
+    return replace(
+        key_value_store(name, options, key_serde=key_serde, value_serde=value_serde),
+        kind=StoreKind.SESSION,
+        retention_ms=retention_ms,
     )

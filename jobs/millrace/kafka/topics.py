@@ -63,7 +63,7 @@ def changelog_topic(
     additional_retention_ms: int = 86_400_000,
     defaults: Mapping[str, str] | None = None,
 ) -> TopicSpec | None:
-    """The topic that backs a store: compacted; that of a window store also loses what its retention is over for.
+    """The topic that backs a store: compacted; of windows and sessions also what the retention is over for is lost.
 
     That of a store which retains duplicates only does the latter.
 
@@ -83,7 +83,7 @@ def changelog_topic(
     if name is None or store.source_topic is not None:
         return None
     own = dict(store.changelog_settings)
-    windowed = store.kind is StoreKind.WINDOW
+    windowed = store.kind in (StoreKind.WINDOW, StoreKind.SESSION)
     settings = {**_INTERNAL, "cleanup.policy": "compact,delete" if windowed else "compact", **(defaults or {}), **own}
     if store.retains_duplicates:
         # Compaction has nothing to remove where no key comes twice; as in Kafka Streams no setting changes that.

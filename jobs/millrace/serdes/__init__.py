@@ -9,6 +9,7 @@ from millrace.serdes.json import JsonSerde
 from millrace.serdes.names import NAMED_SERDES, serde_by_name
 from millrace.serdes.numbers import DoubleSerde, FloatSerde, IntegerSerde, LongSerde, ShortSerde
 from millrace.serdes.primitives import BytesSerde, StringSerde
+from millrace.serdes.session_windowed import SessionWindowedSerde, serialize_sessions
 from millrace.serdes.uuids import UUIDSerde
 from millrace.serdes.windowed import TimeWindowedSerde, Windowed, deserialize_windowed, serialize_windowed
 
@@ -23,6 +24,7 @@ __all__ = [
     "JsonSerde",
     "LongSerde",
     "Serde",
+    "SessionWindowedSerde",
     "ShortSerde",
     "StringSerde",
     "TimeWindowedSerde",
@@ -31,6 +33,7 @@ __all__ = [
     "deserialize_windowed",
     "serde_by_name",
     "serde_from",
+    "serialize_sessions",
     "serialize_windowed",
     "topic_record_subject",
     "topic_subject",

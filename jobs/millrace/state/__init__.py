@@ -6,7 +6,7 @@ from millrace.state.join_window import JoinEntries, JoinWindowStore
 from millrace.state.position import TaskPosition
 from millrace.state.restore import RestoreProgress, restore
 from millrace.state.rocksdb import RocksDBOptions
-from millrace.state.stores import KeyValueStore, StoreMetrics, WindowStore
+from millrace.state.stores import KeyValueStore, Session, SessionStore, StoreMetrics, WindowStore
 from millrace.state.task_state import StateOptions, TaskState
 
 __all__ = [
@@ -17,6 +17,8 @@ __all__ = [
     "KeyValueStore",
     "RestoreProgress",
     "RocksDBOptions",
+    "Session",
+    "SessionStore",
     "StateDirectory",
     "StateOptions",
     "StoreMetrics",

@@ -1,10 +1,10 @@
-"""What a task sees of its stores: the protocols of key-value and window stores. Keys and values are bytes."""
+"""What a task sees of its stores: the protocols of key-value, window and session stores. Keys and values are bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from millrace.state.layout import Int64Array
 
@@ -98,3 +98,65 @@ class WindowStore(Protocol):
 
     def approximate_num_entries(self) -> int:
         """About how many (key, start) pairs there are."""
+
+
+class Session(NamedTuple):
+    """One session of a key.
+
+    Args:
+        start: timestamp of its first record, milliseconds.
+        end: timestamp of its last record, milliseconds.
+        value: the aggregate.
+        timestamp: timestamp of the record that wrote it, milliseconds.
+    """
+
+    start: int
+    end: int
+    value: bytes
+    timestamp: int
+
+
+@runtime_checkable
+class SessionStore(Protocol):
+    """Bytes by key, start and end of a session. Sessions expire ``retention`` after the newest end the store has seen.
+
+    Source: ``org.apache.kafka.streams.state.SessionStore``.
+    """
+
+    @property
+    def name(self) -> str:
+        """Name of the store."""
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        """Running totals since the store was opened."""
+
+    @property
+    def observed_stream_time(self) -> int:
+        """Newest end of a session that was ever written, milliseconds; -1 before the first. Survives restarts."""
+
+    def find_sessions(self, key: bytes, earliest_end: int, latest_start: int) -> list[Session]:
+        """The sessions of a key that end at or after ``earliest_end`` and start at or before ``latest_start``, by end,
+        then start; expired ones are not among them."""
+
+    def fetch_session(self, key: bytes, start: int, end: int) -> tuple[bytes, int] | None:
+        """Value and timestamp of the session of a key with exactly these bounds."""
+
+    def put_many(
+        self,
+        keys: Sequence[bytes],
+        starts: Sequence[int],
+        ends: Sequence[int],
+        values: Sequence[bytes | None],
+        timestamps: Int64Array,
+    ) -> None:
+        """Write sessions, in this order; ``None`` removes one. Writes to expired segments are dropped and counted."""
+
+    def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[bytes, Session]]:
+        """(key, session) of every key's sessions that end in ``[earliest_end, latest_end]``, by segment, key, end."""
+
+    def all(self) -> Iterator[tuple[bytes, Session]]:
+        """(key, session) of all that has not expired, by segment, then by the bytes of key, end and start."""
+
+    def approximate_num_entries(self) -> int:
+        """About how many sessions there are."""

@@ -20,16 +20,18 @@ from millrace.state.layout import Int64Array
 from millrace.state.position import TaskPosition
 from millrace.state.rocksdb import MEBIBYTE, RocksDatabase, RocksDBOptions
 from millrace.state.segments import Segments
-from millrace.state.stores import KeyValueStore, WindowStore
+from millrace.state.session import LayeredSessionStore
+from millrace.state.stores import KeyValueStore, SessionStore, WindowStore
 from millrace.state.window import LayeredWindowStore
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
 _POSITION_KEY = b"position"
 _SEGMENTS_KEY = b"segments."
+_OTHER_METHOD = "use the method of its kind"
 
 _log = structlog.get_logger(__name__)
 
-_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore
+_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore | LayeredSessionStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +100,7 @@ class TaskState:
         """The task's directory, ``None`` where all stores are in memory."""
         return self._directory
 
-    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore:
+    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore:
         """The store ``name``.
 
         Raises:
@@ -114,7 +116,7 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredKeyValueStore):
-            raise StateError(f"Store {name} is a window store.", remedy="use window_store() or join_store()")
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
         return store
 
     def window_store(self, name: str) -> WindowStore:
@@ -125,7 +127,8 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredWindowStore):
-            raise StateError(f"Store {name} is no plain window store.", remedy="use key_value_store() or join_store()")
+            kind = "join window" if isinstance(store, JoinWindowStore) else self._specs[name].kind
+            raise StateError(f"Store {name} is a {kind} store.", remedy=_OTHER_METHOD)
         return store
 
     def join_store(self, name: str) -> JoinWindowStore:
@@ -136,7 +139,18 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, JoinWindowStore):
-            raise StateError(f"Store {name} is no buffer of a stream-stream join.", remedy="use store()")
+            raise StateError(f"Store {name} is no buffer of a stream-stream join.", remedy=_OTHER_METHOD)
+        return store
+
+    def session_store(self, name: str) -> SessionStore:
+        """The session store ``name``.
+
+        Raises:
+            StateError: the task has no session store of that name, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, LayeredSessionStore):
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
         return store
 
     def drain_changelog(self) -> list[ChangelogBatch]:
@@ -204,7 +218,7 @@ class TaskState:
         if not keys:
             return 0
         batch = self._new_batch()
-        if isinstance(layered, LayeredWindowStore | JoinWindowStore):
+        if isinstance(layered, LayeredWindowStore | JoinWindowStore | LayeredSessionStore):
             taken, metadata = layered.stage_restored(batch, keys, values, timestamps)
             self._stage_metadata(batch, store, metadata)
         else:
@@ -267,8 +281,18 @@ class TaskState:
                 segments=Segments(retention_ms=spec.retention_ms),
                 metadata=metadata,
             )
-        if spec.retention_ms <= 0:
+        if spec.kind is StoreKind.WINDOW and spec.retention_ms <= 0:
             raise StateError(f"Window store {spec.name} has no retention.", remedy="set retention_ms of its spec")
+        if spec.kind is StoreKind.SESSION:
+            return LayeredSessionStore(
+                spec.name,
+                committed,
+                changelog=changelog,
+                cached=spec.cached,
+                segments=Segments(retention_ms=spec.retention_ms).restored(metadata),
+                # A memory store sorts its keys for each scan, so it keeps sessions at hand as well.
+                read_cache_bytes=cache_bytes or self._options.read_cache_bytes,
+            )
         return LayeredWindowStore(
             spec.name,
             committed,
@@ -294,7 +318,7 @@ class TaskState:
         return self._database.new_batch() if self._database is not None else None
 
     def _stage(self, batch: Any, name: str, store: _Store) -> None:
-        if isinstance(store, LayeredWindowStore | JoinWindowStore):
+        if isinstance(store, LayeredWindowStore | JoinWindowStore | LayeredSessionStore):
             self._stage_metadata(batch, name, store.stage(batch))
         else:
             store.stage(batch)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
-from millrace.state import JoinWindowStore, KeyValueStore, WindowStore
+from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.records import Records
@@ -75,7 +75,7 @@ class TaskContext:
 
     config: StreamsConfig
     stores: Mapping[str, StoreSpec]
-    open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore]
+    open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore]
     failures: FailureHandler
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView] = field(default_factory=dict)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.errors import SerializationError
-from millrace.serdes import BytesSerde, JsonSerde, Serde, TimeWindowedSerde
+from millrace.serdes import BytesSerde, JsonSerde, Serde, SessionWindowedSerde, TimeWindowedSerde, serialize_sessions
 from millrace.task.columns import Column, WindowedColumn
 
 
@@ -44,12 +44,15 @@ def to_bytes_list(column: Column, serde: Serde) -> list[bytes | None]:
 
 
 def _windowed_to_bytes(column: WindowedColumn, serde: Serde) -> list[bytes | None]:
-    if not isinstance(serde, TimeWindowedSerde):
+    if not isinstance(serde, TimeWindowedSerde | SessionWindowedSerde):
         raise SerializationError(
             f"A windowed key cannot be written with {type(serde).__name__}.",
-            remedy="give the topic a TimeWindowedSerde for its keys, or map the key to a plain one first",
+            remedy="give the topic a TimeWindowedSerde or SessionWindowedSerde for its keys, or map the key to a plain "
+            "one first",
         )
     inner = [key for key in to_bytes_list(column.inner, serde.inner) if key is not None]
+    if isinstance(serde, SessionWindowedSerde):
+        return [*serialize_sessions(inner, column.starts, column.ends)]
     encoded: list[bytes | None] = list(serde.serialize_windowed(inner, column.starts))
     return encoded
 

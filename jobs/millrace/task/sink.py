@@ -8,7 +8,7 @@ import numpy as np
 
 from millrace.errors import ProcessingError, SerializationError
 from millrace.kafka.murmur2 import partitions_for
-from millrace.serdes import Serde, TimeWindowedSerde
+from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
 from millrace.serdes.changes import ChangeSerde, join_change
 from millrace.task.collector import UNASSIGNED_PARTITION, OutputBatch
 from millrace.task.columns import Column, IntArray
@@ -17,7 +17,8 @@ from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
 from millrace.topology.topology import full_topic_name
 
-WINDOW_START_BYTES = 8
+WINDOW_BYTES = {TimeWindowedSerde: 8, SessionWindowedSerde: 16}
+"""How many bytes behind the key's own say which window it is."""
 
 
 class Sink:
@@ -44,9 +45,10 @@ class Sink:
         values = self._values(records)
         if self._node.partitioner:
             partitions = self._chosen(records, partition_count)
-        elif isinstance(self._key_serde, TimeWindowedSerde):
+        elif isinstance(self._key_serde, TimeWindowedSerde | SessionWindowedSerde):
             # As in Kafka Streams the windows of a key share its partition.
-            plain = [None if key is None else key[:-WINDOW_START_BYTES] for key in keys]
+            window_bytes = WINDOW_BYTES[type(self._key_serde)]
+            plain = [None if key is None else key[:-window_bytes] for key in keys]
             partitions = partitions_for(plain, partition_count)
         else:
             partitions = partitions_for(keys, partition_count)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.testing.driver import TopologyTestDriver
-from millrace.testing.stores import TestKeyValueStore, TestWindowStore
+from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestWindowStore
 from millrace.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
 __all__ = [
@@ -11,6 +11,7 @@ __all__ = [
     "TestKeyValueStore",
     "TestOutputTopic",
     "TestRecord",
+    "TestSessionStore",
     "TestWindowStore",
     "TopologyTestDriver",
 ]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from millrace.serdes import Serde, Windowed
-from millrace.state import KeyValueStore, WindowStore
+from millrace.state import KeyValueStore, SessionStore, WindowStore
 
 
 class TestKeyValueStore:
@@ -62,5 +62,28 @@ class TestWindowStore:
     def entries(self) -> Iterator[tuple[Windowed, Any, int]]:
         """Windowed key, value and timestamp (milliseconds) of all windows that have not expired."""
         for key, start, value, timestamp in self._store.all():
-            windowed = Windowed(self._key_serde.deserialize(key), start, start + self._window_size_ms)
+            windowed = Windowed(self._key_serde.deserialize(key), start, min(start + self._window_size_ms, 2**63 - 1))
             yield windowed, self._value_serde.deserialize(value), timestamp
+
+
+class TestSessionStore:
+    """A session store as windowed keys, whose ends are inclusive, and values."""
+
+    __test__: ClassVar[bool] = False
+
+    def __init__(self, store: SessionStore, key_serde: Serde, value_serde: Serde) -> None:
+        self._store = store
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+
+    def fetch(self, key: Any) -> dict[Windowed, Any]:
+        """The sessions of a key, by their ends."""
+        sessions = self._store.find_sessions(self._key_serde.serialize(key), 0, 2**63 - 1)
+        return {Windowed(key, at.start, at.end): self._value_serde.deserialize(at.value) for at in sessions}
+
+    def all(self) -> dict[Windowed, Any]:
+        """All sessions that have not expired."""
+        return {
+            Windowed(self._key_serde.deserialize(key), at.start, at.end): self._value_serde.deserialize(at.value)
+            for key, at in self._store.all()
+        }

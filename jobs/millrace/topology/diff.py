@@ -123,6 +123,9 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         "key serde": (old["key_serde"], new["key_serde"]),
         "value serde": (old["value_serde"], new["value_serde"]),
         "window size": (old_windows.get("size_ms"), new_windows.get("size_ms")),
+        "window start": (old_windows.get("start_ms"), new_windows.get("start_ms")),
+        "inactivity gap": (old_windows.get("gap_ms"), new_windows.get("gap_ms")),
+        "longest duration": (old_windows.get("longest_ms"), new_windows.get("longest_ms")),
         "window advance": (old_windows.get("advance_ms"), new_windows.get("advance_ms")),
     }
     if is_generated_store_name(name):

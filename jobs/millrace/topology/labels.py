@@ -9,6 +9,8 @@ from millrace.topology.operators import (
     Filter,
     Operator,
     Peek,
+    SessionAggregate,
+    SlidingAggregate,
     StreamAggregate,
     StreamStreamJoin,
     StreamTableJoin,
@@ -20,6 +22,7 @@ from millrace.topology.operators import (
     WindowedAggregate,
 )
 from millrace.topology.summary import describe_aggregation
+from millrace.topology.unlimited_windows import UnlimitedWindows
 
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
@@ -41,11 +44,8 @@ def _operator_label(node: ProcessorNode) -> str:
             return "filter not"
         case Peek(forwards=False):
             return "foreach"
-        case StreamAggregate(aggregator=aggregator):
-            return describe_aggregation(aggregator)
-        case WindowedAggregate(aggregator=aggregator, windows=windows):
-            hop = "" if windows.advance_ms == windows.size_ms else f" every {windows.advance_ms} ms"
-            return f"{describe_aggregation(aggregator)}, {windows.size_ms} ms windows{hop}"
+        case StreamAggregate() | WindowedAggregate() | SlidingAggregate() | SessionAggregate() as aggregation:
+            return _aggregation_label(aggregation)
         case StreamTableJoin(kind=kind) | StreamStreamJoin(kind=kind):
             with_what = "table" if isinstance(node.operator, StreamTableJoin) else "stream"
             return f"{kind.value} join with {with_what}"
@@ -67,3 +67,19 @@ def _table_operator_label(operator: Operator) -> str | None:
             return f"{describe_aggregation(aggregator)} of table"
         case _:
             return None
+
+
+def _aggregation_label(operator: StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate) -> str:
+    words = describe_aggregation(operator.aggregator)
+    match operator:
+        case WindowedAggregate(windows=UnlimitedWindows()):
+            return f"{words}, unlimited window"
+        case SlidingAggregate(windows=sliding):
+            return f"{words}, sliding windows of {sliding.difference_ms} ms"
+        case WindowedAggregate(windows=windows):
+            hop = "" if windows.advance_ms == windows.size_ms else f" every {windows.advance_ms} ms"
+            return f"{words}, {windows.size_ms} ms windows{hop}"
+        case SessionAggregate(windows=sessions):
+            return f"{words}, sessions with gaps of {sessions.gap_ms} ms"
+        case _:
+            return words

@@ -16,6 +16,9 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator, TableAggregator
+from millrace.topology.session_windows import SessionWindows
+from millrace.topology.sliding_windows import SlidingWindows
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import JoinWindows, TimeWindows
 
 Predicate: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
@@ -118,8 +121,31 @@ class WindowedAggregate:
     """Count, reduce or aggregate per key and window into ``store``. Null keys are dropped and counted."""
 
     store: str
-    windows: TimeWindows
+    windows: TimeWindows | UnlimitedWindows
     aggregator: Aggregator
+
+
+@dataclass(frozen=True)
+class SlidingAggregate:
+    """Count, reduce or aggregate per key and sliding window into ``store``. Null keys and values are dropped."""
+
+    store: str
+    windows: SlidingWindows
+    aggregator: Aggregator
+
+
+@dataclass(frozen=True)
+class SessionAggregate:
+    """Count, reduce or aggregate per key and session into ``store``. Null keys are dropped and counted.
+
+    Args:
+        merger: ``(key, older aggregate, newer aggregate) -> aggregate``, where ``aggregator`` is made of callables.
+    """
+
+    store: str
+    windows: SessionWindows
+    aggregator: Aggregator
+    merger: Callable[[Any, Any, Any], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -322,6 +348,8 @@ Operator = (
     | DropNullKeys
     | StreamAggregate
     | WindowedAggregate
+    | SlidingAggregate
+    | SessionAggregate
     | TableSource
     | TableToStream
     | StreamTableJoin

@@ -13,6 +13,7 @@ class StoreKind(StrEnum):
 
     KEY_VALUE = "key-value"
     WINDOW = "window"
+    SESSION = "session"
 
 
 class StoreBackend(StrEnum):
@@ -35,7 +36,8 @@ class StoreSpec:
         logged: whether a changelog topic backs the store.
         cached: whether updates of one key within one commit are merged into one.
         window_size_ms: size of the windows, milliseconds; only for window stores.
-        retention_ms: how long a window is kept after its start, milliseconds of stream time; only for window stores.
+        retention_ms: how long a window is kept after its start, a session after its end, milliseconds of stream time;
+            only for window and session stores.
         retains_duplicates: whether a write of the same key and window start is kept beside the earlier ones: the
             buffers of stream-stream joins, which are window stores.
         changelog_settings: topic settings that override the changelog topic's defaults.

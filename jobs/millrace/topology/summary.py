@@ -7,9 +7,17 @@ from typing import Any
 from millrace.serdes import Serde
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator, TableAggregator
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import JoinBuffer, StreamAggregate, TableAggregate, WindowedAggregate
+from millrace.topology.operators import (
+    JoinBuffer,
+    SessionAggregate,
+    SlidingAggregate,
+    StreamAggregate,
+    TableAggregate,
+    WindowedAggregate,
+)
 from millrace.topology.stores import StoreSpec
 from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.unlimited_windows import UnlimitedWindows
 
 SUMMARY_VERSION = 1
 
@@ -55,7 +63,9 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
         "source_topic": store.source_topic,
         "origin": sorted(origin_topics(topology, owner.name)),
     }
-    if isinstance(owner.operator, StreamAggregate | WindowedAggregate | TableAggregate):
+    if isinstance(
+        owner.operator, StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate | TableAggregate
+    ):
         data["aggregation"] = describe_aggregation(owner.operator.aggregator)
     if isinstance(owner.operator, WindowedAggregate):
         windows = owner.operator.windows
@@ -65,8 +75,25 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
             "grace_ms": windows.grace_ms,
             "retention_ms": store.retention_ms,
         }
+        if isinstance(windows, UnlimitedWindows):
+            data["windows"]["start_ms"] = windows.start_ms
     if isinstance(owner.operator, JoinBuffer):
         data["windows"] = {"grace_ms": owner.operator.windows.grace_ms, "retention_ms": store.retention_ms}
+    if isinstance(owner.operator, SlidingAggregate):
+        sliding = owner.operator.windows
+        data["windows"] = {
+            "size_ms": sliding.difference_ms,
+            "grace_ms": sliding.grace_ms,
+            "retention_ms": store.retention_ms,
+        }
+    if isinstance(owner.operator, SessionAggregate):
+        sessions = owner.operator.windows
+        data["windows"] = {
+            "gap_ms": sessions.gap_ms,
+            "grace_ms": sessions.grace_ms,
+            "longest_ms": sessions.longest_ms,
+            "retention_ms": store.retention_ms,
+        }
     return data
 
 

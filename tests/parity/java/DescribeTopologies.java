@@ -34,6 +34,10 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.processor.ProcessorContext;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.UnlimitedWindows;
 
 /**
  * Writes what Kafka Streams says of a set of topologies: one file each, with the description, and behind a line of
@@ -61,6 +65,7 @@ public class DescribeTopologies {
             refused.append("== ").append(entry.getKey()).append('\n').append(unnamed(entry.getValue()));
         }
         Files.writeString(directory.resolve("explicit_naming.list"), refused.toString());
+        Files.writeString(directory.resolve("windowed_changelogs.list"), windowedChangelogs());
     }
 
     private static Properties properties(final String optimisation) {
@@ -82,6 +87,56 @@ public class DescribeTopologies {
         final Topology built = builder.build(properties);
         Files.writeString(
             directory.resolve(name + ".txt"), built.describe().toString() + "----\n" + InternalTopics.of(built, properties));
+    }
+
+    /** Topic settings of the changelogs of windowed stores. */
+    private static String windowedChangelogs() {
+        final StringBuilder text = new StringBuilder();
+        for (final Map.Entry<String, Consumer<StreamsBuilder>> entry : windowedCatalogue().entrySet()) {
+            final StreamsBuilder builder = new StreamsBuilder();
+            entry.getValue().accept(builder);
+            final Properties properties = properties(StreamsConfig.NO_OPTIMIZATION);
+            text.append("== ").append(entry.getKey()).append('\n')
+                .append(InternalTopics.changelogSettings(builder.build(properties), properties));
+        }
+        return text.toString();
+    }
+
+    private static Map<String, Consumer<StreamsBuilder>> windowedCatalogue() {
+        final Map<String, Consumer<StreamsBuilder>> all = new LinkedHashMap<>();
+        final SessionWindows sessions =
+            SessionWindows.ofInactivityGapAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1));
+        final SlidingWindows sliding =
+            SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1));
+        all.put("sessions_unnamed_after_key_change", b -> {
+            final var windowed = b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v).groupByKey()
+                .windowedBy(sessions);
+            windowed.count().toStream().to("out-count");
+            windowed.reduce((a, v) -> v).toStream().to("out-reduce");
+            windowed.aggregate(() -> "", (k, v, a) -> a, (k, a, o) -> a).toStream().to("out-aggregate");
+        });
+        all.put("sessions_named", b ->
+            b.stream("in").groupBy((k, v) -> v, Grouped.as("by-value")).windowedBy(sessions)
+                .count(Named.as("counting"), Materialized.as("counts")).toStream(Named.as("changes")).to("out"));
+        all.put("sessions_counted_with_unnamed_materialized", b ->
+            b.stream("in").groupByKey().windowedBy(sessions).count(Materialized.with(null, Serdes.Long()))
+                .toStream().to("out"));
+        all.put("sliding_unnamed_after_key_change", b -> {
+            final var windowed = b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v).groupByKey()
+                .windowedBy(sliding);
+            windowed.count().toStream().to("out-count");
+            windowed.reduce((a, v) -> v).toStream().to("out-reduce");
+            windowed.aggregate(() -> "", (k, v, a) -> a).toStream().to("out-aggregate");
+        });
+        all.put("sliding_named", b ->
+            b.stream("in").groupBy((k, v) -> v, Grouped.as("by-value")).windowedBy(sliding)
+                .count(Named.as("counting"), Materialized.as("counts")).toStream(Named.as("changes")).to("out"));
+        all.put("sliding_counted_with_unnamed_materialized", b ->
+            b.stream("in").groupByKey().windowedBy(sliding).count(Materialized.with(null, Serdes.Long()))
+                .toStream().to("out"));
+        all.put("unlimited_window", b ->
+            b.stream("in").groupByKey().windowedBy(UnlimitedWindows.of()).count().toStream().to("out"));
+        return all;
     }
 
     /** The resources that compulsory naming refuses, one a line, sorted. */
@@ -276,6 +331,7 @@ public class DescribeTopologies {
         });
         streamJoins(all);
         tables(all);
+        all.putAll(windowedCatalogue());
         for (int seed = 1; seed < 9; seed++) {
             final int start = seed;
             all.put("grown_" + seed, b -> grow(b, start));

@@ -63,8 +63,19 @@ import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.ProcessorContext;
+import org.apache.kafka.streams.kstream.SessionWindowedKStream;
+import org.apache.kafka.streams.kstream.SessionWindowedSerializer;
+import org.apache.kafka.streams.kstream.SessionWindows;
+import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.TimeWindowedKStream;
+import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
+import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.UnlimitedWindows;
+import org.apache.kafka.streams.kstream.Windowed;
+import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.test.TestRecord;
@@ -180,6 +191,14 @@ public class RunScenarios {
                 }
                 continue;
             }
+            final SessionStore<Object, Object> sessions = driver.getSessionStore(name);
+            if (sessions != null) {
+                try (KeyValueIterator<Windowed<Object>, Object> all = sessions.fetch(null, null)) {
+                    all.forEachRemaining(entry -> entries.addArray().add((String) entry.key.key())
+                        .add(json(entry.value)).add(entry.key.window().start()).add(entry.key.window().end()));
+                }
+                continue;
+            }
             final WindowStore<Object, ValueAndTimestamp<Object>> windows = driver.getTimestampedWindowStore(name);
             try (KeyValueIterator<Windowed<Object>, ValueAndTimestamp<Object>> all = windows.all()) {
                 all.forEachRemaining(entry -> entries.addArray().add((String) entry.key.key())
@@ -233,8 +252,7 @@ public class RunScenarios {
             case "group_by" -> named.put(as, stream(step).groupBy(
                 (key, value) -> key(fn, key, value), Grouped.with(KEY, VALUE)));
             case "group_by_key" -> named.put(as, stream(step).groupByKey(Grouped.with(KEY, VALUE)));
-            case "windowed_by" -> named.put(as, ((KGroupedStream<Object, Object>) get(step, "on")).windowedBy(
-                windows(step)));
+            case "windowed_by" -> named.put(as, windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
             case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
             case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
             case "to_table" -> named.put(as, stream(step).toTable(optionalStore(step)));
@@ -387,6 +405,19 @@ public class RunScenarios {
             case "left" -> stream(step).leftJoin(other, (left, right) -> joined(fn, left, right), windows, options);
             default -> stream(step).outerJoin(other, (left, right) -> joined(fn, left, right), windows, options);
         };
+    private static Object windowed(final KGroupedStream<Object, Object> grouped, final JsonNode step) {
+        if (step.has("gap")) {
+            return grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(
+                Duration.ofMillis(step.get("gap").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        if (step.has("difference")) {
+            return grouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(
+                Duration.ofMillis(step.get("difference").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        if (step.has("start")) {
+            return grouped.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(step.get("start").asLong())));
+        }
+        return grouped.windowedBy(windows(step));
     }
 
     private static TimeWindows windows(final JsonNode step) {
@@ -409,6 +440,14 @@ public class RunScenarios {
         return step.has("retention") ? store.withRetention(Duration.ofMillis(step.get("retention").asLong())) : store;
     }
 
+    private static <V> Materialized<Object, V, SessionStore<Bytes, byte[]>> sessionStore(
+        final JsonNode step, final Serde<V> serde) {
+        final Materialized<Object, V, SessionStore<Bytes, byte[]>> store =
+            Materialized.<Object, V, SessionStore<Bytes, byte[]>>as(step.get("store").asText())
+                .withKeySerde(KEY).withValueSerde(serde);
+        return step.has("retention") ? store.withRetention(Duration.ofMillis(step.get("retention").asLong())) : store;
+    }
+
     private void branch(final JsonNode step) {
         final BranchedKStream<Object, Object> split = stream(step).split();
         for (final JsonNode part : step.get("branches")) {
@@ -424,6 +463,16 @@ public class RunScenarios {
 
     private KTable<?, ?> aggregated(final JsonNode step, final String fn) {
         final String op = step.get("op").asText();
+        if (get(step, "on") instanceof SessionWindowedKStream) {
+            final SessionWindowedKStream<Object, Object> grouped = (SessionWindowedKStream<Object, Object>) get(step, "on");
+            return switch (op) {
+                case "count" -> grouped.count(sessionStore(step, Serdes.Long()));
+                case "reduce" -> grouped.reduce((old, value) -> reduced(fn, old, value), sessionStore(step, VALUE));
+                default -> grouped.aggregate(() -> initial(fn),
+                    (key, value, old) -> aggregate(fn, key, value, old),
+                    (key, older, newer) -> merged(fn, older, newer), sessionStore(step, VALUE));
+            };
+        }
         if (get(step, "on") instanceof TimeWindowedKStream) {
             final TimeWindowedKStream<Object, Object> grouped = (TimeWindowedKStream<Object, Object>) get(step, "on");
             return switch (op) {
@@ -574,6 +623,13 @@ public class RunScenarios {
         };
     }
 
+    private static Object merged(final String fn, final Object older, final Object newer) {
+        return switch (fn) {
+            case "texts" -> TextNode.valueOf("(" + ((TextNode) older).asText() + ((TextNode) newer).asText() + ")");
+            default -> aggregate(fn, null, newer, older);
+        };
+    }
+
     private static Object joined(final String fn, final Object left, final Object right) {
         return switch (fn) {
             case "left|right" -> TextNode.valueOf(number(left) + "|" + number(right));
@@ -593,10 +649,15 @@ public class RunScenarios {
     }
 
     private static final class KeySerializer implements Serializer<Object> {
+        private final SessionWindowedSerializer<Object> sessions =
+            new SessionWindowedSerializer(Serdes.String().serializer());
         private final TimeWindowedSerializer<Object> windowed = new TimeWindowedSerializer(Serdes.String().serializer());
 
         @Override
         public byte[] serialize(final String topic, final Object key) {
+            if (key instanceof Windowed window && window.window() instanceof SessionWindow) {
+                return sessions.serialize(topic, window);
+            }
             if (key instanceof Windowed window) {
                 return windowed.serialize(topic, window);
             }

@@ -22,6 +22,7 @@ from millrace.serdes import (
     JsonSerde,
     LongSerde,
     Serde,
+    SessionWindowedSerde,
     ShortSerde,
     StringSerde,
     TimeWindowedSerde,
@@ -29,6 +30,7 @@ from millrace.serdes import (
     Windowed,
     deserialize_windowed,
     serde_by_name,
+    serialize_sessions,
     serialize_windowed,
 )
 
@@ -265,3 +267,18 @@ def test_many_windowed_keys_are_written_and_read_as_single_ones_are(keys: list[t
 def test_a_short_key_among_many_is_refused() -> None:
     with pytest.raises(SerializationError):
         deserialize_windowed([b"k" * 9, b"short"])
+
+
+def test_a_session_s_key_is_the_key_s_bytes_its_end_and_its_start() -> None:
+    serde = SessionWindowedSerde(StringSerde())
+    data = serde.serialize(Windowed("k", 1, 258))
+
+    assert data == b"k" + (258).to_bytes(8, "big") + (1).to_bytes(8, "big")
+    assert serde.deserialize(data) == Windowed("k", 1, 258)
+    assert serialize_sessions([b"k", b""], np.array([1, 2]), np.array([258, 2]))[0] == data
+    for refused in (Windowed("k", 2, 1), Windowed("k", -1, 1), "k"):
+        with pytest.raises(SerializationError):
+            serde.serialize(refused)
+    for malformed in (b"short", b"k" + (1).to_bytes(8, "big") + (2).to_bytes(8, "big")):
+        with pytest.raises(SerializationError):
+            serde.deserialize(malformed)

@@ -16,15 +16,20 @@ from millrace.dsl import (
     Named,
     Produced,
     Repartitioned,
+    SessionWindows,
+    SlidingWindows,
     StreamJoined,
     StreamsBuilder,
     TimeWindows,
+    UnlimitedWindows,
 )
 from millrace.serdes import LongSerde, StringSerde
 
 S = StringSerde()
 STRINGS = Consumed.with_(S, S)
 MINUTE = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
+SESSIONS = SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=5), timedelta(minutes=1))
+SLIDING = SlidingWindows.of_time_difference_and_grace(timedelta(minutes=5), timedelta(minutes=1))
 
 NEAR = JoinWindows.of_time_difference_with_no_grace(timedelta(seconds=1))
 STREAMS_JOINED = StreamJoined.with_(S, S, S)
@@ -319,6 +324,55 @@ def independent_sub_topologies(b: StreamsBuilder) -> None:
 @catalogued
 def store_without_changelog(b: StreamsBuilder) -> None:
     b.stream("in").group_by_key().count(Materialized.as_("counts").with_logging_disabled()).to_stream().to("out")
+
+
+def older(key: Any, aggregate: Any, other: Any) -> Any:
+    return aggregate
+
+
+@catalogued
+def sessions_unnamed_after_key_change(b: StreamsBuilder) -> None:
+    windowed = b.stream("in", STRINGS).select_key(same).group_by_key().windowed_by(SESSIONS)
+    windowed.count().to_stream().to("out-count")
+    windowed.reduce(left).to_stream().to("out-reduce")
+    windowed.aggregate(empty, kept, older).to_stream().to("out-aggregate")
+
+
+@catalogued
+def sessions_named(b: StreamsBuilder) -> None:
+    windowed = b.stream("in").group_by(same, Grouped.as_("by-value")).windowed_by(SESSIONS)
+    windowed.count(Materialized.as_("counts"), named="counting").to_stream(named="changes").to("out")
+
+
+@catalogued
+def sessions_counted_with_unnamed_materialized(b: StreamsBuilder) -> None:
+    windowed = b.stream("in").group_by_key().windowed_by(SESSIONS)
+    windowed.count(Materialized.with_(None, LongSerde())).to_stream().to("out")
+
+
+@catalogued
+def sliding_unnamed_after_key_change(b: StreamsBuilder) -> None:
+    windowed = b.stream("in", STRINGS).select_key(same).group_by_key().windowed_by(SLIDING)
+    windowed.count().to_stream().to("out-count")
+    windowed.reduce(left).to_stream().to("out-reduce")
+    windowed.aggregate(empty, kept).to_stream().to("out-aggregate")
+
+
+@catalogued
+def sliding_named(b: StreamsBuilder) -> None:
+    windowed = b.stream("in").group_by(same, Grouped.as_("by-value")).windowed_by(SLIDING)
+    windowed.count(Materialized.as_("counts"), named="counting").to_stream(named="changes").to("out")
+
+
+@catalogued
+def sliding_counted_with_unnamed_materialized(b: StreamsBuilder) -> None:
+    windowed = b.stream("in").group_by_key().windowed_by(SLIDING)
+    windowed.count(Materialized.with_(None, LongSerde())).to_stream().to("out")
+
+
+@catalogued
+def unlimited_window(b: StreamsBuilder) -> None:
+    b.stream("in").group_by_key().windowed_by(UnlimitedWindows.of()).count().to_stream().to("out")
 
 
 @catalogued

@@ -8,6 +8,7 @@ from types import ModuleType
 import pytest
 
 from millrace.dsl import StreamsBuilder
+from millrace.kafka.topics import changelog_topic
 from millrace.topology.nodes import SourceNode
 from millrace.topology.topology import Topology, full_topic_name
 
@@ -79,6 +80,23 @@ def test_internal_topics_and_co_partitioned_groups_are_those_of_kafka_streams(na
     theirs, ours = MORE_CO_PARTITIONED.get(name, ("\n", "\n"))
     assert theirs in _golden(name)[1]
     assert _internal_topics(_build(name)) == _golden(name)[1].replace(theirs, ours)
+
+
+def test_changelogs_of_windows_have_the_settings_of_kafka_streams() -> None:
+    """Case W19, for every kind of window."""
+    blocks = (HERE / "golden" / "windowed_changelogs.list").read_text().split("== ")[1:]
+    assert len(blocks) == 7
+    for block in blocks:
+        name, *lines = block.splitlines()
+        made = [
+            changelog_topic(store, "app", partitions=1) for part in _build(name).sub_topologies for store in part.stores
+        ]
+        texts = [
+            f"{topic.name} {{{', '.join(f'{key}={value}' for key, value in sorted(topic.settings.items()))}}}"
+            for topic in made
+            if topic is not None
+        ]
+        assert sorted(texts) == lines
 
 
 def test_every_golden_file_has_its_topology() -> None:

@@ -16,6 +16,8 @@ from millrace.task.operators.filtering import (
 from millrace.task.operators.flat_mapping import FlatMapProcessor, FlatMapValuesProcessor
 from millrace.task.operators.mapping import MapProcessor, MapValuesProcessor, PeekProcessor, SelectKeyProcessor
 from millrace.task.operators.self_joining import StreamSelfJoinProcessor
+from millrace.task.operators.session_aggregating import SessionAggregateProcessor
+from millrace.task.operators.sliding_aggregating import SlidingAggregateProcessor
 from millrace.task.operators.stream_stream_joining import StreamStreamJoinProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
 from millrace.task.operators.table_aggregating import TableAggregateProcessor
@@ -41,6 +43,8 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.FlatMapValues: FlatMapValuesProcessor,
     operators.StreamAggregate: StreamAggregateProcessor,
     operators.WindowedAggregate: WindowedAggregateProcessor,
+    operators.SlidingAggregate: SlidingAggregateProcessor,
+    operators.SessionAggregate: SessionAggregateProcessor,
     operators.TableSource: TableSourceProcessor,
     operators.TableToStream: TableToStreamProcessor,
     operators.StreamTableJoin: StreamTableJoinProcessor,

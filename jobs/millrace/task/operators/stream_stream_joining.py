@@ -14,10 +14,10 @@ from millrace.task.columns import BoolArray, IntArray
 from millrace.task.operators.join_buffer import JoinBuffer
 from millrace.task.operators.join_results import JoinResults
 from millrace.task.operators.waiting_records import WaitingRecords
-from millrace.task.operators.windowed_aggregating import UNKNOWN_TIME
 from millrace.task.processor import JointProcessor, TaskContext
 from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
 from millrace.task.serialization import to_bytes_list
+from millrace.task.stream_time import UNKNOWN_TIME
 from millrace.topology.nodes import ProcessorNode
 from millrace.topology.operators import JoinKind, JoinSide, StreamStreamJoin
 

@@ -1,4 +1,4 @@
-"""``count``, ``reduce`` and ``aggregate`` per key and tumbling or hopping window."""
+"""``count``, ``reduce`` and ``aggregate`` per key and tumbling, hopping or unlimited window."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from millrace.task.operators.table_writing import decoded, replaced_values
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_array
+from millrace.task.stream_time import advance_stream_time
 from millrace.topology.operators import WindowedAggregate
+from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import TimeWindows
-
-UNKNOWN_TIME = -1
-"""Stream time before the first record, as in Kafka Streams."""
 
 
 class WindowedAggregateProcessor(Processor):
@@ -35,7 +34,7 @@ class WindowedAggregateProcessor(Processor):
         spec = context.stores[operator.store]
         self._node = node
         self._operator = operator
-        self._windows: TimeWindows = operator.windows
+        self._windows: TimeWindows | UnlimitedWindows = operator.windows
         self._context = context
         self._store = store
         self._key_serde = or_default(spec.key_serde)
@@ -47,9 +46,10 @@ class WindowedAggregateProcessor(Processor):
         records = records.filter(~no_key)
         if len(records) == 0:
             return None
-        stream_times = self._advance_stream_time(records.timestamps)
+        stream_times = advance_stream_time(self._context, self._operator.store, records.timestamps)
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
-        open_windows = starts + self._windows.size_ms + self._windows.grace_ms > stream_times[parents]
+        # In this form no sum exceeds 64 bits, also where the window is unlimited.
+        open_windows = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
         late = len(parents) - int(open_windows.sum())
         if late:
             self._context.failures.drop(DropReason.LATE, late)
@@ -88,32 +88,33 @@ class WindowedAggregateProcessor(Processor):
             old_values = decoded(self._context, self._operator.store, before)
         return replace(
             results,
-            keys=WindowedColumn(results.keys, windows, windows + self._windows.size_ms),
+            keys=WindowedColumn(results.keys, windows, _ends(self._windows, windows)),
             values=update.results,
             timestamps=update.timestamps,
             old_values=old_values,
         )
-
-    def _advance_stream_time(self, timestamps: IntArray) -> IntArray:
-        """Stream time as each record sees it; remembers the last, under the name that a changed topology keeps."""
-        before = self._context.stream_times.get(self._operator.store, UNKNOWN_TIME)
-        seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
-        self._context.stream_times[self._operator.store] = int(seen[-1])
-        self._context.failures.observe_lateness(seen - timestamps)
-        return seen
 
     def _groups(self, key_codes: IntArray, starts: IntArray) -> Groups:
         windows = (starts - starts.min()) // self._windows.advance_ms
         return group(key_codes * (int(windows.max()) + 1) + windows)
 
 
-def windows_of(windows: TimeWindows, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
+def _ends(windows: TimeWindows | UnlimitedWindows, starts: IntArray) -> IntArray:
+    if isinstance(windows, UnlimitedWindows):
+        return np.full(len(starts), windows.size_ms, dtype=np.int64)
+    return starts + windows.size_ms
+
+
+def windows_of(windows: TimeWindows | UnlimitedWindows, timestamps: IntArray) -> tuple[IntArray, IntArray, IntArray]:
     """The windows of each record, the oldest first; none starts before 0.
 
     Returns:
         For each pair of record and window: the record's row, the window's place among the record's windows, and the
         window's start in milliseconds.
     """
+    if isinstance(windows, UnlimitedWindows):
+        rows = np.flatnonzero(timestamps >= windows.start_ms).astype(np.int64)
+        return rows, np.zeros(len(rows), dtype=np.int64), np.full(len(rows), windows.start_ms, dtype=np.int64)
     newest = timestamps - timestamps % windows.advance_ms
     if windows.advance_ms == windows.size_ms:
         rows = np.arange(len(timestamps), dtype=np.int64)

@@ -1,0 +1,76 @@
+"""``SessionWindowedKStream``: aggregations of a stream grouped by key and session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from millrace.dsl.aggregation import to_aggregator, to_reducer
+from millrace.dsl.callables import check_callable
+from millrace.dsl.ktable import KTable
+from millrace.dsl.options import Materialized, Named
+from millrace.dsl.windowing import Merger
+from millrace.errors import TopologyError
+from millrace.topology.aggregators import BuiltInAggregator, CallableAggregator, CountAggregator, StructAggregator
+from millrace.topology.session_windows import SessionWindows
+
+if TYPE_CHECKING:
+    from millrace.dsl.grouped import Group
+
+
+class SessionWindowedKStream:
+    """A stream grouped by key and session. Made by :meth:`KGroupedStream.windowed_by`.
+
+    The keys of its tables are :class:`~millrace.serdes.Windowed` with the timestamps of a session's first and last
+    record, and so is each result's timestamp that of the last. A session that another record makes longer, or that is
+    merged with another one, gets a tombstone first. Records with a null key and late ones are dropped and counted; a
+    null value is aggregated like any other.
+    """
+
+    def __init__(self, group: Group, windows: SessionWindows) -> None:
+        self._group = group
+        self._windows = windows
+
+    def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
+        """Number of records of each session, a 64-bit integer."""
+        self._group.burn_store_name(materialized)
+        return self._group.aggregate(CountAggregator(), self._windows, materialized, named)
+
+    def reduce(
+        self,
+        reducer: Callable[[Any, Any], Any],
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """``reducer(aggregate, value)`` over the values of each session, and over the aggregates of merged ones."""
+        return self._group.aggregate(to_reducer(reducer), self._windows, materialized, named)
+
+    def aggregate(
+        self,
+        initializer: Callable[[], Any] | BuiltInAggregator | StructAggregator,
+        adder: Callable[[Any, Any, Any], Any] | None = None,
+        merger: Merger | None = None,
+        materialized: Materialized | None = None,
+        *,
+        named: Named | str | None = None,
+    ) -> KTable:
+        """An aggregate of each session: ``initializer()``, the sessions that become one, then the record.
+
+        Args:
+            initializer: the callable, or instead of all three a built-in aggregator of ``millrace.dsl.aggregators``.
+            adder: ``adder(key, value, aggregate) -> aggregate``.
+            merger: ``merger(key, aggregate, session's aggregate) -> aggregate``, called for each session that a record
+                joins, the one with the oldest end first, before the adder.
+            materialized: the store; its serdes as for :meth:`KGroupedStream.aggregate`.
+            named: name of the node.
+
+        Raises:
+            TopologyError: a callable is missing or takes another number of arguments.
+        """
+        aggregator = to_aggregator(initializer, adder)
+        if isinstance(aggregator, CallableAggregator):
+            check_callable(merger, 3, what="merger", takes="key, aggregate, other")
+        elif merger is not None:
+            raise TopologyError("A built-in aggregator takes no merger.", remedy="pass either of them")
+        return self._group.aggregate(aggregator, self._windows, materialized, named, merger=merger)

@@ -1,0 +1,384 @@
+"""The session store: the sessions of the keys in use, sorted, over committed bytes by segment of their end."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+import numpy as np
+
+from millrace.state.bytes_store import BytesStore
+from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.layout import SEGMENT_BYTES, Int64Array, Packed, big_endian, pack_values, unpack_value
+from millrace.state.merge import merge_overlay
+from millrace.state.read_cache import ENTRY_OVERHEAD_BYTES
+from millrace.state.segments import Segments
+from millrace.state.stores import Session, StoreMetrics
+
+SESSION_SUFFIX_BYTES: Final = 16
+_MAX_TIME: Final = 2**63 - 1
+
+T = TypeVar("T")
+_Place = tuple[int, int]
+"""End and start of a session: the order of the sessions of a key."""
+
+
+def session_key(key: bytes, start: int, end: int) -> bytes:
+    """A session's key as a changelog has it: key bytes, 8-byte end, 8-byte start (Kafka's ``SessionKeySchema``)."""
+    return key + big_endian(end) + big_endian(start)
+
+
+def session_bounds(key: bytes) -> tuple[int, int]:
+    """Start and end of the session of a session key, milliseconds."""
+    return int.from_bytes(key[-8:], "big", signed=True), int.from_bytes(key[-16:-8], "big", signed=True)
+
+
+class _Sessions:
+    """All sessions of one key, uncommitted ones included, in order."""
+
+    __slots__ = ("packed", "places")
+
+    def __init__(self) -> None:
+        self.places: list[_Place] = []
+        self.packed: dict[_Place, bytes] = {}
+
+    def put(self, place: _Place, packed: bytes) -> bool:
+        """Adds or replaces a session; whether it is a new one."""
+        is_new = place not in self.packed
+        if is_new:
+            insort(self.places, place)
+        self.packed[place] = packed
+        return is_new
+
+    def remove(self, place: _Place) -> bool:
+        """Removes a session; whether there was one."""
+        if self.packed.pop(place, None) is None:
+            return False
+        del self.places[bisect_left(self.places, place)]
+        return True
+
+
+class _Pending(Generic[T]):
+    """Writes of which only the last of each session counts; sessions that came and went leave nothing."""
+
+    def __init__(self) -> None:
+        self.writes: dict[bytes, T] = {}
+        self._born: set[bytes] = set()
+
+    def put(self, key: bytes, value: T, *, is_new: bool) -> None:
+        """Remembers a session; ``is_new`` where there was none just before."""
+        if is_new and key not in self.writes:
+            self._born.add(key)
+        self.writes.pop(key, None)
+        self.writes[key] = value
+
+    def remove(self, key: bytes, removal: T) -> None:
+        """Remembers a removal as ``removal``, or forgets a session that came since the last :meth:`take`."""
+        self.writes.pop(key, None)
+        if key in self._born:
+            self._born.discard(key)
+        else:
+            self.writes[key] = removal
+
+    def take(self) -> dict[bytes, T]:
+        """The writes, in the order of each session's last one; from here on nothing is remembered."""
+        writes, self.writes, self._born = self.writes, {}, set()
+        return writes
+
+
+class LayeredSessionStore:
+    """A :class:`~millrace.state.stores.SessionStore` in layers: sessions of the keys in use, overlay, bytes store.
+
+    A session that is made and merged into another one between two commits reaches neither the database nor, where the
+    store is cached, the changelog.
+
+    Args:
+        name: name of the store.
+        committed: the bytes store; its keys are the segment's number and the session key.
+        changelog: what the writes are remembered in, ``None`` where the store is not logged.
+        cached: whether only the last write of each session is drained.
+        segments: retention, and the newest end as the database has it.
+        read_cache_bytes: memory for keys' sessions that are kept after a commit.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        committed: BytesStore,
+        *,
+        changelog: Changelog | None,
+        cached: bool,
+        segments: Segments,
+        read_cache_bytes: int,
+    ) -> None:
+        self._name = name
+        self._committed = committed
+        self._changelog = changelog
+        self._cached = cached
+        self._segments = segments
+        self._committed_segments = segments
+        self._budget = read_cache_bytes
+        self._known: dict[bytes, _Sessions] = {}
+        # Whether a key that is not in _known has no session.
+        self._is_complete = committed.is_empty()
+        self._used_bytes = 0
+        self._overlay: _Pending[Packed] = _Pending()
+        self._unlogged: _Pending[tuple[bytes | None, int]] = _Pending()
+        self._written_keys: set[bytes] = set()
+        self._metrics = StoreMetrics()
+        self._committed_expired = 0
+
+    @property
+    def name(self) -> str:
+        """Name of the store."""
+        return self._name
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        """Running totals since the store was opened."""
+        return self._metrics
+
+    @property
+    def observed_stream_time(self) -> int:
+        """Newest end of a session that was ever written, milliseconds; -1 before the first."""
+        return self._segments.observed_stream_time
+
+    @property
+    def has_uncommitted_writes(self) -> bool:
+        """Whether there is something to commit."""
+        return bool(self._written_keys) or self._segments != self._committed_segments
+
+    def find_sessions(self, key: bytes, earliest_end: int, latest_start: int) -> list[Session]:
+        """The sessions of a key that end at or after ``earliest_end`` and start at or before ``latest_start``."""
+        self._metrics.gets += 1
+        sessions = self._sessions(key)
+        first = max(earliest_end, self._segments.first_readable_start)
+        places = sessions.places
+        return [
+            Session(start, end, *unpack_value(sessions.packed[end, start]))
+            for end, start in places[bisect_left(places, (first, -1)) :]
+            if start <= latest_start
+        ]
+
+    def fetch_session(self, key: bytes, start: int, end: int) -> tuple[bytes, int] | None:
+        """Value and timestamp of one session."""
+        self._metrics.gets += 1
+        if end < self._segments.first_readable_start:
+            return None
+        packed = self._sessions(key).packed.get((end, start))
+        return None if packed is None else unpack_value(packed)
+
+    def put_many(
+        self,
+        keys: Sequence[bytes],
+        starts: Sequence[int],
+        ends: Sequence[int],
+        values: Sequence[bytes | None],
+        timestamps: Int64Array,
+    ) -> None:
+        """Write sessions; ``None`` removes one. Writes to expired segments are dropped and counted."""
+        self._metrics.puts += len(keys)
+        packed_values = pack_values(values, timestamps)
+        for row, (key, start, end, packed) in enumerate(zip(keys, starts, ends, packed_values, strict=True)):
+            self._segments = self._segments.after(end)
+            segment = self._segments.segment_of(end)
+            if segment < self._segments.first_live:
+                self._metrics.expired += 1
+                continue
+            changelog_key = session_key(key, start, end)
+            is_new = self._write(key, (end, start), big_endian(segment) + changelog_key, packed)
+            if self._changelog is None:
+                continue
+            if not self._cached:
+                self._changelog.append([changelog_key], [values[row]], timestamps[row : row + 1])
+            elif packed is None:
+                self._unlogged.remove(changelog_key, (None, int(timestamps[row])))
+            else:
+                self._unlogged.put(changelog_key, (values[row], int(timestamps[row])), is_new=is_new)
+
+    def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[bytes, Session]]:
+        """(key, session) of the sessions of every key that end in the range, by segment, key, end and start."""
+        first = max(earliest_end, self._segments.first_readable_start, 0)
+        last = min(latest_end, self._segments.observed_stream_time)
+        if last < first:
+            return
+        begin = big_endian(self._segments.segment_of(first))
+        end = big_endian(self._segments.segment_of(last) + 1)
+        written = {local: packed for local, packed in self._overlay.writes.items() if begin <= local < end}
+        for local, packed in merge_overlay(self._committed.scan(begin, end), written):
+            session_start, session_end = session_bounds(local)
+            if first <= session_end <= last:
+                yield (
+                    local[SEGMENT_BYTES:-SESSION_SUFFIX_BYTES],
+                    Session(session_start, session_end, *unpack_value(packed)),
+                )
+
+    def all(self) -> Iterator[tuple[bytes, Session]]:
+        """Everything that has not expired, by segment, key, end and start."""
+        return self.find_ended(0, _MAX_TIME)
+
+    def approximate_num_entries(self) -> int:
+        """About how many sessions there are; uncommitted writes count as new ones."""
+        return self._committed.size()[0] + len(self._overlay.writes)
+
+    def size(self) -> tuple[int, int]:
+        """Committed entries and bytes, both approximate."""
+        return self._committed.size()
+
+    def drain_changelog(self) -> ChangelogBatch | None:
+        """What was written since the last drain."""
+        if self._changelog is None:
+            return None
+        if not self._cached:
+            return self._changelog.drain()
+        writes = self._unlogged.take()
+        if not writes:
+            return None
+        return ChangelogBatch(
+            store=self._name,
+            keys=list(writes),
+            values=[value for value, _ in writes.values()],
+            timestamps=np.array([timestamp for _, timestamp in writes.values()], dtype=np.int64),
+        )
+
+    @property
+    def has_undrained_writes(self) -> bool:
+        """Whether a drain would give something."""
+        return bool(self._unlogged.writes) or (self._changelog is not None and not self._changelog.is_empty)
+
+    def stage(self, batch: Any) -> bytes | None:
+        """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
+        expired = self._segments.expired_range()
+        if expired is not None:
+            self._committed.stage_delete_range(batch, *expired)
+        first_live = big_endian(self._segments.first_live)
+        keys = sorted(key for key in self._overlay.writes if key[:SEGMENT_BYTES] >= first_live)
+        if keys:
+            self._committed.stage(batch, keys, list(map(self._overlay.writes.__getitem__, keys)))
+        after = self._segments.without_expired()
+        return after.to_bytes() if after != self._committed_segments else None
+
+    def committed(self) -> None:
+        """The commit succeeded: the overlay is committed data now."""
+        self._committed.apply_staged()
+        moved = self._segments.first_live > self._committed_segments.first_live
+        self._segments = self._committed_segments = self._segments.without_expired()
+        self._committed_expired = self._metrics.expired
+        self._overlay.take()
+        self._written_keys = set()
+        if moved:
+            self._forget_expired()
+        if self._used_bytes > self._budget:
+            self._shrink()
+
+    def commit_failed(self) -> None:
+        """The commit failed: the overlay is as it was."""
+        self._committed.discard_staged()
+
+    def rollback(self) -> None:
+        """Forget what was not committed."""
+        self._overlay.take()
+        self._unlogged.take()
+        self._segments = self._committed_segments
+        self._metrics.expired = self._committed_expired
+        for key in self._written_keys:
+            self._forget(key)
+        self._is_complete = self._is_complete and not self._written_keys
+        self._written_keys = set()
+        if self._changelog is not None:
+            self._changelog.clear()
+
+    def stage_restored(
+        self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array
+    ) -> tuple[int, bytes | None]:
+        """Add changelog records to a commit without overlay and logging.
+
+        Returns:
+            how many were taken (records of expired sessions are skipped), and metadata to keep if it changed.
+        """
+        ends = [session_bounds(key)[1] for key in keys]
+        # As in Kafka Streams the whole batch moves stream time before its records are judged.
+        self._segments = self._segments.after(max(ends))
+        segments = [self._segments.segment_of(end) for end in ends]
+        latest = {
+            big_endian(segment) + key: packed
+            for key, segment, packed in zip(keys, segments, pack_values(values, timestamps), strict=True)
+            if segment >= self._segments.first_live
+        }
+        ordered = sorted(latest)
+        self._committed.stage(batch, ordered, list(map(latest.__getitem__, ordered)))
+        self._known.clear()
+        self._used_bytes, self._is_complete = 0, False
+        return sum(segment >= self._segments.first_live for segment in segments), self.stage(batch)
+
+    def _write(self, key: bytes, place: _Place, local: bytes, packed: Packed) -> bool:
+        """Changes one session; whether there was none before."""
+        sessions = self._sessions(key)
+        self._written_keys.add(key)
+        if packed is None:
+            if sessions.remove(place):
+                self._used_bytes -= _entry_bytes(local)
+            self._overlay.remove(local, None)
+            return False
+        is_new = sessions.put(place, packed)
+        if is_new:
+            self._used_bytes += _entry_bytes(local)
+        self._overlay.put(local, packed, is_new=is_new)
+        return is_new
+
+    def _sessions(self, key: bytes) -> _Sessions:
+        """The sessions of a key, read from the database where they are not known."""
+        known = self._known.get(key)
+        if known is not None:
+            return known
+        known = self._known[key] = _Sessions()
+        if not self._is_complete:
+            self._metrics.database_reads += 1
+            for local, packed in self._scan(key):
+                start, end = session_bounds(local)
+                known.put((end, start), packed)
+                self._used_bytes += _entry_bytes(local)
+        return known
+
+    def _scan(self, key: bytes) -> Iterator[tuple[bytes, bytes]]:
+        segments = self._committed_segments
+        first = max(segments.first_readable_start, 0)
+        length = SEGMENT_BYTES + len(key) + SESSION_SUFFIX_BYTES
+        for segment in range(
+            segments.segment_of(first), segments.segment_of(max(segments.observed_stream_time, 0)) + 1
+        ):
+            prefix = big_endian(segment) + key
+            before = prefix + big_endian(_MAX_TIME) + big_endian(_MAX_TIME) + b"\0"
+            for local, packed in self._committed.scan(prefix + big_endian(first), before):
+                # Longer keys that begin with this one lie between its sessions.
+                if len(local) == length:
+                    yield local, packed
+
+    def _forget(self, key: bytes) -> None:
+        sessions = self._known.pop(key, None)
+        if sessions is not None:
+            self._used_bytes -= len(sessions.places) * _entry_bytes(key, SEGMENT_BYTES + SESSION_SUFFIX_BYTES)
+
+    def _forget_expired(self) -> None:
+        """Forgets sessions that no reader sees any more, and keys without sessions."""
+        first = self._segments.first_readable_start
+        for key, sessions in list(self._known.items()):
+            expired = sessions.places[: bisect_left(sessions.places, (first, -1))]
+            for place in expired:
+                sessions.remove(place)
+            self._used_bytes -= len(expired) * _entry_bytes(key, SEGMENT_BYTES + SESSION_SUFFIX_BYTES)
+            if not sessions.places:
+                del self._known[key]
+
+    def _shrink(self) -> None:
+        """Forgets the keys that were read first, until half of the memory is free."""
+        for key in list(self._known):
+            if self._used_bytes <= self._budget // 2:
+                return
+            self._forget(key)
+            self._is_complete = False
+
+
+def _entry_bytes(key: bytes, more: int = 0) -> int:
+    return ENTRY_OVERHEAD_BYTES + len(key) + more

@@ -1,0 +1,155 @@
+"""``count``, ``reduce`` and ``aggregate`` per key and session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millrace.metrics import DropReason
+from millrace.state import Session, SessionStore
+from millrace.task.aggregation.calls import calls_of, check_values
+from millrace.task.operators.windowed_results import WindowedResults
+from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.records import Records
+from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.stream_time import advance_stream_time
+from millrace.topology.operators import SessionAggregate
+from millrace.topology.session_windows import SessionWindows
+
+
+class SessionAggregateProcessor(Processor):
+    """Joins each record with the sessions of its key that lie within the gap.
+
+    A record is late when the session that it would belong to has closed: when that session's end, gap and grace are
+    before the stream time. Unless the new session is nothing but the record's own point in time, the sessions that it
+    joins get tombstones first, also where their bounds stay. The timestamps of tombstones and results are the ends of
+    their sessions, and as in Kafka Streams they have no headers.
+
+    Unlike Kafka Streams a record whose adder raises, where the handler continues, leaves the sessions as they are:
+    there the sessions that it would have joined are gone.
+    """
+
+    def __init__(self, node: str, operator: SessionAggregate, context: TaskContext) -> None:
+        store = context.open_store(operator.store)
+        assert isinstance(store, SessionStore)
+        spec = context.stores[operator.store]
+        self._node = node
+        self._operator = operator
+        self._windows: SessionWindows = operator.windows
+        self._context = context
+        self._store = store
+        self._key_serde = or_default(spec.key_serde)
+        self._value_serde = or_default(spec.value_serde)
+        self._calls = calls_of(operator.aggregator, operator.merger)
+        self._sends_old_values = context.sends_old_values(node)
+
+    def process(self, records: Records) -> Forwarded:
+        no_key = records.keys.null_mask()
+        self._context.failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+        records = records.filter(~no_key)
+        if len(records) == 0:
+            return None
+        check_values(self._operator.aggregator, records.values)
+        closed_before = advance_stream_time(self._context, self._operator.store, records.timestamps) - (
+            self._windows.gap_ms + self._windows.grace_ms
+        )
+        results = WindowedResults(
+            merged=self._context.is_cached(self._operator.store), with_old_values=self._sends_old_values
+        )
+        key_bytes = to_bytes_list(records.keys, self._key_serde)
+        rows = zip(
+            key_bytes,
+            records.keys.objects,
+            records.values.objects,
+            records.timestamps.tolist(),
+            closed_before.tolist(),
+            strict=True,
+        )
+        late = 0
+        for row, (stored_key, key, value, timestamp, close_time) in enumerate(rows):
+            assert stored_key is not None
+            joined = self._sessions_to_join(stored_key, timestamp)
+            point = (timestamp, timestamp)
+            window = _span(timestamp, joined)
+            if window[1] < close_time:
+                late += 1
+                continue
+            try:
+                aggregate = self._aggregate(key, value, joined)
+            except Exception as error:
+                self._context.failures.processing(error, int(records.origin[row]), self._node)
+                continue
+            replaced = joined if window != point else []
+            for session in replaced:
+                results.add(
+                    row,
+                    stored_key,
+                    (session.start, session.end),
+                    None,
+                    session.end,
+                    is_there=False,
+                    old=self._old_result(session),
+                )
+            continued = next((session for session in joined if (session.start, session.end) == window), None)
+            results.add(
+                row,
+                stored_key,
+                window,
+                self._calls.result(aggregate),
+                window[1],
+                was_there=continued is not None,
+                is_there=aggregate is not None,
+                # A tombstone has taken a replaced session back already.
+                old=None if continued is None or replaced else self._old_result(continued),
+            )
+            self._write(stored_key, replaced, window, aggregate, timestamp)
+        self._context.failures.drop(DropReason.LATE, late)
+        return results.of_sessions(records)
+
+    def _old_result(self, session: Session) -> Any:
+        """What was sent of a session, where a node below needs it."""
+        if not self._sends_old_values:
+            return None
+        return self._calls.result(self._value_serde.deserialize(session.value))
+
+    def _sessions_to_join(self, key: bytes, timestamp: int) -> list[Session]:
+        gap, longest = self._windows.gap_ms, self._windows.longest_ms
+        near = self._store.find_sessions(key, timestamp - gap, timestamp + gap)
+        if longest is None or not near:
+            return near
+        start = end = timestamp
+        chosen = []
+        for session in sorted(near, key=lambda session: max(session.start - timestamp, timestamp - session.end, 0)):
+            merged_start, merged_end = min(start, session.start), max(end, session.end)
+            if merged_end - merged_start <= longest:
+                start, end = merged_start, merged_end
+                chosen.append(session)
+        return [session for session in near if session in chosen]
+
+    def _aggregate(self, key: Any, value: Any, joined: list[Session]) -> Any:
+        """The initial aggregate, then the sessions from the oldest end, then the record."""
+        aggregate = self._calls.initial()
+        for session in joined:
+            aggregate = self._calls.merge(key, aggregate, self._value_serde.deserialize(session.value))
+        return self._calls.add(key, value, aggregate)
+
+    def _write(
+        self, key: bytes, replaced: list[Session], window: tuple[int, int], aggregate: Any, timestamp: int
+    ) -> None:
+        count = len(replaced) + 1
+        self._store.put_many(
+            [key] * count,
+            [*(session.start for session in replaced), window[0]],
+            [*(session.end for session in replaced), window[1]],
+            [*[None] * len(replaced), None if aggregate is None else self._value_serde.serialize(aggregate)],
+            np.full(count, timestamp, dtype=np.int64),
+        )
+
+
+def _span(timestamp: int, sessions: list[Session]) -> tuple[int, int]:
+    """First and last timestamp of a record and the sessions that it joins."""
+    start = end = timestamp
+    for session in sessions:
+        start, end = min(start, session.start), max(end, session.end)
+    return start, end

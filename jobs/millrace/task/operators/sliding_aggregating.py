@@ -1,0 +1,277 @@
+"""``count``, ``reduce`` and ``aggregate`` per key and sliding window."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from millrace.metrics import DropReason
+from millrace.serdes import Serde
+from millrace.state import WindowStore
+from millrace.task.aggregation.calls import AggregationCalls, calls_of, check_values
+from millrace.task.operators.windowed_results import WindowedResults
+from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.records import Records
+from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.stream_time import advance_stream_time
+from millrace.topology.operators import SlidingAggregate
+from millrace.topology.sliding_windows import SlidingWindows
+
+
+class _Stored(NamedTuple):
+    """A window's aggregate as store bytes, and the largest timestamp of its records."""
+
+    value: bytes
+    timestamp: int
+
+
+class _Change(NamedTuple):
+    """What a record does to one window: the new aggregate (bytes and result) and its timestamp."""
+
+    start: int
+    stored: bytes | None
+    result: Any
+    timestamp: int
+
+
+@dataclass(frozen=True)
+class _Aggregation:
+    """The aggregation over stored values."""
+
+    calls: AggregationCalls
+    serde: Serde
+
+    def initial(self) -> Any:
+        """The aggregate of a window without records."""
+        return self.calls.initial()
+
+    def read(self, stored: _Stored) -> Any:
+        """A window's aggregate; a new object each time, since an adder may change what it is given."""
+        return self.serde.deserialize(stored.value)
+
+    def add(self, key: Any, value: Any, aggregate: Any) -> tuple[bytes | None, Any]:
+        """The aggregate with a record more, as store bytes and as a result."""
+        new = self.calls.add(key, value, aggregate)
+        return None if new is None else self.serde.serialize(new), self.calls.result(new)
+
+    def copied(self, stored: _Stored) -> Any:
+        """The result that a window's content is."""
+        return self.calls.result(self.read(stored))
+
+
+class _Windows:
+    """The windows of one key that a batch may touch."""
+
+    def __init__(self) -> None:
+        self._starts: list[int] = []
+        self._stored: dict[int, _Stored] = {}
+
+    def get(self, start: int) -> _Stored | None:
+        """The content of a window."""
+        return self._stored.get(start)
+
+    def put(self, start: int, stored: _Stored | None) -> None:
+        """Adds, replaces or, with ``None``, removes a window."""
+        if stored is not None:
+            if start not in self._stored:
+                insort(self._starts, start)
+            self._stored[start] = stored
+        elif self._stored.pop(start, None) is not None:
+            del self._starts[bisect_left(self._starts, start)]
+
+    def between(self, first: int, last: int) -> list[tuple[int, _Stored]]:
+        """Start and content of the windows that start in ``[first, last]``, by start."""
+        starts = self._starts[bisect_left(self._starts, first) : bisect_right(self._starts, last)]
+        return [(start, self._stored[start]) for start in starts]
+
+
+class SlidingAggregateProcessor(Processor):
+    """Adds each record to the windows around it that are there, and makes those that are missing.
+
+    A record needs its left window, which ends at it; its right window, which starts one millisecond after it, where
+    later records are there already; and the right window of the record before, which now has content. New windows take
+    over what the neighbouring one holds. A record is late when its right window has ended grace before the stream time,
+    and each single window takes no records any more from then on.
+
+    Unlike Kafka Streams a record whose adder raises, where the handler continues, changes no window: there the windows
+    before the one at which it raised have it.
+    """
+
+    def __init__(self, node: str, operator: SlidingAggregate, context: TaskContext) -> None:
+        store = context.open_store(operator.store)
+        assert isinstance(store, WindowStore)
+        spec = context.stores[operator.store]
+        self._node = node
+        self._operator = operator
+        self._windows: SlidingWindows = operator.windows
+        self._difference = operator.windows.difference_ms
+        self._context = context
+        self._store = store
+        self._retention = spec.retention_ms
+        self._key_serde = or_default(spec.key_serde)
+        self._aggregation = _Aggregation(calls_of(operator.aggregator), or_default(spec.value_serde))
+        self._sends_old_values = context.sends_old_values(node)
+
+    def process(self, records: Records) -> Forwarded:
+        failures = self._context.failures
+        no_key, no_value = records.keys.null_mask(), records.values.null_mask()
+        failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+        failures.drop(DropReason.NULL_VALUE, int((no_value & ~no_key).sum()))
+        records = records.filter(~(no_key | no_value))
+        if len(records) == 0:
+            return None
+        check_values(self._operator.aggregator, records.values)
+        closed_before = (
+            advance_stream_time(self._context, self._operator.store, records.timestamps) - self._windows.grace_ms
+        )
+        results = WindowedResults(
+            merged=self._context.is_cached(self._operator.store), with_old_values=self._sends_old_values
+        )
+        writes: list[tuple[bytes, int, bytes | None, int]] = []
+        known: dict[bytes, _Windows] = {}
+        bounds = int(records.timestamps.min()), int(records.timestamps.max())
+        observed = self._store.observed_stream_time
+        rows = zip(
+            to_bytes_list(records.keys, self._key_serde),
+            records.keys.objects,
+            records.values.objects,
+            records.timestamps.tolist(),
+            closed_before.tolist(),
+            strict=True,
+        )
+        for row, (stored_key, key, value, timestamp, close_time) in enumerate(rows):
+            if timestamp + self._difference < close_time:
+                failures.drop(DropReason.LATE)
+                continue
+            assert stored_key is not None
+            windows = known.get(stored_key)
+            if windows is None:
+                windows = known[stored_key] = self._load(stored_key, *bounds)
+            record = _OneRecord(
+                self._aggregation, key, value, timestamp, difference=self._difference, close_time=close_time
+            )
+            try:
+                changes = record.changes(windows, first_readable=observed - self._retention + 1)
+            except Exception as error:
+                failures.processing(error, int(records.origin[row]), self._node)
+                continue
+            failures.drop(DropReason.LATE, record.late_windows)
+            for start, stored, result, newest in changes:
+                observed = max(observed, start)
+                before = windows.get(start) if self._sends_old_values else None
+                windows.put(start, None if stored is None else _Stored(stored, newest))
+                # A deletion is logged with its record's own timestamp, as in Kafka Streams.
+                writes.append((stored_key, start, stored, timestamp if stored is None else newest))
+                old = None if before is None else self._aggregation.copied(before)
+                results.add(row, stored_key, (start, start + self._difference), result, newest, old=old)
+        if writes:
+            keys, starts, values, timestamps = (list(column) for column in zip(*writes, strict=True))
+            self._store.put_many(keys, np.array(starts, dtype=np.int64), values, np.array(timestamps, dtype=np.int64))
+        return results.of_windows(records)
+
+    def _load(self, key: bytes, earliest: int, latest: int) -> _Windows:
+        windows = _Windows()
+        for start, value, timestamp in self._store.fetch(key, max(0, earliest - 2 * self._difference), latest + 1):
+            windows.put(start, _Stored(value, timestamp))
+        return windows
+
+
+class _OneRecord:
+    """What one record does to the windows of its key; changes nothing itself."""
+
+    def __init__(
+        self, aggregation: _Aggregation, key: Any, value: Any, timestamp: int, *, difference: int, close_time: int
+    ) -> None:
+        self._aggregation = aggregation
+        self._difference = difference
+        self._key = key
+        self._value = value
+        self._timestamp = timestamp
+        self._close_time = close_time
+        self._changes: list[_Change] = []
+        self.late_windows = 0
+
+    def changes(self, windows: _Windows, *, first_readable: int) -> list[_Change]:
+        """The changes, in the order of Kafka Streams."""
+        time, difference = self._timestamp, self._difference
+        first = max(0, time - 2 * difference, first_readable)
+        if time < difference:
+            self._early(windows.between(first, time + 1))
+        else:
+            self._usual(windows.between(first, time + 1))
+        return self._changes
+
+    def _usual(self, windows: list[tuple[int, _Stored]]) -> None:
+        """The windows around a record, the newest first, down to the first one that ends before it."""
+        time, difference = self._timestamp, self._difference
+        seen: set[int] = set()
+        left: _Stored | None = None
+        right: _Stored | None = None
+        before: int | None = None
+        has_left = has_right = False
+        for start, stored in reversed(windows):
+            seen.add(start)
+            end = start + difference
+            if start == time + 1:
+                has_right = True
+            elif end > time:
+                right = right or stored
+                self._update(start, stored)
+            elif end == time:
+                has_left = True
+                self._update(start, stored)
+                if stored.timestamp >= time:
+                    # A record was here before: all windows around it are there.
+                    return
+                before = stored.timestamp
+            else:
+                left, before = stored, stored.timestamp
+                break
+        if before is not None and before + 1 not in seen and before + 1 + difference >= time:
+            self._update(before + 1, None)
+        if not has_left:
+            overlaps = before is not None and time - difference <= before
+            self._update(time - difference, left._replace(timestamp=time) if overlaps and left is not None else None)
+        if not has_right:
+            self._make_right(right)
+
+    def _early(self, windows: list[tuple[int, _Stored]]) -> None:
+        """The windows around a record so early that its left window is the shared one from 0 on."""
+        time = self._timestamp
+        seen = {start for start, _ in windows}
+        shared: _Stored | None = None
+        right: _Stored | None = None
+        before: int | None = None
+        for start, stored in windows:
+            if start == 0:
+                shared = stored
+                before = stored.timestamp if stored.timestamp < time else None
+            elif start <= time:
+                right = stored
+                self._update(start, stored)
+        if time + 1 not in seen:
+            # Without a window between, all that the shared one holds behind the record is in the right window.
+            self._make_right(right or shared)
+        if before is not None and before + 1 not in seen:
+            self._update(before + 1, None)
+        self._update(0, shared)
+
+    def _update(self, start: int, stored: _Stored | None) -> None:
+        """Adds the record to a window, or to what a new one starts with."""
+        if start + self._difference < self._close_time:
+            self.late_windows += 1
+            return
+        old = self._aggregation.initial() if stored is None else self._aggregation.read(stored)
+        new, result = self._aggregation.add(self._key, self._value, old)
+        newest = self._timestamp if stored is None else max(self._timestamp, stored.timestamp)
+        self._changes.append(_Change(start, new, result, newest))
+
+    def _make_right(self, holds: _Stored | None) -> None:
+        """Makes the record's right window where there are later records; it takes over what holds them."""
+        if holds is not None and holds.timestamp > self._timestamp:
+            self._changes.append(
+                _Change(self._timestamp + 1, holds.value, self._aggregation.copied(holds), holds.timestamp)
+            )

@@ -114,7 +114,7 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredKeyValueStore):
-            raise StateError(f"Store {name} is a window store.", remedy="use window_store() or join_store()")
+            raise StateError(f"Store {name} is a window store.", remedy="use window_store()")
         return store
 
     def window_store(self, name: str) -> WindowStore:
@@ -125,7 +125,9 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredWindowStore):
-            raise StateError(f"Store {name} is no plain window store.", remedy="use key_value_store() or join_store()")
+            if isinstance(store, JoinWindowStore):
+                raise StateError(f"Store {name} is the buffer of a join.", remedy="use join_store()")
+            raise StateError(f"Store {name} is a key-value store.", remedy="use key_value_store()")
         return store
 
     def join_store(self, name: str) -> JoinWindowStore:

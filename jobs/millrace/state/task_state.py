@@ -127,8 +127,9 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredWindowStore):
-            kind = "join window" if isinstance(store, JoinWindowStore) else self._specs[name].kind
-            raise StateError(f"Store {name} is a {kind} store.", remedy=_OTHER_METHOD)
+            if isinstance(store, JoinWindowStore):
+                raise StateError(f"Store {name} is the buffer of a join.", remedy="use join_store()")
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
         return store
 
     def join_store(self, name: str) -> JoinWindowStore:

@@ -405,6 +405,8 @@ public class RunScenarios {
             case "left" -> stream(step).leftJoin(other, (left, right) -> joined(fn, left, right), windows, options);
             default -> stream(step).outerJoin(other, (left, right) -> joined(fn, left, right), windows, options);
         };
+    }
+
     private static Object windowed(final KGroupedStream<Object, Object> grouped, final JsonNode step) {
         if (step.has("gap")) {
             return grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(

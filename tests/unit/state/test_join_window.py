@@ -148,7 +148,7 @@ def test_a_restored_buffer_goes_on_where_the_changelog_ends(open_state: OpenStat
 
 def test_a_store_of_another_shape_is_refused(open_state: OpenState) -> None:
     state = open_state(buffer(), key_value())
-    with pytest.raises(StateError, match="join_store"):
+    with pytest.raises(StateError, match="buffer of a join"):
         state.window_store("buffer")
     with pytest.raises(StateError, match="no buffer"):
         state.join_store("kv")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from millrace.dsl import Consumed, JoinWindows, KStream, Produced, StreamsBuilder
+from millrace.errors import ProcessingError
 from millrace.metrics import DropReason
 from millrace.serdes import StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
@@ -140,3 +141,55 @@ def test_j04_the_first_look_takes_the_bound_of_the_side_that_brings_it_about(run
     rows: list[Row] = [("L", "k", "A0", 0), ("R", "o", "x", 1), ("R", "o", "y", 100)]
     assert flat(run(joined("left_join", windows), rows)) == []
     assert flat(run(joined("left_join", windows), [*rows, ("R", "o", "z", 101)])) == [("k", "A0-None", 0)]
+
+
+def failing_once(value: str) -> tuple[list[str], Callable[[Any, Any], str]]:
+    """What to fail at (emptied by the first failure), and a joiner that does."""
+    failures = [value]
+
+    def joiner(one: Any, other: Any) -> str:
+        if other in failures:
+            failures.clear()
+            raise ValueError(other)
+        return f"{one}-{other}"
+
+    return failures, joiner
+
+
+@pytest.mark.parametrize("rewrites", [(), ("single-store-self-join",)])
+def test_a_batch_that_failed_leaves_nothing_behind_in_a_join(rewrites: tuple[str, ...]) -> None:
+    failures, joiner = failing_once("c")
+    builder = StreamsBuilder()
+    left, right = builder.stream("L", STRINGS), builder.stream("R", STRINGS)
+    windows = JoinWindows.of_time_difference_with_no_grace(10)
+    left.outer_join(right, joiner, windows).to("out", Produced.with_(TEXT, TEXT))
+    right.join(right, joiner, windows).to("self", Produced.with_(TEXT, TEXT))
+    with TopologyTestDriver(builder.build(rewrites=rewrites)) as driver:
+        topics = {name: driver.create_input_topic(name, TEXT, TEXT) for name in "LR"}
+        topics["L"].pipe_input("k", "a", 100)
+        topics["L"].pipe_input("other", "b", 100)
+        batch = [(topics["R"], TestRecord("k", "x", 105)), (topics["R"], TestRecord("k", "c", 106))]
+        with pytest.raises(ProcessingError):
+            driver.pipe_batch(batch)
+        assert not failures
+        driver.pipe_batch(batch)
+        driver.pipe_batch([(topics["R"], TestRecord("late", "d", 120))])
+        results = driver.create_output_topic("out", TEXT, TEXT).read_records()
+        assert [record.value for record in results] == ["a-x", "a-c", "b-None"]
+        itself = driver.create_output_topic("self", TEXT, TEXT).read_records()
+        assert [record.value for record in itself] == ["x-x", "c-x", "x-c", "c-c", "d-d"]
+
+
+def test_a_joiner_that_fails_costs_the_rest_of_its_record_only() -> None:
+    _, joiner = failing_once("x")
+    builder = StreamsBuilder()
+    left, right = builder.stream("L", STRINGS), builder.stream("R", STRINGS)
+    windows = JoinWindows.of_time_difference_with_no_grace(10)
+    left.join(right, joiner, windows).to("out", Produced.with_(TEXT, TEXT))
+    with TopologyTestDriver(builder.build(), {"processing.exception.handler": "continue"}) as driver:
+        topics = {name: driver.create_input_topic(name, TEXT, TEXT) for name in "LR"}
+        for side, value in (("L", "a"), ("L", "b"), ("R", "x"), ("R", "y"), ("L", "c")):
+            topics[side].pipe_input("k", value, 100)
+        results = driver.create_output_topic("out", TEXT, TEXT).read_records()
+        assert [record.value for record in results] == ["a-y", "b-y", "c-x", "c-y"]
+        assert driver.dropped == {DropReason.PROCESSING: 1}

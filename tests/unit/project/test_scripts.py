@@ -101,6 +101,12 @@ def test_an_old_java_does_not_count(tmp_path: Path) -> None:
     assert result.returncode == 1
 
 
+def test_what_set_up_and_the_checks_leave_behind_is_not_part_of_the_repository() -> None:
+    makefile, ignored = (ROOT / "Makefile").read_text(), (ROOT / ".gitignore").read_text().splitlines()
+    (removed,) = [line.split("rm -rf ")[1].split() for line in makefile.splitlines() if "rm -rf" in line]
+    assert [name for name in removed if f"{name}/" not in ignored] == []
+
+
 def test_the_licence_is_the_one_that_pyproject_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["license"] == "Apache-2.0"

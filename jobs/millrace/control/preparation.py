@@ -144,14 +144,7 @@ class Preparer:
         )
 
     def _external_topics(self) -> list[str]:
-        names = {
-            topic
-            for part in self._topology.sub_topologies
-            for source in part.sources
-            if not source.internal
-            for topic in source.topics
-        }
-        names |= {sink.topic for part in self._topology.sub_topologies for sink in part.sinks if not sink.internal}
+        names = set(self._topology.external_inputs | self._topology.external_outputs)
         if self._config.errors_dead_letter_queue_topic_name is not None:
             names.add(self._config.errors_dead_letter_queue_topic_name)
         return sorted(names)

@@ -18,10 +18,23 @@ _REMEDY = (
 
 
 def find_java() -> Path:
-    """The ``java`` of ``JAVA_HOME``, else the first one on ``PATH``.
+    """The ``java`` of ``JAVA_HOME``, else the first one on ``PATH``, asked for its version.
 
     Raises:
         PreflightError: there is none, or it is older than version 17.
+    """
+    java = locate_java()
+    version = java_version(java)
+    if version < LEAST_VERSION:
+        raise PreflightError(f"{java} is Java {version}; the broker needs {LEAST_VERSION} or newer.", remedy=_REMEDY)
+    return java
+
+
+def locate_java() -> Path:
+    """As :func:`find_java`, without running it.
+
+    Raises:
+        PreflightError: there is none.
     """
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -33,9 +46,6 @@ def find_java() -> Path:
         if on_path is None:
             raise PreflightError("Java was not found: JAVA_HOME is not set and PATH has no java.", remedy=_REMEDY)
         java = Path(on_path)
-    version = java_version(java)
-    if version < LEAST_VERSION:
-        raise PreflightError(f"{java} is Java {version}; the broker needs {LEAST_VERSION} or newer.", remedy=_REMEDY)
     return java
 
 

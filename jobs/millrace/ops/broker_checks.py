@@ -37,22 +37,12 @@ def broker_checks(spec: ApplicationSpec, topology: Topology, view: BrokerView) -
 
 def input_topics(topology: Topology) -> tuple[str, ...]:
     """The topics that the user must provide, sorted."""
-    return tuple(
-        sorted(
-            {
-                topic
-                for sub in topology.sub_topologies
-                for source in sub.sources
-                if not source.internal
-                for topic in source.topics
-            }
-        )
-    )
+    return tuple(sorted(topology.external_inputs))
 
 
 def output_topics(topology: Topology, config: StreamsConfig) -> tuple[str, ...]:
     """The topics that results and dead letters go to, sorted."""
-    sinks = {sink.topic for sub in topology.sub_topologies for sink in sub.sinks if not sink.internal}
+    sinks = topology.external_outputs
     dead_letters = config.errors_dead_letter_queue_topic_name
     return tuple(sorted(sinks | ({dead_letters} if dead_letters else set())))
 

@@ -121,14 +121,7 @@ def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, 
 
 def _partitions(spec: ApplicationSpec, topology: Topology, given: Mapping[str, int]) -> dict[str, int]:
     """Partitions of the topics outside of the application, as far as they are known; of its inputs, all."""
-    inputs = {
-        topic
-        for part in topology.sub_topologies
-        for source in part.sources
-        if not source.internal
-        for topic in source.topics
-    }
-    outputs = {sink.topic for part in topology.sub_topologies for sink in part.sinks if not sink.internal}
+    inputs, outputs = topology.external_inputs, topology.external_outputs
     unused = sorted(set(given) - inputs - outputs)
     if unused:
         raise ConfigurationError(

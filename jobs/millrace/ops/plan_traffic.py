@@ -66,14 +66,7 @@ class Traffic:
         self.load = load
         self._topology = topology
         self._partitions = {**partitions, **repartition_partition_counts(topology, partitions)}
-        inputs = {
-            topic
-            for part in topology.sub_topologies
-            for source in part.sources
-            if not source.internal
-            for topic in source.topics
-        }
-        self._records_of_topic = load.records_per_second / len(inputs)
+        self._records_of_topic = load.records_per_second / len(topology.external_inputs)
 
     def records_into(self, node: str) -> float:
         """Records per second that reach a node at most, over all tasks."""

@@ -19,7 +19,7 @@ from millrace.errors import OperationError
 from millrace.home import millrace_home
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.jars import SPARK_KAFKA_JARS, Progress, class_path, resolve_jars
-from millrace.kafka.java import find_java
+from millrace.kafka.java import locate_java
 
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 """Not the extra ones, which users set: these come before them."""
@@ -104,7 +104,7 @@ def _record(bootstrap_servers: str, archive: Path, directory: Path) -> None:
 
 def _archive(jars: Sequence[Path]) -> Path:
     """Named by what it depends on, since a virtual machine says nothing when it leaves an archive aside."""
-    java = find_java().resolve()
+    java = locate_java().resolve()
     spec = importlib.util.find_spec("pyspark")
     assert spec is not None
     assert spec.origin is not None

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from millrace.state.bytes_store import BytesStore
-from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.changelog import Changelog
+from millrace.state.layered import LayeredStore
 from millrace.state.layout import (
     SEGMENT_BYTES,
     WINDOW_SUFFIX_BYTES,
@@ -30,7 +31,6 @@ from millrace.state.layout import (
 )
 from millrace.state.merge import merge_overlay
 from millrace.state.segments import Segments
-from millrace.state.stores import StoreMetrics
 
 SEQUENCE_MASK = 0x7FFFFFFF
 _SEQUENCE = struct.Struct(">i")
@@ -50,7 +50,7 @@ class JoinEntries:
     values: list[bytes] = field(default_factory=list)
 
 
-class JoinWindowStore:
+class JoinWindowStore(LayeredStore):
     """Values by key and timestamp, several for each pair. Not thread-safe.
 
     Lists and arrays that are passed in are kept by reference until the next drain and commit: do not change them.
@@ -72,9 +72,7 @@ class JoinWindowStore:
         segments: Segments,
         metadata: bytes | None,
     ) -> None:
-        self._name = name
-        self._committed = committed
-        self._changelog = changelog
+        super().__init__(name, committed, changelog)
         self._sequence = 0
         if metadata is not None:
             self._sequence = _SEQUENCE.unpack(metadata[-_SEQUENCE.size :])[0]
@@ -82,19 +80,8 @@ class JoinWindowStore:
         self._segments = segments
         self._committed_as = (segments, self._sequence)
         self._overlay: dict[bytes, list[tuple[bytes, bytes]]] = {}
-        self._metrics = StoreMetrics()
         self._committed_expired = 0
         self._is_empty = committed.is_empty()
-
-    @property
-    def name(self) -> str:
-        """Name of the store."""
-        return self._name
-
-    @property
-    def metrics(self) -> StoreMetrics:
-        """Running totals since the store was opened."""
-        return self._metrics
 
     @property
     def observed_stream_time(self) -> int:
@@ -168,19 +155,6 @@ class JoinWindowStore:
         """About how many entries there are."""
         return self._committed.size()[0] + sum(map(len, self._overlay.values()))
 
-    def size(self) -> tuple[int, int]:
-        """Committed entries and bytes, both approximate."""
-        return self._committed.size()
-
-    def drain_changelog(self) -> ChangelogBatch | None:
-        """What was written since the last drain."""
-        return self._changelog.drain() if self._changelog is not None else None
-
-    @property
-    def has_undrained_writes(self) -> bool:
-        """Whether a drain would give something."""
-        return self._changelog is not None and not self._changelog.is_empty
-
     def stage(self, batch: Any) -> bytes | None:
         """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
         expired = self._segments.expired_range()
@@ -208,10 +182,6 @@ class JoinWindowStore:
         self._committed_expired = self._metrics.expired
         self._is_empty = self._is_empty and not self._overlay
         self._overlay = {}
-
-    def commit_failed(self) -> None:
-        """The commit failed: the overlay is as it was."""
-        self._committed.discard_staged()
 
     def rollback(self) -> None:
         """Forget what was not committed."""

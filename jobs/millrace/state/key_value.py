@@ -7,16 +7,16 @@ from itertools import repeat
 from typing import Any, Final
 
 from millrace.state.bytes_store import BytesStore
-from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.changelog import Changelog
+from millrace.state.layered import LayeredStore
 from millrace.state.layout import Int64Array, Packed, pack_values, unpack_value, unpack_values
 from millrace.state.merge import merge_overlay
 from millrace.state.read_cache import ReadCache
-from millrace.state.stores import StoreMetrics
 
 _MISSING: Final[Any] = object()
 
 
-class LayeredKeyValueStore:
+class LayeredKeyValueStore(LayeredStore):
     """A :class:`~millrace.state.stores.KeyValueStore` in layers: overlay, read cache, bytes store.
 
     Args:
@@ -27,22 +27,9 @@ class LayeredKeyValueStore:
     """
 
     def __init__(self, name: str, committed: BytesStore, *, changelog: Changelog | None, read_cache_bytes: int) -> None:
-        self._name = name
-        self._committed = committed
-        self._changelog = changelog
+        super().__init__(name, committed, changelog)
         self._cache = ReadCache(budget_bytes=read_cache_bytes, complete=committed.is_empty())
         self._overlay: dict[bytes, Packed] = {}
-        self._metrics = StoreMetrics()
-
-    @property
-    def name(self) -> str:
-        """Name of the store."""
-        return self._name
-
-    @property
-    def metrics(self) -> StoreMetrics:
-        """Running totals since the store was opened."""
-        return self._metrics
 
     @property
     def has_uncommitted_writes(self) -> bool:
@@ -84,19 +71,6 @@ class LayeredKeyValueStore:
         """About how many keys there are; uncommitted writes count as new ones."""
         return self._committed.size()[0] + len(self._overlay)
 
-    def size(self) -> tuple[int, int]:
-        """Committed entries and bytes, both approximate."""
-        return self._committed.size()
-
-    def drain_changelog(self) -> ChangelogBatch | None:
-        """What was written since the last drain."""
-        return self._changelog.drain() if self._changelog is not None else None
-
-    @property
-    def has_undrained_writes(self) -> bool:
-        """Whether a drain would give something."""
-        return self._changelog is not None and not self._changelog.is_empty
-
     def stage(self, batch: Any) -> None:
         """Add the overlay to a commit."""
         if self._overlay:
@@ -110,10 +84,6 @@ class LayeredKeyValueStore:
         if self._overlay:
             self._cache.merge(self._overlay)
             self._overlay = {}
-
-    def commit_failed(self) -> None:
-        """The commit failed: the overlay is as it was."""
-        self._committed.discard_staged()
 
     def rollback(self) -> None:
         """Forget what was not committed."""

@@ -10,11 +10,12 @@ import numpy as np
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.layered import LayeredStore
 from millrace.state.layout import SEGMENT_BYTES, Int64Array, Packed, big_endian, pack_values, unpack_value
 from millrace.state.merge import merge_overlay
 from millrace.state.read_cache import ENTRY_OVERHEAD_BYTES
 from millrace.state.segments import Segments
-from millrace.state.stores import Session, StoreMetrics
+from millrace.state.stores import Session
 
 SESSION_SUFFIX_BYTES: Final = 16
 _MAX_TIME: Final = 2**63 - 1
@@ -87,7 +88,7 @@ class _Pending(Generic[T]):
         return writes
 
 
-class LayeredSessionStore:
+class LayeredSessionStore(LayeredStore):
     """A :class:`~millrace.state.stores.SessionStore` in layers: sessions of the keys in use, overlay, bytes store.
 
     A session that is made and merged into another one between two commits reaches neither the database nor, where the
@@ -112,9 +113,7 @@ class LayeredSessionStore:
         segments: Segments,
         read_cache_bytes: int,
     ) -> None:
-        self._name = name
-        self._committed = committed
-        self._changelog = changelog
+        super().__init__(name, committed, changelog)
         self._cached = cached
         self._segments = segments
         self._committed_segments = segments
@@ -126,18 +125,7 @@ class LayeredSessionStore:
         self._overlay: _Pending[Packed] = _Pending()
         self._unlogged: _Pending[tuple[bytes | None, int]] = _Pending()
         self._written_keys: set[bytes] = set()
-        self._metrics = StoreMetrics()
         self._committed_expired = 0
-
-    @property
-    def name(self) -> str:
-        """Name of the store."""
-        return self._name
-
-    @property
-    def metrics(self) -> StoreMetrics:
-        """Running totals since the store was opened."""
-        return self._metrics
 
     @property
     def observed_stream_time(self) -> int:
@@ -222,16 +210,10 @@ class LayeredSessionStore:
         """About how many sessions there are; uncommitted writes count as new ones."""
         return self._committed.size()[0] + len(self._overlay.writes)
 
-    def size(self) -> tuple[int, int]:
-        """Committed entries and bytes, both approximate."""
-        return self._committed.size()
-
     def drain_changelog(self) -> ChangelogBatch | None:
         """What was written since the last drain."""
-        if self._changelog is None:
-            return None
-        if not self._cached:
-            return self._changelog.drain()
+        if self._changelog is None or not self._cached:
+            return super().drain_changelog()
         writes = self._unlogged.take()
         if not writes:
             return None
@@ -245,7 +227,7 @@ class LayeredSessionStore:
     @property
     def has_undrained_writes(self) -> bool:
         """Whether a drain would give something."""
-        return bool(self._unlogged.writes) or (self._changelog is not None and not self._changelog.is_empty)
+        return bool(self._unlogged.writes) or super().has_undrained_writes
 
     def stage(self, batch: Any) -> bytes | None:
         """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
@@ -271,10 +253,6 @@ class LayeredSessionStore:
             self._forget_expired()
         if self._used_bytes > self._budget:
             self._shrink()
-
-    def commit_failed(self) -> None:
-        """The commit failed: the overlay is as it was."""
-        self._committed.discard_staged()
 
     def rollback(self) -> None:
         """Forget what was not committed."""

@@ -9,7 +9,8 @@ from typing import Any, Final
 import numpy as np
 
 from millrace.state.bytes_store import BytesStore
-from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.changelog import Changelog
+from millrace.state.layered import LayeredStore
 from millrace.state.layout import (
     SEGMENT_BYTES,
     WINDOW_SUFFIX_BYTES,
@@ -28,7 +29,6 @@ from millrace.state.layout import (
 )
 from millrace.state.merge import merge_overlay
 from millrace.state.segments import Segments
-from millrace.state.stores import StoreMetrics
 from millrace.state.window_cache import WindowCache
 
 _MISSING: Final[Any] = object()
@@ -36,7 +36,7 @@ _NOTHING: Final[dict[bytes, Packed]] = {}
 _MAX_START: Final = 2**63 - 1
 
 
-class LayeredWindowStore:
+class LayeredWindowStore(LayeredStore):
     """A :class:`~millrace.state.stores.WindowStore` in layers: overlay, window cache, bytes store.
 
     A window that starts after the newest committed start is answered from the overlay alone.
@@ -58,25 +58,12 @@ class LayeredWindowStore:
         segments: Segments,
         read_cache_bytes: int,
     ) -> None:
-        self._name = name
-        self._committed = committed
-        self._changelog = changelog
+        super().__init__(name, committed, changelog)
         self._segments = segments
         self._committed_segments = segments
         self._cache = WindowCache(budget_bytes=read_cache_bytes)
         self._overlay: dict[int, dict[bytes, Packed]] = {}
-        self._metrics = StoreMetrics()
         self._committed_expired = 0
-
-    @property
-    def name(self) -> str:
-        """Name of the store."""
-        return self._name
-
-    @property
-    def metrics(self) -> StoreMetrics:
-        """Running totals since the store was opened."""
-        return self._metrics
 
     @property
     def observed_stream_time(self) -> int:
@@ -178,19 +165,6 @@ class LayeredWindowStore:
         """About how many (key, start) pairs there are; uncommitted writes count as new ones."""
         return self._committed.size()[0] + sum(map(len, self._overlay.values()))
 
-    def size(self) -> tuple[int, int]:
-        """Committed entries and bytes, both approximate."""
-        return self._committed.size()
-
-    def drain_changelog(self) -> ChangelogBatch | None:
-        """What was written since the last drain."""
-        return self._changelog.drain() if self._changelog is not None else None
-
-    @property
-    def has_undrained_writes(self) -> bool:
-        """Whether a drain would give something."""
-        return self._changelog is not None and not self._changelog.is_empty
-
     def stage(self, batch: Any) -> bytes | None:
         """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""
         expired = self._segments.expired_range()
@@ -219,10 +193,6 @@ class LayeredWindowStore:
         self._overlay = {}
         self._cache.expire(self._segments.first_readable_start)
         self._cache.shrink()
-
-    def commit_failed(self) -> None:
-        """The commit failed: the overlay is as it was."""
-        self._committed.discard_staged()
 
     def rollback(self) -> None:
         """Forget what was not committed."""

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition
@@ -19,9 +20,6 @@ from millrace.topology.timestamp_extractors import (
     TimestampExtractor,
     UsePartitionTimeOnInvalidTimestamp,
 )
-
-UNKNOWN_TIME = -1
-"""Partition time before the first record, as in Kafka Streams."""
 
 # None of them gives a record another time than its own, unless its own is invalid: then it takes no other's turn.
 _KEEP_THE_ORDER = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
+from millrace.metrics import DropReason
 from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
@@ -104,6 +105,21 @@ class TaskContext:
     def sends_old_values(self, node: str) -> bool:
         """Whether the changes that a node forwards must carry the values before them."""
         return node in self.processors and self.processors[node].sends_old_values
+
+
+def drop_null_keys(records: Records, failures: FailureHandler) -> Records:
+    """The records that have a key; the others are counted."""
+    no_key = records.keys.null_mask()
+    failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+    return records.filter(~no_key)
+
+
+def drop_nulls(records: Records, failures: FailureHandler) -> Records:
+    """The records that have a key and a value; the others are counted, those without either by their key."""
+    records = drop_null_keys(records, failures)
+    no_value = records.values.null_mask()
+    failures.drop(DropReason.NULL_VALUE, int(no_value.sum()))
+    return records.filter(~no_value)
 
 
 def call_per_record(

@@ -11,10 +11,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.errors import SerializationError
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.serdes import Serde
 from millrace.serdes.changes import ChangeSerde, split_change
 from millrace.task.columns import BoolArray, Column, IntArray
-from millrace.task.event_time import UNKNOWN_TIME, EventTime, rows_by_partition
+from millrace.task.event_time import EventTime, rows_by_partition
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition
 from millrace.task.records import Records
@@ -137,7 +138,7 @@ class Source:
                 try:
                     part = split_change(change)
                 except SerializationError as error:
-                    self._failures.deserialization(error, int(rows[place]))
+                    report(error, int(rows[place]))
                     split[place] = False
             parts.append(part)
         inner = or_default(serde.inner)

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.task.columns import IntArray
 from millrace.task.processor import TaskContext
-
-UNKNOWN_TIME = -1
-"""Stream time before the first record, as in Kafka Streams."""
 
 
 def advance_stream_time(context: TaskContext, store: str, timestamps: IntArray) -> IntArray:

@@ -8,13 +8,13 @@ from typing import Protocol
 import numpy as np
 
 from millrace.errors import TopologyError
+from millrace.state.layout import NO_TIMESTAMP
 from millrace.task.columns import Column, IntArray
 from millrace.task.operators.table_rows import RowFunctions, present_key_bytes
 from millrace.task.operators.table_writing import decoded
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
-from millrace.task.table_view import UNKNOWN_TIME
 from millrace.topology.operators import (
     StreamAggregate,
     TableAggregate,
@@ -138,4 +138,4 @@ class _JoinedGetter:
 
 
 def _without_times_of_nothing(values: Column, timestamps: IntArray) -> Rows:
-    return Rows(values, np.where(values.null_mask(), UNKNOWN_TIME, timestamps))
+    return Rows(values, np.where(values.null_mask(), NO_TIMESTAMP, timestamps))

@@ -6,11 +6,9 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.state import KeyValueStore
+from millrace.state.layout import NO_TIMESTAMP
 from millrace.task.columns import IntArray
 from millrace.task.records import concat_orders, sorted_places
-
-UNKNOWN_TIME = -1
-"""Timestamp of a row that does not exist."""
 
 _NONE = np.zeros(0, dtype=np.int64)
 
@@ -60,12 +58,12 @@ class TableView:
                 found[row] = self._values[change]
             else:
                 unchanged.setdefault(key, []).append(row)
-        timestamps = np.full(len(keys), UNKNOWN_TIME, dtype=np.int64)
+        timestamps = np.full(len(keys), NO_TIMESTAMP, dtype=np.int64)
         changed = change_of >= 0
         if changed.any():
             timestamps[changed] = self._timestamps[change_of[changed]]
             deleted = [row for row in np.flatnonzero(changed).tolist() if found[row] is None]
-            timestamps[deleted] = UNKNOWN_TIME
+            timestamps[deleted] = NO_TIMESTAMP
         distinct = list(unchanged)
         values, stored_timestamps = self._store.get_many(distinct)
         for key, value, timestamp in zip(distinct, values, stored_timestamps.tolist(), strict=True):

@@ -65,6 +65,22 @@ class Topology:
     repartition_topics: tuple[RepartitionTopicSpec, ...] = ()
     co_partition_groups: tuple[frozenset[str], ...] = ()
 
+    @cached_property
+    def external_inputs(self) -> frozenset[str]:
+        """The topics that it reads and that are not its own."""
+        return frozenset(
+            topic
+            for part in self.sub_topologies
+            for source in part.sources
+            if not source.internal
+            for topic in source.topics
+        )
+
+    @cached_property
+    def external_outputs(self) -> frozenset[str]:
+        """The topics that it writes to and that are not its own."""
+        return frozenset(sink.topic for part in self.sub_topologies for sink in part.sinks if not sink.internal)
+
     def describe(self) -> str:
         """The text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
         from millrace.topology.describe import describe

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millrace.metrics import DropReason
 from millrace.state import KeyValueStore
 from millrace.task.aggregation.groups import group, group_codes
 from millrace.task.aggregation.update import update_aggregates
 from millrace.task.operators.table_writing import write_table
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_array
 from millrace.topology.operators import StreamAggregate
@@ -32,10 +31,7 @@ class StreamAggregateProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         failures = self._context.failures
-        no_key, no_value = records.keys.null_mask(), records.values.null_mask()
-        failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
-        failures.drop(DropReason.NULL_VALUE, int((no_value & ~no_key).sum()))
-        records = records.filter(~(no_key | no_value))
+        records = drop_nulls(records, failures)
         if len(records) == 0:
             return None
         key_bytes = to_bytes_array(records.keys, self._key_serde)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.metrics import DropReason
 from millrace.task.operators.join_buffer import JoinBuffer
 from millrace.task.operators.join_results import JoinResults
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import to_bytes_list
-from millrace.task.stream_time import UNKNOWN_TIME
 from millrace.topology.operators import StreamSelfJoin
 
 

@@ -10,7 +10,7 @@ from millrace.metrics import DropReason
 from millrace.state import Session, SessionStore
 from millrace.task.aggregation.calls import calls_of, check_values
 from millrace.task.operators.windowed_results import WindowedResults
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.stream_time import advance_stream_time
@@ -45,9 +45,7 @@ class SessionAggregateProcessor(Processor):
         self._sends_old_values = context.sends_old_values(node)
 
     def process(self, records: Records) -> Forwarded:
-        no_key = records.keys.null_mask()
-        self._context.failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
-        records = records.filter(~no_key)
+        records = drop_null_keys(records, self._context.failures)
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)

@@ -13,7 +13,7 @@ from millrace.serdes import Serde
 from millrace.state import WindowStore
 from millrace.task.aggregation.calls import AggregationCalls, calls_of, check_values
 from millrace.task.operators.windowed_results import WindowedResults
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.stream_time import advance_stream_time
@@ -117,10 +117,7 @@ class SlidingAggregateProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         failures = self._context.failures
-        no_key, no_value = records.keys.null_mask(), records.values.null_mask()
-        failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
-        failures.drop(DropReason.NULL_VALUE, int((no_value & ~no_key).sum()))
-        records = records.filter(~(no_key | no_value))
+        records = drop_nulls(records, failures)
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.metrics import DropReason
 from millrace.state import KeyValueStore
 from millrace.state.join_layout import read_waiting_key
@@ -17,7 +18,6 @@ from millrace.task.operators.waiting_records import WaitingRecords
 from millrace.task.processor import JointProcessor, TaskContext
 from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
 from millrace.task.serialization import to_bytes_list
-from millrace.task.stream_time import UNKNOWN_TIME
 from millrace.topology.nodes import ProcessorNode
 from millrace.topology.operators import JoinKind, JoinSide, StreamStreamJoin
 

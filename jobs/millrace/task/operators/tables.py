@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from millrace.metrics import DropReason
 from millrace.state import KeyValueStore
 from millrace.task.operators.table_writing import write_table
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.operators import TableSource, TableToStream
@@ -28,9 +27,7 @@ class TableSourceProcessor(Processor):
             self._value_serde = or_default(spec.value_serde)
 
     def process(self, records: Records) -> Forwarded:
-        no_key = records.keys.null_mask()
-        self._context.failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
-        records = records.filter(~no_key)
+        records = drop_null_keys(records, self._context.failures)
         if self._store is None or self._name is None or len(records) == 0:
             return records
         keys = [key for key in to_bytes_list(records.keys, self._key_serde) if key is not None]

@@ -12,7 +12,7 @@ from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.update import update_aggregates
 from millrace.task.columns import IntArray, WindowedColumn
 from millrace.task.operators.table_writing import decoded, replaced_values
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_array
 from millrace.task.stream_time import advance_stream_time
@@ -41,9 +41,7 @@ class WindowedAggregateProcessor(Processor):
         self._value_serde = or_default(spec.value_serde)
 
     def process(self, records: Records) -> Forwarded:
-        no_key = records.keys.null_mask()
-        self._context.failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
-        records = records.filter(~no_key)
+        records = drop_null_keys(records, self._context.failures)
         if len(records) == 0:
             return None
         stream_times = advance_stream_time(self._context, self._operator.store, records.timestamps)

@@ -8,13 +8,14 @@ import pytest
 
 from millrace.errors import ProcessingError
 from tests.parity.generated import generate
+from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
 from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS
+SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | GLOBAL_TABLE_SCENARIOS
 
 GENERATED = 200
 PER_JVM = 50

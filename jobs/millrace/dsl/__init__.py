@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from millrace.dsl.branched import BranchedKStream
 from millrace.dsl.builder import StreamsBuilder
+from millrace.dsl.global_ktable import GlobalKTable
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
@@ -42,6 +43,7 @@ __all__ = [
     "Consumed",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
+    "GlobalKTable",
     "Grouped",
     "JoinWindows",
     "Joined",

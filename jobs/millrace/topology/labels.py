@@ -12,6 +12,7 @@ from millrace.topology.operators import (
     SessionAggregate,
     SlidingAggregate,
     StreamAggregate,
+    StreamGlobalTableJoin,
     StreamStreamJoin,
     StreamTableJoin,
     TableAggregate,
@@ -49,6 +50,8 @@ def _operator_label(node: ProcessorNode) -> str:
         case StreamTableJoin(kind=kind) | StreamStreamJoin(kind=kind):
             with_what = "table" if isinstance(node.operator, StreamTableJoin) else "stream"
             return f"{kind.value} join with {with_what}"
+        case StreamGlobalTableJoin(kind=kind):
+            return f"{kind.value} join with global table"
         case operator:
             return _table_operator_label(operator) or _WORD_START.sub(" ", type(operator).__name__).lower()
 

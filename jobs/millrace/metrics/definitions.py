@@ -28,6 +28,7 @@ class DropReason(StrEnum):
     NULL_VALUE = "null_value"
     DESERIALIZATION = "deserialization"
     PROCESSING = "processing"
+    PRODUCTION = "production"
     NEGATIVE_TIMESTAMP = "negative_timestamp"
     EXPIRED_WINDOW = "expired_window"
 

@@ -22,9 +22,10 @@ PASSED_ON_PREFIXES = ("consumer.", "producer.", "admin.", "topic.", "spark.")
 DROPPED_BY_OPERATORS = tuple(
     reason
     for reason in DropReason
-    if reason not in (DropReason.DESERIALIZATION, DropReason.PROCESSING, DropReason.PRODUCTION)
+    if reason
+    not in (DropReason.DESERIALIZATION, DropReason.PROCESSING, DropReason.PRODUCTION, DropReason.STALE_RESPONSE)
 )
-"""Why operators drop records by their definition, without an error."""
+"""Why operators drop records of the user by their definition, without an error."""
 
 _OLD_NAMES = {"default.deserialization.exception.handler": "deserialization.exception.handler"}
 

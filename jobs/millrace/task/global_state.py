@@ -71,11 +71,13 @@ class GlobalState:
                 batch was applied then.
         """
         with self._guard:
-            self.failures.begin_batch(batch, collector)
+            self.failures.begin_batch(batch)
+            self.failures.node = self.part.source.name
             try:
                 if len(batch):
                     self._process(batch)
                 self._state.commit(position)
+                self.failures.end_batch(collector)
             except BaseException:
                 self._state.rollback()
                 if self._processor is not None:
@@ -89,6 +91,7 @@ class GlobalState:
 
     def _process(self, batch: InputBatch) -> None:
         records = self._source.read_as_recorded(batch)
+        self.failures.node = self.part.processor.name
         if self._processor is not None:
             self._processor.process(records)
         else:

@@ -15,7 +15,7 @@ from millrace.errors import StateError
 from millrace.metrics import DropReason
 from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
 from millrace.task.columns import IntArray
-from millrace.task.failures import FailureHandler
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
 from millrace.topology.aggregators import Aggregator, TableAggregator
@@ -84,6 +84,7 @@ class TaskContext:
         processors: the processor nodes, by name: how the rows of a table are found that is not stored.
         global_stores: specifications of the global stores that the nodes may look up, by name.
         open_global_store: returns one of them, for reading.
+        partition: the task's partition, which is that of all its input records.
     """
 
     config: StreamsConfig
@@ -99,6 +100,7 @@ class TaskContext:
     processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
     global_stores: Mapping[str, StoreSpec] = field(default_factory=dict)
     open_global_store: Callable[[str], KeyValueStore] = no_global_store
+    partition: int = 0
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""
@@ -124,7 +126,7 @@ class TaskContext:
 def drop_null_keys(records: Records, failures: FailureHandler) -> Records:
     """The records that have a key; the others are counted."""
     no_key = records.keys.null_mask()
-    failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+    failures.drop(DropReason.NULL_KEY, records.origin[no_key])
     return records.filter(~no_key)
 
 
@@ -132,7 +134,7 @@ def drop_nulls(records: Records, failures: FailureHandler) -> Records:
     """The records that have a key and a value; the others are counted, those without either by their key."""
     records = drop_null_keys(records, failures)
     no_value = records.values.null_mask()
-    failures.drop(DropReason.NULL_VALUE, int(no_value.sum()))
+    failures.drop(DropReason.NULL_VALUE, records.origin[no_value])
     return records.filter(~no_value)
 
 
@@ -153,7 +155,7 @@ def call_per_record(
         try:
             results.append(function(key, value))
         except Exception as error:
-            failures.processing(error, int(records.origin[row]), node)
+            failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
             failed.append(row)
     if not failed:
         return results, None

@@ -9,7 +9,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from millrace.config import StreamsConfig
-from millrace.errors import TopologyError
+from millrace.errors import RecordTooLargeError, TopologyError
+from millrace.kafka.record_sizes import SizeLimits
 from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import KeyValueStore, TaskPosition, TaskState
@@ -33,6 +34,7 @@ class TopologyTestDriver:
     Args:
         topology: what ``StreamsBuilder.build`` returned.
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
+        max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
 
     Attributes:
         dropped: how many records were dropped, by reason.
@@ -40,7 +42,13 @@ class TopologyTestDriver:
         changelogs: what was written to the changelog topics, by the topic's name.
     """
 
-    def __init__(self, topology: Topology, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        max_message_bytes: Mapping[str, int] | None = None,
+    ) -> None:
         self._config = StreamsConfig.from_mapping(
             {"application.id": "topology-test-driver", "bootstrap.servers": "not-used:0", **(settings or {})}
         )
@@ -49,7 +57,13 @@ class TopologyTestDriver:
         self._global_stores = {part.topic: DrivenGlobalStore(part, self._config) for part in topology.global_stores}
         by_name = {each.spec.name: each for each in self._global_stores.values()}
         self._tasks = [
-            _DrivenTask(sub_topology, self._config, lambda: self._clock_ms, lambda name: by_name[name].store)
+            _DrivenTask(
+                sub_topology,
+                self._config,
+                lambda: self._clock_ms,
+                SizeLimits(max_message_bytes),
+                open_global_store=lambda name: by_name[name].store,
+            )
             for sub_topology in topology.sub_topologies
         ]
         self._outputs: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
@@ -259,6 +273,8 @@ class _DrivenTask:
         sub_topology: SubTopology,
         config: StreamsConfig,
         clock: Callable[[], int],
+        limits: SizeLimits,
+        *,
         open_global_store: Callable[[str], KeyValueStore],
     ) -> None:
         self.state = TaskState.open(None, sub_topology.stores)
@@ -278,10 +294,16 @@ class _DrivenTask:
             open_global_store=open_global_store,
         )
         self._sent: list[OutputBatch] = []
+        self._limits = limits
 
     def send(self, batch: OutputBatch) -> None:
         """Keeps a batch of output."""
         self._sent.append(batch)
+
+    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
+        """The records that their topic would refuse."""
+        headers = None if batch.headers is None else batch.headers.tolist()
+        return self._limits.too_large(batch.topic, batch.keys, batch.values, headers)
 
     def partition_count(self, _topic: str, /) -> int:
         """Every topic of the driver has one partition."""

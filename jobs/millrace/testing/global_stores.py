@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from millrace.config import StreamsConfig
 from millrace.metrics import DropReason
 from millrace.state import KeyValueStore, TaskPosition, TaskState
-from millrace.task.collector import OutputBatch
+from millrace.task.collector import OutputBatch, OutputBuffer
 from millrace.task.global_state import GlobalState
 from millrace.testing.topics import RawRecord, input_batch
 from millrace.topology.topology import GlobalStore
 
 
 class DrivenGlobalStore:
-    """A global store in memory, with a collector that keeps what it is sent."""
+    """A global store in memory."""
 
     def __init__(self, part: GlobalStore, config: StreamsConfig) -> None:
         self.spec = part.store
@@ -23,7 +23,7 @@ class DrivenGlobalStore:
         self._topic = part.topic
         self._global_state = GlobalState(part, config, self.state)
         self._end = 0
-        self._sent: list[OutputBatch] = []
+        self._letters = OutputBuffer()
 
     @property
     def store(self) -> KeyValueStore:
@@ -35,21 +35,12 @@ class DrivenGlobalStore:
         """What was dropped of the last records."""
         return self._global_state.failures.dropped
 
-    def send(self, batch: OutputBatch) -> None:
-        """Keeps a batch of output."""
-        self._sent.append(batch)
-
-    def partition_count(self, _topic: str, /) -> int:
-        """Every topic of the driver has one partition."""
-        return 1
-
     def apply(self, records: Sequence[RawRecord]) -> list[OutputBatch]:
         """Takes records at the topic's end; returns the dead letters."""
         batch = input_batch(
             (self._topic,), [(self._topic, self._end + place, record) for place, record in enumerate(records)]
         )
-        self._sent = []
         end = self._end + len(records)
-        self._global_state.apply(batch, TaskPosition(inputs={(self._topic, 0): end}), self)
+        self._global_state.apply(batch, TaskPosition(inputs={(self._topic, 0): end}), self._letters)
         self._end = end
-        return self._sent
+        return self._letters.take()

@@ -119,8 +119,10 @@ def test_a_changed_global_table_loses_no_state() -> None:
     assert compare(enriched(), enriched("other", serde=LongSerde())) == [
         (
             ChangeKind.CHANGED,
-            "global store rows is built anew from its topic: topic global becomes other; "
-            + "value_serde StringSerde becomes LongSerde",
+            (
+                "global store rows is built anew from its topic: topic global becomes other; value_serde StringSerde "
+                "becomes LongSerde"
+            ),
         )
     ]
     assert compare(enriched(), enriched()) == []

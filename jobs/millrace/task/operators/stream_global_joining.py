@@ -34,12 +34,12 @@ class StreamGlobalTableJoinProcessor(Processor):
     def process(self, records: Records) -> Forwarded:
         failures = self._context.failures
         no_value = records.values.null_mask()
-        failures.drop(DropReason.NULL_VALUE, int(no_value.sum()))
+        failures.drop(DropReason.NULL_VALUE, records.origin[no_value])
         # Kafka Streams calls the selector for null values as well, and drops the record then whatever it says.
         records, keys = mapped(self._operator.key_selector, records.filter(~no_value), self._context, self._node)
         if self._operator.kind is not JoinKind.LEFT:
             no_key = keys.null_mask()
-            failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+            failures.drop(DropReason.NULL_KEY, records.origin[no_key])
             records, keys = records.filter(~no_key), keys.take(np.flatnonzero(~no_key))
         if len(records) == 0:
             return None

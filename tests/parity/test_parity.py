@@ -7,6 +7,7 @@ import json
 import pytest
 
 from millrace.errors import ProcessingError
+from tests.parity.cogroup_scenarios import COGROUP_SCENARIOS
 from tests.parity.generated import generate
 from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
@@ -14,7 +15,7 @@ from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS
+SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | COGROUP_SCENARIOS
 
 GENERATED = 200
 PER_JVM = 50

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from millrace.dsl.branched import BranchedKStream
 from millrace.dsl.builder import StreamsBuilder
+from millrace.dsl.cogrouped import (
+    CogroupedKStream,
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
@@ -39,6 +44,7 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "CogroupedKStream",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
@@ -54,12 +60,14 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
     "StoreBackend",
     "StreamJoined",
     "StreamsBuilder",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",

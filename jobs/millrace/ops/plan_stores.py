@@ -21,6 +21,7 @@ from millrace.sizing.logs import MIN_CLEANABLE_DIRTY_RATIO, SEGMENT_BYTES, SEGME
 from millrace.sizing.state import WINDOW_KEY_BYTES
 from millrace.topology.operators import WindowedAggregate
 from millrace.topology.stores import StoreBackend, StoreSpec
+from millrace.topology.summary import owners_of, written_by
 from millrace.topology.topology import SubTopology, Topology
 
 # In a changelog the key of a window has no segment before it.
@@ -105,10 +106,10 @@ def _plan_store(
     part: SubTopology, spec: StoreSpec, config: StreamsConfig, traffic: Traffic, *, tasks: int, interval_s: float
 ) -> tuple[PlannedStore, PlannedTopic | None]:
     load = traffic.load
-    owner = next(node for node in part.processors if spec.name in node.stores)
+    owners = owners_of(part, spec.name)
     windowed = spec.retention_ms > 0
-    advance_ms, windows_per_record = _windows(spec, owner.operator)
-    writes = traffic.records_into(owner.name) * windows_per_record
+    advance_ms, windows_per_record = _windows(spec, written_by(owners[0]))
+    writes = sum(traffic.records_into(owner.name) for owner in owners) * windows_per_record
     cached = spec.cached and config.statestore_cache_enabled
     updates = _cached(writes, load.keys * windows_per_record, tasks, interval_s) if cached else writes
     size = estimate_state_size(

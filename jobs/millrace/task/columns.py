@@ -149,6 +149,40 @@ class WindowedColumn(Column):
         return WindowedColumn(self.inner.take(indices), self.starts[indices], self.ends[indices])
 
 
+class CogroupedColumn(Column):
+    """Values of several inputs: as objects, pairs of the input's place and the value, which may be ``None``.
+
+    Args:
+        inner: the values.
+        inputs: for each of them the place of its input.
+    """
+
+    __slots__ = ("inner", "inputs")
+
+    def __init__(self, inner: Column, inputs: IntArray) -> None:
+        super().__init__()
+        self.inner = inner
+        self.inputs = inputs
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def objects(self) -> list[Any]:
+        """Pairs of input and value."""
+        if self._objects is None:
+            self._objects = list(zip(self.inputs.tolist(), self.inner.objects, strict=True))
+        return self._objects
+
+    def null_mask(self) -> BoolArray:
+        """True where the value is null."""
+        return self.inner.null_mask()
+
+    def take(self, indices: IntArray) -> CogroupedColumn:
+        """The rows at ``indices``, in that order."""
+        return CogroupedColumn(self.inner.take(indices), self.inputs[indices])
+
+
 def _concat_windowed(columns: Sequence[Column]) -> Column:
     windowed = [column for column in columns if isinstance(column, WindowedColumn)]
     if len(windowed) != len(columns):

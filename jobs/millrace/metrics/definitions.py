@@ -30,6 +30,7 @@ class DropReason(StrEnum):
     PROCESSING = "processing"
     NEGATIVE_TIMESTAMP = "negative_timestamp"
     EXPIRED_WINDOW = "expired_window"
+    STALE_RESPONSE = "stale_response"
 
 
 class TransactionOutcome(StrEnum):
@@ -148,7 +149,7 @@ DROPPED_RECORDS_TOTAL = MetricDefinition(
     MetricKind.COUNTER,
     (*_TASK, "reason"),
     "Records that went no further, by reason: late, null_key, null_value, deserialization, processing, "
-    "negative_timestamp, expired_window.",
+    "negative_timestamp, expired_window, stale_response.",
     "records",
     "stream-task-metrics: dropped-records-total",
 )

@@ -74,6 +74,7 @@ class Engine:
                 if isinstance(node.operator, StreamAggregate | WindowedAggregate | TableAggregate)
             },
             processors={node.name: node for node in sub_topology.processors},
+            partition=partition,
         )
         if wall_clock_ms is not None:
             self.context.wall_clock_ms = wall_clock_ms

@@ -72,6 +72,7 @@ class TaskContext:
         after_batch: what is left to do once all nodes have run.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
         processors: the processor nodes, by name: how the rows of a table are found that is not stored.
+        partition: the task's partition, which is that of all its input records.
     """
 
     config: StreamsConfig
@@ -85,6 +86,7 @@ class TaskContext:
     after_batch: list[Callable[[], None]] = field(default_factory=list)
     wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
     processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
+    partition: int = 0
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""

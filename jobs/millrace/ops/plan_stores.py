@@ -114,7 +114,7 @@ def _plan_store(
     writes = sum(traffic.records_into(owner.name) for owner in owners) * windows_per_record
     cached = spec.cached and config.statestore_cache_enabled
     updates = _cached(writes, load.keys * windows_per_record, tasks, interval_s) if cached else writes
-    entry_key_bytes, value_bytes = _entry_bytes(load, owner.operator)
+    entry_key_bytes, value_bytes = _entry_bytes(load, written_by(owners[0]))
     size = estimate_state_size(
         keys=load.keys,
         key_bytes=entry_key_bytes,

@@ -94,13 +94,16 @@ def test_callables_and_streams_that_do_not_fit_are_refused() -> None:
     builder = StreamsBuilder()
     cogrouped = two(builder)
     with pytest.raises(TopologyError, match="adder"):
-        grouped(builder, "c").cogroup(zero)
+        grouped(builder, "c").cogroup(zero)  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match="different StreamsBuilders"):
         cogrouped.cogroup(grouped(StreamsBuilder(), "c"), add)
     with pytest.raises(TopologyError, match="initializer"):
-        cogrouped.aggregate(add)
+        cogrouped.aggregate(add)  # type: ignore[arg-type]
     with pytest.raises(TopologyError, match="merger"):
-        cogrouped.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(5)).aggregate(zero, zero)
+        cogrouped.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(5)).aggregate(
+            zero,
+            zero,  # type: ignore[arg-type]
+        )
     with pytest.raises(TopologyError, match="windowed_by"):
         cogrouped.windowed_by(5)  # type: ignore[call-overload]
 

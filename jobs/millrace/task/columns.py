@@ -68,6 +68,11 @@ class Column:
             self._objects = listed
         return self._objects
 
+    @property
+    def own_objects(self) -> list[Any]:
+        """The objects as they were before a node that takes records of several inputs marked them by input."""
+        return self.objects
+
     def null_mask(self) -> BoolArray:
         """True where the column is null."""
         if self._arrow is not None:
@@ -173,6 +178,11 @@ class CogroupedColumn(Column):
         if self._objects is None:
             self._objects = list(zip(self.inputs.tolist(), self.inner.objects, strict=True))
         return self._objects
+
+    @property
+    def own_objects(self) -> list[Any]:
+        """The values alone."""
+        return self.inner.objects
 
     def null_mask(self) -> BoolArray:
         """True where the value is null."""

@@ -19,6 +19,7 @@ from millrace.dsl import (
 from millrace.errors import TopologyError
 from millrace.serdes import JsonSerde, LongSerde, SessionWindowedSerde, StringSerde
 from millrace.topology.diff import ChangeKind, diff
+from millrace.topology.nodes import SinkNode
 from millrace.topology.topology import Topology
 
 TEXT, NUMBER, JSON = StringSerde(), LongSerde(), JsonSerde()
@@ -56,7 +57,7 @@ def test_a_store_takes_the_key_serde_of_its_streams_and_the_value_serde_that_is_
     (store,) = part.stores
     assert (store.name, store.key_serde, store.value_serde) == ("both", TEXT, JSON)
     assert table.queryable_store_name == "both"
-    sinks = [node for node in part.nodes if node.name.startswith("KSTREAM-SINK")]
+    sinks = [node for node in part.nodes if isinstance(node, SinkNode)]
     assert [type(sink.key_serde) for sink in sinks] == [SessionWindowedSerde]
 
 

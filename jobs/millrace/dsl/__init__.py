@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from millrace.dsl.branched import BranchedKStream
 from millrace.dsl.builder import StreamsBuilder
+from millrace.dsl.cogrouped import (
+    CogroupedKStream,
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
 from millrace.dsl.global_ktable import GlobalKTable
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
@@ -41,6 +46,7 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "CogroupedKStream",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
@@ -57,6 +63,7 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -64,6 +71,7 @@ __all__ = [
     "StreamJoined",
     "StreamsBuilder",
     "TableJoined",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",

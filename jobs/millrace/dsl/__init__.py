@@ -23,6 +23,7 @@ from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
+from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.stores import StoreBackend
@@ -40,6 +41,7 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "Compression",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
@@ -55,6 +57,7 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "RocksDBOptions",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",

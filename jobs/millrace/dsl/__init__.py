@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from millrace.dsl.branched import BranchedKStream
 from millrace.dsl.builder import StreamsBuilder
+from millrace.dsl.cogrouped import (
+    CogroupedKStream,
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
+from millrace.dsl.global_ktable import GlobalKTable
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
@@ -41,10 +47,12 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "CogroupedKStream",
     "Compression",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
+    "GlobalKTable",
     "Grouped",
     "JoinWindows",
     "Joined",
@@ -58,6 +66,7 @@ __all__ = [
     "Produced",
     "Repartitioned",
     "RocksDBOptions",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -65,6 +74,7 @@ __all__ = [
     "StreamJoined",
     "StreamsBuilder",
     "TableJoined",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",

@@ -13,12 +13,14 @@ from millrace.topology.foreign_key_join import (
 )
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
+    CogroupAggregate,
     Filter,
     Operator,
     Peek,
     SessionAggregate,
     SlidingAggregate,
     StreamAggregate,
+    StreamGlobalTableJoin,
     StreamStreamJoin,
     StreamTableJoin,
     TableAggregate,
@@ -31,6 +33,11 @@ from millrace.topology.operators import (
 from millrace.topology.summary import describe_aggregation
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
+_JOINED: dict[type[Operator], str] = {
+    StreamTableJoin: "table",
+    StreamGlobalTableJoin: "global table",
+    StreamStreamJoin: "stream",
+}
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -53,9 +60,10 @@ def _operator_label(node: ProcessorNode) -> str:
             return "foreach"
         case StreamAggregate() | WindowedAggregate() | SlidingAggregate() | SessionAggregate() as aggregation:
             return _aggregation_label(aggregation)
-        case StreamTableJoin(kind=kind) | StreamStreamJoin(kind=kind):
-            with_what = "table" if isinstance(node.operator, StreamTableJoin) else "stream"
-            return f"{kind.value} join with {with_what}"
+        case CogroupAggregate(aggregation=aggregation):
+            return f"cogroup: {_aggregation_label(aggregation)}"
+        case (StreamTableJoin() | StreamGlobalTableJoin() | StreamStreamJoin()) as join:
+            return f"{join.kind.value} join with {_JOINED[type(join)]}"
         case operator:
             return _table_operator_label(operator) or _WORD_START.sub(" ", type(operator).__name__).lower()
 

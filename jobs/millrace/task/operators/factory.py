@@ -7,6 +7,7 @@ from typing import Any
 
 from millrace.errors import TopologyError
 from millrace.task.operators.aggregating import StreamAggregateProcessor
+from millrace.task.operators.cogrouping import CogroupProcessor
 from millrace.task.operators.filtering import (
     BranchProcessor,
     DropNullKeysProcessor,
@@ -19,6 +20,7 @@ from millrace.task.operators.response_joining import ResponseJoinProcessor
 from millrace.task.operators.self_joining import StreamSelfJoinProcessor
 from millrace.task.operators.session_aggregating import SessionAggregateProcessor
 from millrace.task.operators.sliding_aggregating import SlidingAggregateProcessor
+from millrace.task.operators.stream_global_joining import StreamGlobalTableJoinProcessor
 from millrace.task.operators.stream_stream_joining import StreamStreamJoinProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
 from millrace.task.operators.subscription_joining import SubscriptionJoinProcessor
@@ -49,9 +51,11 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.WindowedAggregate: WindowedAggregateProcessor,
     operators.SlidingAggregate: SlidingAggregateProcessor,
     operators.SessionAggregate: SessionAggregateProcessor,
+    operators.CogroupMerge: PassThroughProcessor,
     operators.TableSource: TableSourceProcessor,
     operators.TableToStream: TableToStreamProcessor,
     operators.StreamTableJoin: StreamTableJoinProcessor,
+    operators.StreamGlobalTableJoin: StreamGlobalTableJoinProcessor,
     operators.JoinBuffer: PassThroughProcessor,
     operators.StreamSelfJoin: StreamSelfJoinProcessor,
     operators.TableFilter: TableFilterProcessor,
@@ -67,6 +71,7 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
 
 _JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContext], JointProcessor]] = {
     operators.StreamStreamJoin: StreamStreamJoinProcessor,
+    operators.CogroupAggregate: CogroupProcessor,
     foreign_key_join.SubscriptionReceive: SubscriptionKeepingProcessor,
 }
 

@@ -21,6 +21,7 @@ from millrace.dsl.options import (
 )
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
+from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
@@ -39,7 +40,9 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "BufferConfig",
     "Consumed",
+    "EagerBufferConfig",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
     "Grouped",
@@ -60,6 +63,8 @@ __all__ = [
     "StoreBackend",
     "StreamJoined",
     "StreamsBuilder",
+    "StrictBufferConfig",
+    "Suppressed",
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",

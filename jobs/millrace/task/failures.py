@@ -105,6 +105,13 @@ class FailureHandler:
         self.drop(DropReason.NEGATIVE_TIMESTAMP)
         self._dead_letter(ProcessingError(f"The timestamp {timestamp} ms is negative."), row)
 
+    def places(self, rows: IntArray) -> list[tuple[str, int, int]]:
+        """Topic, partition and offset of the batch's rows."""
+        assert self._batch is not None
+        batch = self._batch
+        topics = [batch.topics[topic] for topic in batch.topic[rows].tolist()]
+        return list(zip(topics, batch.partition[rows].tolist(), batch.offset[rows].tolist(), strict=True))
+
     def _place(self, row: int) -> str:
         assert self._batch is not None
         return _at(*self._batch.place(row))

@@ -13,6 +13,7 @@ from millrace.topology.operators import (
     SlidingAggregate,
     StreamAggregate,
     TableAggregate,
+    TableSuppress,
     WindowedAggregate,
 )
 from millrace.topology.stores import StoreSpec
@@ -93,6 +94,15 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
             "grace_ms": sessions.grace_ms,
             "longest_ms": sessions.longest_ms,
             "retention_ms": store.retention_ms,
+        }
+    if isinstance(owner.operator, TableSuppress):
+        suppress = owner.operator
+        data["suppression"] = {
+            "until": "window close" if suppress.until_window_closes else "time limit",
+            "wait_ms": suppress.wait_ms,
+            "max_records": suppress.max_records,
+            "max_bytes": suppress.max_bytes,
+            "when_full": "emit early" if suppress.emits_when_full else "fail",
         }
     return data
 

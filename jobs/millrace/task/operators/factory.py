@@ -20,6 +20,7 @@ from millrace.task.operators.session_aggregating import SessionAggregateProcesso
 from millrace.task.operators.sliding_aggregating import SlidingAggregateProcessor
 from millrace.task.operators.stream_stream_joining import StreamStreamJoinProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
+from millrace.task.operators.suppressing import SuppressProcessor
 from millrace.task.operators.table_aggregating import TableAggregateProcessor
 from millrace.task.operators.table_filtering import TableFilterProcessor, TableMapValuesProcessor
 from millrace.task.operators.table_joining import TableJoinMergeProcessor, TableJoinSideProcessor
@@ -56,6 +57,7 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.TableJoinMerge: TableJoinMergeProcessor,
     operators.TableSelect: TableSelectProcessor,
     operators.TableAggregate: TableAggregateProcessor,
+    operators.TableSuppress: SuppressProcessor,
 }
 
 _JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContext], JointProcessor]] = {

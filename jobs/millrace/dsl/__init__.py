@@ -22,6 +22,7 @@ from millrace.dsl.options import (
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
+from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
@@ -65,6 +66,7 @@ __all__ = [
     "StreamsBuilder",
     "StrictBufferConfig",
     "Suppressed",
+    "TableJoined",
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",

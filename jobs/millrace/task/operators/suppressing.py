@@ -13,6 +13,7 @@ from millrace.serdes import Windowed
 from millrace.state import BufferedChange, RecordContext, SuppressionBuffer
 from millrace.task.buffer_view import BufferView
 from millrace.task.columns import Column, IntArray, WindowedColumn
+from millrace.task.failures import processed_record
 from millrace.task.operators.table_rows import no_rows, present_key_bytes
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records, object_array
@@ -86,7 +87,9 @@ class SuppressProcessor(Processor):
                     self._view.put(gone, None, row, ordinal + 1)
                 ordinal += 2
             if self._is_full() and not self._operator.emits_when_full:
-                self._context.failures.processing(self._full(), int(records.origin[row]), self._node)
+                self._context.failures.processing(
+                    self._full(), int(records.origin[row]), self._node, processed_record(records, row)
+                )
         if self._view is not None:
             self._view.end(records.order)
             self._context.after_batch.append(self._view.clear)

@@ -12,6 +12,7 @@ from millrace.errors import TopologyError
 from millrace.topology.foreign_key_join import SubscriptionSend
 from millrace.topology.logical import AnyLogicalNode, LogicalGraph, Process, TableInput, TableJoin
 from millrace.topology.operators import (
+    CogroupMerge,
     TableFilter,
     TableJoinKind,
     TableMapValues,
@@ -99,6 +100,8 @@ class _Walk:
                     f"Node {reader!r} reads windowed table {table!r}, which cannot be looked up.",
                     remedy="give its rows a plain key with to_stream() and a mapper, and make a table of them again",
                 )
+            case Process(operator=CogroupMerge(), parents=(first, *_)):
+                return self.look_up(first, reader)
             case TableInput(store=store) | Process(operator=TableSource(), store=store) if store is not None:
                 self.stored.add(table)
                 return (store.name,)
@@ -144,6 +147,8 @@ class _Walk:
             case Process(operator=TableSuppress(), parents=(parent,)):
                 self.send_old_values(parent, force=force)
                 self.senders.add(table)
+            case Process(operator=CogroupMerge(), parents=inputs):
+                self.senders |= {*inputs, table}
             case TableJoin():
                 self.send_old_values(node.left, force=True)
                 self.send_old_values(node.right, force=True)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from millrace.errors import TopologyError
 from millrace.topology.logical import AnyLogicalNode, Process
-from millrace.topology.operators import SessionAggregate, SlidingAggregate, WindowedAggregate
+from millrace.topology.operators import CogroupAggregate, SessionAggregate, SlidingAggregate, WindowedAggregate
 
 
 def close_delay_ms(name: str, node_of: Callable[[str], AnyLogicalNode]) -> int:
@@ -22,10 +22,11 @@ def close_delay_ms(name: str, node_of: Callable[[str], AnyLogicalNode]) -> int:
         TopologyError: a way up to a source leads through no windowed aggregation.
     """
     node = node_of(name)
-    match node:
-        case Process(operator=WindowedAggregate(windows=windows) | SlidingAggregate(windows=windows)):
+    operator = node.operator if isinstance(node, Process) else None
+    match operator.aggregation if isinstance(operator, CogroupAggregate) else operator:
+        case WindowedAggregate(windows=windows) | SlidingAggregate(windows=windows):
             return windows.grace_ms
-        case Process(operator=SessionAggregate(windows=sessions)):
+        case SessionAggregate(windows=sessions):
             return sessions.grace_ms + sessions.gap_ms
         case _:
             if not node.parents:

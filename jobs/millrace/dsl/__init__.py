@@ -9,6 +9,7 @@ from millrace.dsl.cogrouped import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
+from millrace.dsl.global_ktable import GlobalKTable
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
@@ -52,6 +53,7 @@ __all__ = [
     "EagerBufferConfig",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
+    "GlobalKTable",
     "Grouped",
     "JoinWindows",
     "Joined",

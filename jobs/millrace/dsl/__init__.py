@@ -30,6 +30,7 @@ from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
+from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.stores import StoreBackend
@@ -49,6 +50,7 @@ __all__ = [
     "BranchedKStream",
     "BufferConfig",
     "CogroupedKStream",
+    "Compression",
     "Consumed",
     "EagerBufferConfig",
     "ExtractRecordMetadataTimestamp",
@@ -66,6 +68,7 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "RocksDBOptions",
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",

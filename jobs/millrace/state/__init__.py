@@ -6,7 +6,7 @@ from millrace.state.directory import DirectoryLock, StateDirectory, lock_holder
 from millrace.state.join_window import JoinEntries, JoinWindowStore
 from millrace.state.position import TaskPosition
 from millrace.state.restore import RestoreProgress, restore
-from millrace.state.rocksdb import RocksDBOptions
+from millrace.state.rocksdb import DatabaseOptions
 from millrace.state.stores import KeyValueStore, Session, SessionStore, StoreMetrics, WindowStore
 from millrace.state.suppression_buffer import SuppressionBuffer
 from millrace.state.task_state import StateOptions, TaskState
@@ -14,13 +14,13 @@ from millrace.state.task_state import StateOptions, TaskState
 __all__ = [
     "BufferedChange",
     "ChangelogBatch",
+    "DatabaseOptions",
     "DirectoryLock",
     "JoinEntries",
     "JoinWindowStore",
     "KeyValueStore",
     "RecordContext",
     "RestoreProgress",
-    "RocksDBOptions",
     "Session",
     "SessionStore",
     "StateDirectory",

@@ -106,7 +106,7 @@ def test_after_a_crash_between_the_writes_each_store_is_brought_forward_from_its
     def dies(_: object) -> None:
         raise KeyboardInterrupt
 
-    database.write = dies  # type: ignore[method-assign]
+    database.write = dies  # type: ignore[assignment, method-assign]
     with pytest.raises(KeyboardInterrupt):
         state.commit(TaskPosition(inputs={IN: 2}, changelogs={"own": 2, "rocks": 2}, written_at_ms=2))
     state.close()

@@ -157,6 +157,25 @@ COGROUP_SCENARIOS: dict[str, Scenario] = {
         "notes",
         groups=ONE_SOURCE,
     ),
+    "a cogrouped table is filtered": {
+        **_cogroup(MIXED, "max", "max", "last"),
+        "topology": [
+            *_cogroup(MIXED, "max", "max", "last")["topology"][:-2],
+            {"op": "table_filter", "on": "t", "as": "f", "fn": "amount even"},
+            {"op": "to_stream", "on": "f", "as": "s"},
+            {"op": "to", "on": "s", "topic": "out"},
+        ],
+    },
+    "a cogrouped table is grouped": {
+        **_cogroup(MIXED, "max", "max", "last"),
+        "topology": [
+            *_cogroup(MIXED, "max", "max", "last")["topology"][:-2],
+            {"op": "table_group_by", "on": "t", "as": "g", "fn": "amount mod 3, value"},
+            {"op": "table_aggregate", "on": "g", "as": "k", "fn": "texts", "store": "regrouped"},
+            {"op": "to_stream", "on": "k", "as": "s"},
+            {"op": "to", "on": "s", "topic": "out"},
+        ],
+    },
     "a cogrouped table is joined with a table": _joined(
         {"op": "table_left_join", "on": "t", "with": "table", "as": "j", "fn": "left|right"},
         [_table("a", 1, 0), *MIXED[:8], _table("a", 2, 9), _table("b", 3, 9), *MIXED[8:], _table("b", None, 50)],

@@ -100,6 +100,16 @@ EACH_ITS_TIME = [
     _two("a", 7, 99),
     _two("a", 8, 150),
 ]
+# The first input still writes windows that the second one has made expire.
+BEHIND = [
+    _two("b", 1, 300),
+    _one("a", 2, 270),
+    _one("a", 3, 271),
+    _two("a", 4, 301),
+    _one("a", 5, 262),
+    _one("a", 6, 263),
+    _one("a", 7, 290),
+]
 ONE_SOURCE: list[Step] = [
     {"op": "stream", "as": "one", "topics": ["one"]},
     {"op": "filter", "on": "one", "as": "large", "fn": "amount>10"},
@@ -206,6 +216,10 @@ COGROUP_SCENARIOS: dict[str, Scenario] = {
         f"each input of a cogroup over {name} has its own time": _cogroup(
             EACH_ITS_TIME, "texts", "texts", "notes", windows=windows
         )
+        for name, windows in WINDOWS.items()
+    },
+    **{
+        f"an input of a cogroup over {name} lags behind": _cogroup(BEHIND, "texts", "texts", "notes", windows=windows)
         for name, windows in WINDOWS.items()
     },
     **{

@@ -49,6 +49,8 @@ PREDICATES: dict[str, Callable[[Any, Any], Any]] = {
 KEY_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
     "user": lambda key, value: _user(value),
     "amount mod 3": lambda key, value: None if number(value) is None else f"m{_or_zero(value) % 3}",
+    "user, fails on 13": lambda key, value: _user(value) if _fails_on_13(value) else None,
+    "key": lambda key, value: key,
     "key@start": lambda key, value: f"{key.key}@{key.start}",
     "same": lambda key, value: key,
 }

@@ -40,7 +40,7 @@ class ResponseJoinProcessor(Processor):
         current = np.fromiter(
             (response.hash == row_hash for response, row_hash in zip(responses, hashes, strict=True)), dtype=bool
         )
-        self._context.failures.drop(DropReason.STALE_RESPONSE, int((~current & ~functions.failed).sum()))
+        self._context.failures.drop(DropReason.STALE_RESPONSE, records.origin[~current & ~functions.failed])
         kept = np.flatnonzero(current & ~functions.failed)
         return self._joined(records.take(kept), rows.take(kept).objects) if len(kept) else None
 

@@ -77,7 +77,7 @@ class SubscriptionKeepingProcessor(JointProcessor):
             return records
         answer = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
         asks = np.fromiter((each.instruction is answer for each in records.values.objects), dtype=bool)
-        self._context.failures.drop(DropReason.NULL_KEY, int((no_key & ~asks).sum()))
+        self._context.failures.drop(DropReason.NULL_KEY, records.origin[no_key & ~asks])
         return records.filter(~no_key | asks)
 
     def _keep(self, records: Records) -> None:

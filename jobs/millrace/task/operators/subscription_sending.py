@@ -58,7 +58,9 @@ class SubscriptionSendProcessor(Processor):
         for row, (failed, old, new, no_old_row, no_new_row) in enumerate(rows):
             if failed or (no_old_row and no_new_row):
                 continue
-            for ordinal, instruction in enumerate(instructions(old, new, has_row=not no_new_row)):
+            if new is None and not no_new_row and not self._left_join:
+                self._context.failures.drop(DropReason.NULL_KEY, [int(records.origin[row])])
+            for ordinal, instruction in enumerate(instructions(old, new)):
                 parents.append(row)
                 ordinals.append(ordinal)
                 sent.append(instruction)
@@ -66,16 +68,14 @@ class SubscriptionSendProcessor(Processor):
             return None
         return self._subscriptions(records, (old_keys.objects, new_keys.objects), parents, ordinals, sent)
 
-    def _inner_instructions(self, old: bytes | None, new: bytes | None, *, has_row: bool) -> list[Instruction]:
+    def _inner_instructions(self, old: bytes | None, new: bytes | None) -> list[Instruction]:
         if new is None:
-            if has_row:
-                self._context.failures.drop(DropReason.NULL_KEY)
             return [] if old is None else [_END]
         if old is None or old == new:
             return [_ANSWER_IF_FOUND]
         return [_FORGET, _ANSWER]
 
-    def _left_instructions(self, old: bytes | None, new: bytes | None, *, has_row: bool) -> list[Instruction]:
+    def _left_instructions(self, old: bytes | None, new: bytes | None) -> list[Instruction]:
         return [_ANSWER] if old is None or old == new else [_FORGET, _ANSWER]
 
     def _subscriptions(

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from millrace.errors import ProcessingError
+from tests.parity.cogroup_scenarios import COGROUP_SCENARIOS
 from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.generated import generate
 from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace, settled
@@ -15,7 +16,7 @@ from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | FOREIGN_KEY_SCENARIOS
+SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | FOREIGN_KEY_SCENARIOS | COGROUP_SCENARIOS
 
 GENERATED = 200
 PER_JVM = 50

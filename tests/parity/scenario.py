@@ -127,8 +127,8 @@ def settled(result: Result) -> Result:
             rows[topic] = sorted(records)
         elif not topic.startswith("app-"):
             last = {record[0]: record[1] for record in records}
-            rows[topic] = {key: value for key, value in last.items() if value is not None}
-    return {"topics": rows, "stores": {name: [row[:2] for row in found] for name, found in result["stores"].items()}}
+            rows |= {f"{topic} {key}": value for key, value in last.items() if value is not None}
+    return {"rows": rows, "stores": {name: [row[:2] for row in found] for name, found in result["stores"].items()}}
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -10,13 +10,22 @@ from millrace.errors import ProcessingError
 from tests.parity.cogroup_scenarios import COGROUP_SCENARIOS
 from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.generated import generate
+from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
 from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace, settled
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
+from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | FOREIGN_KEY_SCENARIOS | COGROUP_SCENARIOS
+SCENARIOS = (
+    STREAM_SCENARIOS
+    | TABLE_SCENARIOS
+    | COGROUP_SCENARIOS
+    | FOREIGN_KEY_SCENARIOS
+    | GLOBAL_TABLE_SCENARIOS
+    | SUPPRESS_SCENARIOS
+)
 
 GENERATED = 200
 PER_JVM = 50

@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
-from millrace.state import KeyValueStore, TaskState
+from millrace.state import KeyValueStore, SuppressionBuffer, TaskState
+from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition, in_stream_order
 from millrace.task.operators import create_joint_processor, create_processor
-from millrace.task.processor import JointProcessor, Processor, TaskContext
-from millrace.task.records import Records, merge_in_order
+from millrace.task.processor import JointProcessor, Processor, TaskContext, no_global_store
+from millrace.task.records import Records, merge_in_order, object_array
 from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
@@ -41,6 +42,7 @@ class Engine:
         stream_times: stream time of each windowed operator when the task starts, by the name of its store.
         partition_times: largest timestamp of each input partition so far.
         wall_clock_ms: the clock of what depends on the wall clock; ``None`` takes the system's.
+        open_global_store: returns a global store, as far as it is known now, for reading.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Engine:
         stream_times: Mapping[str, int],
         partition_times: Mapping[TopicPartition, int],
         wall_clock_ms: Callable[[], int] | None = None,
+        open_global_store: Callable[[str], KeyValueStore] = no_global_store,
     ) -> None:
         self._state = state
         self._partition = partition
@@ -74,12 +77,17 @@ class Engine:
                 if isinstance(node.operator, StreamAggregate | WindowedAggregate | TableAggregate)
             },
             processors={node.name: node for node in sub_topology.processors},
+            global_stores={each.store.name: each.store for each in sub_topology.global_stores},
+            open_global_store=open_global_store,
             partition=partition,
         )
         if wall_clock_ms is not None:
             self.context.wall_clock_ms = wall_clock_ms
         for name in self.context.shared_stores:
             store = state.store(name)
+            if isinstance(store, SuppressionBuffer):
+                self.context.buffers[name] = BufferView(store)
+                continue
             assert isinstance(store, KeyValueStore)
             self.context.tables[name] = TableView(store)
         default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
@@ -123,6 +131,8 @@ class Engine:
             self.context.after_batch.clear()
             for view in self.context.tables.values():
                 view.clear()
+            for buffer_view in self.context.buffers.values():
+                buffer_view.clear()
             for processor in self._processors.values():
                 processor.reset()
             for joint_processor in self._joint_processors.values():
@@ -234,6 +244,7 @@ class Engine:
                         list(change.values),
                         change.timestamps,
                         self._partition,
+                        None if change.headers is None else object_array(change.headers),
                         store=change.store,
                     ),
                     collector,

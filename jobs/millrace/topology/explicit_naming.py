@@ -5,6 +5,7 @@ from __future__ import annotations
 from millrace.errors import TopologyError
 from millrace.topology.logical import (
     ForeignKeyTopic,
+    GlobalStoreInput,
     LogicalGraph,
     Process,
     Repartition,
@@ -13,6 +14,7 @@ from millrace.topology.logical import (
     TableJoin,
     TableRepartition,
 )
+from millrace.topology.stores import StoreKind
 
 
 def check_explicit_naming(graph: LogicalGraph) -> None:
@@ -24,12 +26,15 @@ def check_explicit_naming(graph: LogicalGraph) -> None:
     Raises:
         TopologyError: there are some; the message lists all.
     """
-    owned = [node.store for node in graph.nodes if isinstance(node, TableInput | Process | TableJoin)]
+    owned = [
+        node.store for node in graph.nodes if isinstance(node, TableInput | GlobalStoreInput | Process | TableJoin)
+    ]
     owned += [node.waiting_store for node in graph.nodes if isinstance(node, StreamJoin)]
     stores = [store for store in owned if store is not None and store.name in graph.generated_stores]
     found = {
         "changelog topics": [f"{store.name}-changelog" for store in stores if store.logged],
-        "stores": [store.name for store in stores],
+        # As in Kafka Streams a buffer without a changelog may be unnamed.
+        "stores": [store.name for store in stores if store.kind is not StoreKind.BUFFER],
         "repartition topics": [
             node.topic for node in graph.nodes if isinstance(node, Repartition | TableRepartition) and node.generated
         ],

@@ -214,6 +214,27 @@ class StreamTableJoin:
     joiner_takes_key: bool = False
 
 
+@dataclass(frozen=True)
+class StreamGlobalTableJoin:
+    """Looks a key that each stream record names up in a global table.
+
+    Args:
+        store: the global table's store.
+        kind: inner drops a record without a partner, left joins it with ``None``.
+        key_selector: gives the key of the table's row.
+        joiner: ``(stream value, table value) -> value``; ``(key, stream value, table value) -> value`` where
+            ``joiner_takes_key``; ``(key, selected key, stream value, table value) -> value`` where
+            ``joiner_takes_selected_key``.
+    """
+
+    store: str
+    kind: JoinKind
+    key_selector: KeyMapper
+    joiner: Callable[..., Any]
+    joiner_takes_key: bool = False
+    joiner_takes_selected_key: bool = False
+
+
 class JoinSide(StrEnum):
     """Which of the two streams of a join."""
 
@@ -359,6 +380,28 @@ class TableAggregate:
     aggregator: TableAggregator
 
 
+@dataclass(frozen=True)
+class TableSuppress:
+    """Holds changes of a table back in ``store``, ordered by time, and lets the last one of each key go.
+
+    Args:
+        store: the buffer.
+        wait_ms: a change goes once stream time is this much behind its time or more, milliseconds.
+        until_window_closes: a change's time is the end of its key's window, and tombstones never go; otherwise it is
+            the timestamp of the first change of its key that waits.
+        max_records: keys that may wait; ``None``: any number.
+        max_bytes: bytes that may wait; ``None``: any number.
+        emits_when_full: whether the first changes go early when there are more, instead of a failure.
+    """
+
+    store: str
+    wait_ms: int
+    until_window_closes: bool
+    max_records: int | None = None
+    max_bytes: int | None = None
+    emits_when_full: bool = False
+
+
 def looked_up_table(operator: Operator) -> str | None:
     """Name of the node whose table the operator looks up, besides what its parents forward."""
     match operator:
@@ -366,6 +409,11 @@ def looked_up_table(operator: Operator) -> str | None:
             return operator.table
         case _:
             return None
+
+
+def may_look_up_global_store(operator: Operator, store: str) -> bool:
+    """Whether the operator may read the global store ``store``, which stands in no node's list of stores."""
+    return isinstance(operator, StreamGlobalTableJoin) and operator.store == store
 
 
 Operator = (
@@ -388,6 +436,7 @@ Operator = (
     | TableSource
     | TableToStream
     | StreamTableJoin
+    | StreamGlobalTableJoin
     | JoinBuffer
     | StreamStreamJoin
     | StreamSelfJoin
@@ -397,6 +446,7 @@ Operator = (
     | TableJoinMerge
     | TableSelect
     | TableAggregate
+    | TableSuppress
     | SubscriptionSend
     | SubscriptionReceive
     | ForeignTableJoin

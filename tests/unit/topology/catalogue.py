@@ -8,6 +8,7 @@ from typing import Any
 
 from millrace.dsl import (
     Branched,
+    BufferConfig,
     CogroupedKStream,
     Consumed,
     Grouped,
@@ -23,6 +24,7 @@ from millrace.dsl import (
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
+    Suppressed,
     TableJoined,
     TimeWindows,
     UnlimitedWindows,
@@ -380,6 +382,44 @@ def unlimited_window(b: StreamsBuilder) -> None:
 
 
 @catalogued
+def suppressed_unnamed(b: StreamsBuilder) -> None:
+    grouped = b.stream("in", STRINGS).group_by_key()
+    final = Suppressed.until_window_closes(BufferConfig.unbounded())
+    grouped.windowed_by(MINUTE).count().suppress(final).to_stream().to("final")
+    limited = Suppressed.until_time_limit(timedelta(seconds=5), BufferConfig.max_records(10))
+    grouped.count().suppress(limited).map_values(same).to_stream().to("latest")
+
+
+@catalogued
+def suppressed_named(b: StreamsBuilder) -> None:
+    windowed = b.stream("in", STRINGS).select_key(same).group_by_key().windowed_by(MINUTE)
+    final = Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("final")
+    windowed.count(Materialized.as_("counts")).suppress(final).filter(true).to_stream().to("out")
+
+
+@catalogued
+def suppressed_with_changelog_settings(b: StreamsBuilder) -> None:
+    counts = b.stream("in", STRINGS).group_by_key().windowed_by(MINUTE).count(Materialized.as_("counts"))
+    buffer = BufferConfig.unbounded().with_logging_enabled({"min.insync.replicas": "2"})
+    counts.suppress(Suppressed.until_window_closes(buffer).with_name("final")).to_stream().to("out")
+
+
+@catalogued
+def suppressed_without_changelog(b: StreamsBuilder) -> None:
+    buffer = BufferConfig.max_records(10).with_logging_disabled()
+    b.table("in", STRINGS).suppress(Suppressed.until_time_limit(5000, buffer)).to_stream().to("out")
+
+
+@catalogued
+def suppressed_table_looked_up(b: StreamsBuilder) -> None:
+    limited = Suppressed.until_time_limit(5000, BufferConfig.max_records(10))
+    held = b.table("in", STRINGS, Materialized.as_("rows")).filter(true).suppress(limited.with_name("held"))
+    b.stream("clicks", STRINGS).join(held, left).to("joined")
+    totals = held.group_by(pair, Grouped.as_("by-value")).count(Materialized.as_("totals"))
+    totals.suppress(Suppressed.until_time_limit(5000, BufferConfig.unbounded())).to_stream().to("totals")
+
+
+@catalogued
 def fraud_detection(b: StreamsBuilder) -> None:
     payments = b.stream("payments", STRINGS)
     customers = b.table("customers", STRINGS)
@@ -667,6 +707,49 @@ def optimised_stream_stream_join(b: StreamsBuilder) -> None:
     a.left_join(other.filter(true), left, NEAR, STREAMS_JOINED).to("joined")
     a.group_by_key(Grouped.with_(S, S)).count().to_stream().to("counted")
     other.group_by_key(Grouped.with_(S, S)).count().to_stream().to("counted-too")
+
+
+@catalogued
+def global_table_joins(b: StreamsBuilder) -> None:
+    users = b.global_table("users", STRINGS)
+    stream = b.stream("in", STRINGS)
+    stream.join(users, same, left).to("out")
+    stream.filter(true).left_join(users, same, left).to("out-left")
+
+
+@catalogued
+def global_table_joins_named(b: StreamsBuilder) -> None:
+    stream = b.stream("in", STRINGS.with_name("input"))
+    users = b.global_table("users", STRINGS.with_name("users"), Materialized.as_("user-store"))
+    stream.join(users, same, left, named="enrich").to("out")
+    stream.left_join(users, same, left, named=Named.as_("enrich-left")).to("out-left")
+
+
+@catalogued
+def global_tables_between_streams(b: StreamsBuilder) -> None:
+    b.stream("a", STRINGS).to("out-a")
+    one = b.global_table("one", STRINGS)
+    two = b.global_table("two", STRINGS, Materialized.as_("two-store"))
+    b.stream("b", STRINGS).left_join(one, same, left).join(two, same, left).to("out-b")
+    b.global_table("three")
+    b.table("c", STRINGS).to_stream().join(two, same, left).to("out-c")
+
+
+@catalogued
+def global_table_join_between_key_change_and_aggregation(b: StreamsBuilder) -> None:
+    users = b.global_table("users", STRINGS)
+    joined = b.stream("in", STRINGS).select_key(same).left_join(users, same, left)
+    joined.group_by_key(Grouped.with_(S, S)).count().to_stream().to("out")
+    joined.join(b.table("t", STRINGS), left, joined=Joined.with_(S, S)).to("joined")
+
+
+@optimised
+def optimised_global_table_join(b: StreamsBuilder) -> None:
+    users = b.global_table("users", STRINGS)
+    keyed = b.stream("in", STRINGS).select_key(same)
+    keyed.left_join(users, same, left).group_by_key(Grouped.with_(S, S)).count().to_stream().to("out")
+    keyed.group_by_key(Grouped.with_(S, S)).reduce(left).to_stream().to("out-reduce")
+    b.table("t", STRINGS, Materialized.as_("rows")).to_stream().join(users, same, left).to("out-table")
 
 
 @optimised

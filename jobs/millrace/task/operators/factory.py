@@ -20,11 +20,13 @@ from millrace.task.operators.response_joining import ResponseJoinProcessor
 from millrace.task.operators.self_joining import StreamSelfJoinProcessor
 from millrace.task.operators.session_aggregating import SessionAggregateProcessor
 from millrace.task.operators.sliding_aggregating import SlidingAggregateProcessor
+from millrace.task.operators.stream_global_joining import StreamGlobalTableJoinProcessor
 from millrace.task.operators.stream_stream_joining import StreamStreamJoinProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
 from millrace.task.operators.subscription_joining import SubscriptionJoinProcessor
 from millrace.task.operators.subscription_keeping import SubscriptionKeepingProcessor
 from millrace.task.operators.subscription_sending import SubscriptionSendProcessor
+from millrace.task.operators.suppressing import SuppressProcessor
 from millrace.task.operators.table_aggregating import TableAggregateProcessor
 from millrace.task.operators.table_filtering import TableFilterProcessor, TableMapValuesProcessor
 from millrace.task.operators.table_joining import TableJoinMergeProcessor, TableJoinSideProcessor
@@ -54,6 +56,7 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.TableSource: TableSourceProcessor,
     operators.TableToStream: TableToStreamProcessor,
     operators.StreamTableJoin: StreamTableJoinProcessor,
+    operators.StreamGlobalTableJoin: StreamGlobalTableJoinProcessor,
     operators.JoinBuffer: PassThroughProcessor,
     operators.StreamSelfJoin: StreamSelfJoinProcessor,
     operators.TableFilter: TableFilterProcessor,
@@ -62,6 +65,7 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.TableJoinMerge: TableJoinMergeProcessor,
     operators.TableSelect: TableSelectProcessor,
     operators.TableAggregate: TableAggregateProcessor,
+    operators.TableSuppress: SuppressProcessor,
     foreign_key_join.SubscriptionSend: SubscriptionSendProcessor,
     foreign_key_join.SubscriptionJoin: SubscriptionJoinProcessor,
     foreign_key_join.ResponseJoin: ResponseJoinProcessor,

@@ -54,7 +54,6 @@ KEY_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
     "key": lambda key, value: key,
     "key@start": lambda key, value: f"{key.key}@{key.start}",
     "same": lambda key, value: key,
-    "key": lambda key, value: key,
     "fails on 13": lambda key, value: key if _fails_on_13(value) else None,
 }
 VALUE_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {

@@ -268,7 +268,9 @@ class TopologyTestDriver:
                 if topic in task.inputs:
                     task.waiting.append((topic, offset, record))
         for topic in self._global_stores:
-            self._append(self._apply_globally(topic, [record for name, record in records if name == topic]))
+            onward = self._apply_globally(topic, [record for name, record in records if name == topic])
+            if onward:
+                self._append(onward)
 
     def _apply_globally(self, topic: str, records: list[RawRecord]) -> list[tuple[str, RawRecord]]:
         """Has the global store over a topic, if there is one, read records of it; returns what tasks read of that."""

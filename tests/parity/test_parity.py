@@ -15,9 +15,17 @@ from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_mil
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
+from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | FOREIGN_KEY_SCENARIOS | GLOBAL_TABLE_SCENARIOS | COGROUP_SCENARIOS
+SCENARIOS = (
+    STREAM_SCENARIOS
+    | TABLE_SCENARIOS
+    | COGROUP_SCENARIOS
+    | FOREIGN_KEY_SCENARIOS
+    | GLOBAL_TABLE_SCENARIOS
+    | SUPPRESS_SCENARIOS
+)
 
 GENERATED = 200
 PER_JVM = 50
@@ -34,7 +42,6 @@ def of_kafka_streams() -> dict[str, Result]:
 def test_a_scenario_has_the_result_of_kafka_streams(name: str, form: Form, of_kafka_streams: dict[str, Result]) -> None:
     ours, theirs = run_in_millrace(SCENARIOS[name], form), of_kafka_streams[name]
     if form.in_batches and name in FOREIGN_KEY_SCENARIOS:
-        # Responses to values that the batch has replaced meanwhile are dropped, as they are on a cluster.
         assert settled(ours) == settled(theirs)
     else:
         assert ours == theirs

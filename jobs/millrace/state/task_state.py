@@ -10,19 +10,24 @@ from typing import Any
 
 import structlog
 
+from millrace.config import StreamsConfig
 from millrace.errors import StateError
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.custom import CustomBytesStore, open_custom_store, with_positions_of
 from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
 from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
+from millrace.state.lru import LruKeyValueStore
 from millrace.state.position import TaskPosition
-from millrace.state.rocksdb import MEBIBYTE, RocksDatabase, RocksDBOptions
+from millrace.state.rocksdb import MEBIBYTE, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
 from millrace.state.session import LayeredSessionStore
 from millrace.state.stores import KeyValueStore, SessionStore, WindowStore
+from millrace.state.suppression_buffer import SuppressionBuffer
 from millrace.state.window import LayeredWindowStore
+from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
 _POSITION_KEY = b"position"
@@ -31,7 +36,7 @@ _OTHER_METHOD = "use the method of its kind"
 
 _log = structlog.get_logger(__name__)
 
-_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore | LayeredSessionStore
+_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore | LayeredSessionStore | SuppressionBuffer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +44,35 @@ class StateOptions:
     """Memory and durability of a task's state.
 
     Args:
-        rocksdb: memory and durability of the database.
+        database: memory and durability of the RocksDB database.
         read_cache_bytes: committed values that the RocksDB stores of the task keep as Python objects, together; a hit
             takes a tenth of a read through RocksDB's own cache.
     """
 
-    rocksdb: RocksDBOptions = field(default_factory=RocksDBOptions)
+    database: DatabaseOptions = field(default_factory=DatabaseOptions)
     read_cache_bytes: int = 32 * MEBIBYTE
+
+    @classmethod
+    def from_config(cls, config: StreamsConfig) -> StateOptions:
+        """What the ``rocksdb.*`` settings say."""
+        stores = RocksDBOptions(
+            block_bytes=config.rocksdb_block_bytes,
+            write_buffer_bytes=config.rocksdb_write_buffer_bytes,
+            max_write_buffers=config.rocksdb_max_write_buffers,
+            bloom_filter_bits_per_key=config.rocksdb_bloom_filter_bits_per_key,
+            compression=config.rocksdb_compression,
+            level0_file_num_compaction_trigger=config.rocksdb_level0_file_num_compaction_trigger,
+            level0_slowdown_writes_trigger=config.rocksdb_level0_slowdown_writes_trigger,
+            level0_stop_writes_trigger=config.rocksdb_level0_stop_writes_trigger,
+        )
+        return cls(
+            database=DatabaseOptions(
+                memory_bytes=config.rocksdb_memory_bytes,
+                write_buffers_bytes=config.rocksdb_write_buffers_bytes,
+                max_open_files=config.rocksdb_max_open_files,
+                stores=stores,
+            )
+        )
 
 
 class TaskState:
@@ -63,6 +90,7 @@ class TaskState:
         self._database: RocksDatabase | None = None
         self._lock = DirectoryLock(directory) if directory is not None else None
         self._stores: dict[str, _Store] = {}
+        self._custom: dict[str, CustomBytesStore] = {}
         self._position = TaskPosition()
         self._closed = False
         try:
@@ -100,7 +128,7 @@ class TaskState:
         """The task's directory, ``None`` where all stores are in memory."""
         return self._directory
 
-    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore:
+    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer:
         """The store ``name``.
 
         Raises:
@@ -154,6 +182,17 @@ class TaskState:
             raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
         return store
 
+    def suppression_buffer(self, name: str) -> SuppressionBuffer:
+        """The buffer ``name`` of a suppressed table.
+
+        Raises:
+            StateError: the task has no such buffer, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, SuppressionBuffer):
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
+        return store
+
     def drain_changelog(self) -> list[ChangelogBatch]:
         """What was written to logged stores since the last drain, in the layout of the changelog topics.
 
@@ -184,7 +223,7 @@ class TaskState:
             persistent = [name for name, spec in self._specs.items() if self._is_persistent(spec)]
             kept = position.only_changelogs_of(persistent)
             self._database.put_metadata(batch, _POSITION_KEY, kept.to_bytes())
-        self._write(batch, list(self._stores.values()))
+        self._write(batch, list(self._stores), position)
         self._position = position
 
     def rollback(self) -> None:
@@ -193,7 +232,14 @@ class TaskState:
         for store in self._stores.values():
             store.rollback()
 
-    def restore_batch(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:
+    def restore_batch(
+        self,
+        store: str,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps: Int64Array,
+        headers: Sequence[list[tuple[str, bytes | None]] | None] | None = None,
+    ) -> int:
         """Apply changelog records, in their order, without overlay and logging. Expired windows are skipped.
 
         The records are durable on return, the position moves by :meth:`commit` only. A crash in between is harmless:
@@ -204,6 +250,7 @@ class TaskState:
             keys: keys in the changelog's layout.
             values: values; ``None`` is a tombstone.
             timestamps: record timestamps, int64 milliseconds.
+            headers: their headers, where :meth:`restores_headers` asks for them.
 
         Returns:
             how many records were taken.
@@ -222,15 +269,23 @@ class TaskState:
         if isinstance(layered, LayeredWindowStore | JoinWindowStore | LayeredSessionStore):
             taken, metadata = layered.stage_restored(batch, keys, values, timestamps)
             self._stage_metadata(batch, store, metadata)
+        elif isinstance(layered, SuppressionBuffer):
+            taken = layered.stage_restored(batch, keys, values, headers)
         else:
             taken = layered.stage_restored(batch, keys, values, timestamps)
-        self._write(batch, [layered])
+        self._write(batch, [store], None)
         return taken
+
+    def restores_headers(self, store: str) -> bool:
+        """Whether the changelog's headers say how its records are to be read."""
+        return isinstance(self._layered(store), SuppressionBuffer)
 
     def wipe(self) -> None:
         """Remove all data and the position; the stores are open and empty afterwards. A crash midway is harmless."""
         self._check_open()
         _log.info("state wiped", directory=str(self._directory))
+        for custom in self._custom.values():
+            custom.wipe()
         self._close_database()
         if self._directory is not None:
             self._remove_database(self._directory)
@@ -255,23 +310,36 @@ class TaskState:
             for leftover in self._directory.glob(f"{DATABASE_DIRECTORY}.removed*"):
                 shutil.rmtree(leftover)
             self._database = RocksDatabase(
-                self._directory / DATABASE_DIRECTORY, persistent, options=self._options.rocksdb
+                self._directory / DATABASE_DIRECTORY,
+                {name: self._specs[name].rocksdb for name in persistent},
+                options=self._options.database,
             )
             data = self._database.metadata(_POSITION_KEY)
             if data is not None:
                 self._position = TaskPosition.from_bytes(data).only_changelogs_of(persistent)
-        cache_bytes = self._options.read_cache_bytes // max(len(persistent), 1)
+        for name, spec in self._specs.items():
+            if spec.custom is not None:
+                self._custom[name] = open_custom_store(name, spec.custom, self._directory)
+        self._position = with_positions_of(self._position, self._custom, has_database=self._database is not None)
+        cache_bytes = self._options.read_cache_bytes // max(len(persistent) + len(self._custom), 1)
         self._stores = {name: self._open_store(spec, cache_bytes) for name, spec in self._specs.items()}
 
     def _open_store(self, spec: StoreSpec, cache_bytes: int) -> _Store:
         changelog = Changelog(spec.name, cached=spec.cached) if spec.logged else None
         committed: BytesStore
         metadata = None
-        if self._is_persistent(spec) and self._database is not None:
+        if spec.custom is not None:
+            committed = self._custom[spec.name]
+            metadata = self._custom[spec.name].metadata
+        elif self._is_persistent(spec) and self._database is not None:
             committed = self._database.bytes_store(spec.name)
             metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
         else:
             committed, cache_bytes = MemoryBytesStore(), 0
+        if spec.capacity is not None:
+            return LruKeyValueStore(spec.name, capacity=spec.capacity, changelog=changelog)
+        if spec.kind is StoreKind.BUFFER:
+            return SuppressionBuffer(spec.name, committed, logged=spec.logged)
         if spec.kind is StoreKind.KEY_VALUE:
             return LayeredKeyValueStore(spec.name, committed, changelog=changelog, read_cache_bytes=cache_bytes)
         if spec.retains_duplicates:
@@ -303,7 +371,7 @@ class TaskState:
         )
 
     def _is_persistent(self, spec: StoreSpec) -> bool:
-        return self._directory is not None and spec.backend is StoreBackend.ROCKSDB
+        return self._directory is not None and spec.backend is StoreBackend.ROCKSDB and spec.custom is None
 
     def _layered(self, name: str) -> _Store:
         self._check_open()
@@ -325,11 +393,18 @@ class TaskState:
             store.stage(batch)
 
     def _stage_metadata(self, batch: Any, name: str, metadata: bytes | None) -> None:
-        if metadata is not None and self._database is not None and self._is_persistent(self._specs[name]):
+        if metadata is not None and name in self._custom:
+            self._custom[name].metadata = metadata
+        elif metadata is not None and self._database is not None and self._is_persistent(self._specs[name]):
             self._database.put_metadata(batch, _SEGMENTS_KEY + name.encode(), metadata)
 
-    def _write(self, batch: Any, stores: Collection[_Store]) -> None:
+    def _write(self, batch: Any, names: Collection[str], position: TaskPosition | None) -> None:
+        stores = [self._stores[name] for name in names]
         try:
+            for name in names:
+                if name in self._custom:
+                    kept = None if position is None else position.only_changelogs_of([name])
+                    self._custom[name].write(kept)
             if self._database is not None:
                 self._database.write(batch)
         except BaseException:
@@ -350,6 +425,9 @@ class TaskState:
 
     def _close_database(self) -> None:
         self._stores = {}
+        custom, self._custom = self._custom, {}
+        for store in custom.values():
+            store.close()
         if self._database is not None:
             self._database.close()
             self._database = None

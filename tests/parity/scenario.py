@@ -5,46 +5,49 @@ A scenario is an object with
 - ``topology``: steps ``{"op": ..., "on": stream, "as": stream, "fn": function, "store": name, ...}``; the name under
   ``as`` is what later steps refer to;
 - ``input``: ``[topic, key, value, timestamp]``: key and value are text or ``null``, and the value's text is JSON of an
-  object ``{"user": text or null, "amount": integer or null}``, of a number, or anything else that cannot be read;
+  object ``{"user": text or null, "amount": integer or null}``, of a number, or anything else that cannot be read; a
+  fifth element is a list of headers, ``[name, text]``;
   a row of the topic ``wall clock`` moves the wall clock ahead by its timestamp, milliseconds;
 - ``settings`` (optional): sentences, see ``SETTINGS``.
 
 Functions are named, since they exist twice: in ``functions.py`` and in ``java/RunScenarios.java``. To cover another
 operator, add it to ``scenario_topology.py`` and to ``add`` there; its functions get names in both tables.
 
-Every result holds the records of all topics as bytes (changelogs and dead letters included), the contents of the
-stores, and how many records were dropped.
+Every result holds the records of all topics as bytes (changelogs and dead letters included) with their headers (but in
+changelogs, where only the buffers of joins have some in Kafka Streams, which nothing reads), the
+contents of the stores, how many records were dropped, the description of the topology, and the settings of its internal
+topics.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Sequence
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
-from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
-from millrace.kafka.java import find_java
+from millrace.kafka.topics import changelog_topic, repartition_topic
 from millrace.serdes import BytesSerde
 from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
+from millrace.testing.topics import RawRecord
 from millrace.topology.stores import StoreKind
+from millrace.topology.topology import Topology
 from tests.parity.scenario_topology import VALUE, ScenarioTopology
 
 Scenario = dict[str, Any]
 Result = dict[str, Any]
 
-JAVA_SOURCE = Path(__file__).parent / "java" / "RunScenarios.java"
 WALL_CLOCK = "wall clock"
-JAVA_LIMIT_S = 600
+REWRITES = {
+    "single store self join": "single-store-self-join",
+    "reuse source topic": "reuse-source-topic",
+    "merge repartition topics": "merge-repartition-topics",
+}
 SETTINGS: dict[str, dict[str, Any]] = {
     "continue after deserialization errors": {"default.deserialization.exception.handler": "continue"},
     "continue after processing errors": {"processing.exception.handler": "continue"},
     "compare repartition topics": {},
     "dead letters": {"errors.dead.letter.queue.topic.name": "dlq"},
     "null results at most once a second": {"outer.join.emit.interval.ms": 1000},
-    "single store self join": {},
+    **{sentence: {} for sentence in REWRITES},
 }
 
 
@@ -67,34 +70,18 @@ class Form(Enum):
         return self in {Form.CALLABLES_IN_BATCHES, Form.COLUMNS_IN_BATCHES}
 
 
-def run_in_kafka_streams(scenarios: Sequence[Scenario]) -> list[Result]:
-    """The results of Kafka Streams' test driver, in one JVM."""
-    classes = class_path(resolve_jars(STREAMS_JARS))
-    lines = "".join(json.dumps(scenario) + "\n" for scenario in scenarios)
-    done = subprocess.run(
-        [str(find_java()), "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", classes, str(JAVA_SOURCE)],
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=JAVA_LIMIT_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"Kafka Streams failed at a scenario:\n{done.stderr[-3000:]}")
-    return [json.loads(line) for line in done.stdout.splitlines()]
-
-
 def run_in_millrace(scenario: Scenario, form: Form) -> Result:
     """The result of our test driver, with caching off."""
     topology = ScenarioTopology(scenario, in_columns=form.in_columns)
+    sentences = scenario.get("settings", ())
     settings: dict[str, Any] = {"application.id": "app"}
-    for sentence in scenario.get("settings", ()):
+    for sentence in sentences:
         settings |= SETTINGS[sentence]
-    rewrites = ("single-store-self-join",) if "single store self join" in scenario.get("settings", ()) else ()
-    with TopologyTestDriver(topology.builder.build(rewrites=rewrites), settings) as driver:
+    built = topology.builder.build(rewrites=[REWRITES[sentence] for sentence in sentences if sentence in REWRITES])
+    with TopologyTestDriver(built, settings) as driver:
         topics: dict[str, TestInputTopic] = {}
         batches: list[tuple[str, list[TestRecord]]] = []
-        for topic, key, value, timestamp in scenario["input"]:
+        for topic, key, value, timestamp, *headers in scenario["input"]:
             if topic == WALL_CLOCK:
                 batches.append((topic, [TestRecord(None, None, timestamp)]))
                 continue
@@ -102,16 +89,19 @@ def run_in_millrace(scenario: Scenario, form: Form) -> Result:
                 topics[topic] = driver.create_input_topic(topic, BytesSerde(), BytesSerde())
             if not form.in_batches or not batches or batches[-1][0] != topic:
                 batches.append((topic, []))
-            batches[-1][1].append(TestRecord(_bytes(key), _bytes(value), timestamp))
+            pairs = [(name, text.encode()) for name, text in (headers[0] if headers else [])]
+            batches[-1][1].append(TestRecord(_bytes(key), _bytes(value), timestamp, pairs))
         for topic, records in batches:
             if topic == WALL_CLOCK:
                 driver.advance_wall_clock_time(records[0].timestamp or 0)
             else:
                 topics[topic].pipe_batch(records)
         return {
-            "topics": _topics(driver, repartition="compare repartition topics" in scenario.get("settings", ())),
+            "topics": _topics(driver, repartition="compare repartition topics" in sentences),
             "stores": {step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
             "dropped": sum(driver.dropped.values()),
+            "description": built.describe(),
+            "internal topics": _internal_topics(built),
         }
 
 
@@ -123,26 +113,39 @@ def _hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
+def _internal_topics(topology: Topology) -> dict[str, dict[str, str]]:
+    """Settings of repartition and changelog topics by name."""
+    specs = [
+        *(repartition_topic(spec, "app", partitions=1) for spec in topology.repartition_topics),
+        *(changelog_topic(store, "app", partitions=1) for part in topology.sub_topologies for store in part.stores),
+    ]
+    return {spec.name: dict(spec.settings) for spec in specs if spec is not None}
+
+
 def _topics(driver: TopologyTestDriver, *, repartition: bool) -> dict[str, list[list[Any]]]:
     topics: dict[str, list[list[Any]]] = {}
     for topic in sorted(driver.produced_topic_names()):
         if topic.endswith("-repartition") and not repartition:
             continue
         if topic in driver.changelogs:
-            topics[topic] = [[_hex(raw.key), _hex(raw.value), raw.timestamp] for raw in driver.changelogs[topic]]
+            topics[topic] = [_row(raw, with_headers=False) for raw in driver.changelogs[topic]]
             continue
-        records = driver.create_output_topic(topic, BytesSerde(), BytesSerde()).read_records()
-        topics[topic] = [[_hex(record.key), _hex(record.value), record.timestamp] for record in records]
-        if topic == "dlq":
-            for row, record in zip(topics[topic], records, strict=True):
-                row.append([_header(name, value) for name, value in record.headers])
+        topics[topic] = [
+            _row(record) for record in driver.create_output_topic(topic, BytesSerde(), BytesSerde()).read_records()
+        ]
     return topics
 
 
+def _row(record: RawRecord | TestRecord, *, with_headers: bool = True) -> list[Any]:
+    row = [_hex(record.key), _hex(record.value), record.timestamp]
+    return [*row, [_header(name, value) for name, value in record.headers]] if record.headers and with_headers else row
+
+
 def _header(name: str, value: bytes | None) -> str:
-    if name.rpartition(".")[2] in {"topic", "partition", "offset"} and value is not None:
-        return f"{name}={value.decode()}"
-    return name
+    """A header; of an error only its name where the text is that of a Java exception."""
+    if name.rpartition(".")[2] in {"exception", "message", "stacktrace"} or value is None:
+        return name
+    return f"{name}={value.decode()}"
 
 
 def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:

@@ -102,7 +102,7 @@ _KEEPS_SHAPE = {
 }
 
 
-_LOSES_WINDOWS = {"select_key", "map", "flat_map", "group_by", "join", "left_join"}
+_LOSES_WINDOWS = {"select_key", "table_group_by", "map", "flat_map", "group_by", "join", "left_join"}
 
 
 def _windowed_key(step: dict[str, Any]) -> Serde | None:
@@ -172,7 +172,7 @@ class ScenarioTopology:
         return self.builder.stream(step["topics"], self._consumed(step))
 
     def table(self, _: Any, step: dict[str, Any]) -> Any:
-        return self.builder.table(step["topic"], self._consumed(step), self._optional_store(step, self._source_value))
+        return self.builder.table(step["topic"], self._consumed(step), self._store(step, self._source_value))
 
     def _consumed(self, step: dict[str, Any]) -> Consumed:
         consumed = Consumed.with_(KEY, self._source_value)
@@ -258,9 +258,8 @@ class ScenarioTopology:
         return on.aggregate(*AGGREGATES[fn], self._store(step, VALUE))
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
-        store = (
-            Materialized.as_(step["store"]).with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
-        )
+        named = Materialized.as_(step["store"]) if "store" in step else Materialized.with_(None, None)
+        store = named.with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
         return store.with_retention(step["retention"]) if "retention" in step else store
 
     def to_stream(self, on: Any, step: dict[str, Any]) -> Any:
@@ -268,7 +267,7 @@ class ScenarioTopology:
 
     def to_table(self, on: Any, step: dict[str, Any]) -> Any:
         serde = self._value_serde(step)
-        return on.to_table(self._optional_store(step, serde))
+        return on.to_table(self._store(step, serde))
 
     def join(self, on: Any, step: dict[str, Any]) -> Any:
         options = Joined.with_(KEY, self._value_serde(step))
@@ -288,11 +287,6 @@ class ScenarioTopology:
         return join(self._named[step["with"]], JOINERS[step["fn"]], windows, options.with_store_name(step["buffers"]))
 
     # ---- tables
-
-    def _optional_store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
-        if "store" in step:
-            return self._store(step, value_serde)
-        return Materialized.with_(KEY, value_serde).with_caching_disabled()
 
     def _store_or_none(self, step: dict[str, Any], value_serde: Any) -> Materialized | None:
         return self._store(step, value_serde) if "store" in step else None

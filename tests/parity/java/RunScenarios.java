@@ -8,6 +8,8 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -23,6 +25,7 @@ import java.util.Properties;
 import java.util.TreeSet;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -35,6 +38,7 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TestInputTopic;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.errors.LogAndContinueExceptionHandler;
 import org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler;
@@ -100,8 +104,19 @@ public class RunScenarios {
         final PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         try (BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                out.println(JSON.writeValueAsString(run(JSON.readTree(line))));
+                out.println(JSON.writeValueAsString(answer(JSON.readTree(line))));
             }
+        }
+    }
+
+    /** The result, or what stopped Kafka Streams. */
+    private static ObjectNode answer(final JsonNode scenario) throws IOException {
+        try {
+            return run(scenario);
+        } catch (final RuntimeException error) {
+            final StringWriter text = new StringWriter();
+            error.printStackTrace(new PrintWriter(text));
+            return JSON.createObjectNode().put("error", text.toString());
         }
     }
 
@@ -116,6 +131,7 @@ public class RunScenarios {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:0");
         settings.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0");
+        final List<String> rewrites = new ArrayList<>();
         for (final JsonNode setting : scenario.path("settings")) {
             switch (setting.asText()) {
                 case "continue after deserialization errors" -> settings.put(
@@ -127,13 +143,19 @@ public class RunScenarios {
                 case "null results at most once a second" -> settings.put(
                     // The default of a cluster; the test driver's is 0.
                     StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 1000L);
-                case "single store self join" -> settings.put(
-                    StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.SINGLE_STORE_SELF_JOIN);
+                case "single store self join" -> rewrites.add(StreamsConfig.SINGLE_STORE_SELF_JOIN);
+                case "reuse source topic" -> rewrites.add(StreamsConfig.REUSE_KTABLE_SOURCE_TOPICS);
+                case "merge repartition topics" -> rewrites.add(StreamsConfig.MERGE_REPARTITION_TOPICS);
                 case "compare repartition topics" -> { }
                 default -> throw new IllegalArgumentException(setting.asText());
             }
         }
-        try (TopologyTestDriver driver = new TopologyTestDriver(topology.builder.build(settings), settings)) {
+        if (!rewrites.isEmpty()) {
+            settings.put(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, String.join(",", rewrites));
+        }
+        final Topology built = topology.builder.build(settings);
+        final String description = built.describe().toString();
+        try (TopologyTestDriver driver = new TopologyTestDriver(built, settings)) {
             final Map<String, TestInputTopic<byte[], byte[]>> inputs = new HashMap<>();
             for (final JsonNode record : scenario.get("input")) {
                 final String topic = record.get(0).asText();
@@ -143,9 +165,13 @@ public class RunScenarios {
                 }
                 inputs.computeIfAbsent(topic, name -> driver.createInputTopic(
                     name, new ByteArraySerializer(), new ByteArraySerializer()))
-                    .pipeInput(bytes(record.get(1)), bytes(record.get(2)), record.get(3).asLong());
+                    .pipeInput(new TestRecord<>(
+                        bytes(record.get(1)), bytes(record.get(2)), headers(record), record.get(3).asLong()));
             }
-            return topology.result(scenario, driver);
+            final ObjectNode result = topology.result(scenario, driver);
+            result.put("description", description);
+            result.set("internal topics", JSON.valueToTree(InternalTopics.settings(driver)));
+            return result;
         } finally {
             try (var paths = Files.walk(state)) {
                 for (final Path path : paths.sorted(java.util.Comparator.reverseOrder()).toList()) {
@@ -153,6 +179,14 @@ public class RunScenarios {
                 }
             }
         }
+    }
+
+    private static RecordHeaders headers(final JsonNode record) {
+        final RecordHeaders headers = new RecordHeaders();
+        for (final JsonNode header : record.path(4)) {
+            headers.add(header.get(0).asText(), bytes(header.get(1)));
+        }
+        return headers;
     }
 
     private static byte[] bytes(final JsonNode text) {
@@ -163,7 +197,7 @@ public class RunScenarios {
         final ObjectNode result = JSON.createObjectNode();
         final ObjectNode topics = result.putObject("topics");
         for (final String topic : new TreeSet<>(driver.producedTopicNames())) {
-            if (topic.endsWith("-repartition") && !scenario.path("settings").toString().contains("repartition topics")) {
+            if (topic.endsWith("-repartition") && !scenario.path("settings").toString().contains("compare repartition topics")) {
                 continue;
             }
             final ArrayNode records = topics.putArray(topic);
@@ -171,8 +205,8 @@ public class RunScenarios {
                 topic, new ByteArrayDeserializer(), new ByteArrayDeserializer()).readRecordsToList()) {
                 final ArrayNode row = records.addArray();
                 row.add(hex(record.key())).add(hex(record.value())).add(record.timestamp());
-                if (topic.equals("dlq")) {
-                    deadLetterHeaders(record, row.addArray());
+                if (record.headers().iterator().hasNext() && !topic.endsWith("-changelog")) {
+                    headers(record, row.addArray());
                 }
             }
         }
@@ -216,11 +250,12 @@ public class RunScenarios {
         return result;
     }
 
-    /** Names of all headers, and the values of those that say where the record came from. */
-    private static void deadLetterHeaders(final TestRecord<byte[], byte[]> record, final ArrayNode names) {
+    /** Headers; of an error only the name where the text is that of a Java exception. */
+    private static void headers(final TestRecord<byte[], byte[]> record, final ArrayNode texts) {
         for (final Header header : record.headers()) {
-            final boolean isPlace = header.key().matches("__streams\\.errors\\.(topic|partition|offset)");
-            names.add(isPlace ? header.key() + "=" + new String(header.value(), StandardCharsets.UTF_8) : header.key());
+            final boolean nameOnly = header.value() == null || header.key().matches(".*\\.(exception|message|stacktrace)");
+            texts.add(nameOnly
+                ? header.key() : header.key() + "=" + new String(header.value(), StandardCharsets.UTF_8));
         }
     }
 
@@ -236,7 +271,7 @@ public class RunScenarios {
         switch (step.get("op").asText()) {
             case "stream" -> named.put(as, builder.stream(topics(step), consumed(step)));
             case "table" -> named.put(as, builder.table(
-                step.get("topic").asText(), consumed(step), optionalStore(step)));
+                step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE)));
             case "filter" -> named.put(as, stream(step).filter((key, value) -> test(fn, key, value)));
             case "filter_not" -> named.put(as, stream(step).filterNot((key, value) -> test(fn, key, value)));
             case "map" -> named.put(as, stream(step).map((key, value) -> pair(fn, key, value)));
@@ -255,7 +290,7 @@ public class RunScenarios {
             case "windowed_by" -> named.put(as, windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
             case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
             case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
-            case "to_table" -> named.put(as, stream(step).toTable(optionalStore(step)));
+            case "to_table" -> named.put(as, stream(step).toTable(keyValueStore(step, VALUE)));
             case "join" -> named.put(as, stream(step).join((KTable<Object, Object>) get(step, "table"),
                 (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
             case "left_join" -> named.put(as, stream(step).leftJoin((KTable<Object, Object>) get(step, "table"),
@@ -288,10 +323,6 @@ public class RunScenarios {
     }
 
     // ---------------------------------------------------------------------------------------------------- tables
-
-    private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> optionalStore(final JsonNode step) {
-        return step.has("store") ? keyValueStore(step, VALUE) : Materialized.with(KEY, VALUE);
-    }
 
     private Object table(final JsonNode step, final String fn) {
         final boolean stored = step.has("store");
@@ -430,23 +461,29 @@ public class RunScenarios {
 
     private static <V> Materialized<Object, V, KeyValueStore<Bytes, byte[]>> keyValueStore(
         final JsonNode step, final Serde<V> serde) {
-        return Materialized.<Object, V, KeyValueStore<Bytes, byte[]>>as(step.get("store").asText())
-            .withKeySerde(KEY).withValueSerde(serde);
+        return step.has("store")
+            ? Materialized.<Object, V, KeyValueStore<Bytes, byte[]>>as(step.get("store").asText())
+                .withKeySerde(KEY).withValueSerde(serde)
+            : Materialized.with(KEY, serde);
     }
 
     private static <V> Materialized<Object, V, WindowStore<Bytes, byte[]>> windowStore(
         final JsonNode step, final Serde<V> serde) {
         final Materialized<Object, V, WindowStore<Bytes, byte[]>> store =
-            Materialized.<Object, V, WindowStore<Bytes, byte[]>>as(step.get("store").asText())
-                .withKeySerde(KEY).withValueSerde(serde);
+            step.has("store")
+                ? Materialized.<Object, V, WindowStore<Bytes, byte[]>>as(step.get("store").asText())
+                    .withKeySerde(KEY).withValueSerde(serde)
+                : Materialized.with(KEY, serde);
         return step.has("retention") ? store.withRetention(Duration.ofMillis(step.get("retention").asLong())) : store;
     }
 
     private static <V> Materialized<Object, V, SessionStore<Bytes, byte[]>> sessionStore(
         final JsonNode step, final Serde<V> serde) {
         final Materialized<Object, V, SessionStore<Bytes, byte[]>> store =
-            Materialized.<Object, V, SessionStore<Bytes, byte[]>>as(step.get("store").asText())
-                .withKeySerde(KEY).withValueSerde(serde);
+            step.has("store")
+                ? Materialized.<Object, V, SessionStore<Bytes, byte[]>>as(step.get("store").asText())
+                    .withKeySerde(KEY).withValueSerde(serde)
+                : Materialized.with(KEY, serde);
         return step.has("retention") ? store.withRetention(Duration.ofMillis(step.get("retention").asLong())) : store;
     }
 

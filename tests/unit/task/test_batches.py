@@ -17,7 +17,7 @@ from millrace.serdes import BytesSerde, JsonSerde, Serde, StringSerde
 from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
 from millrace.topology.aggregators import BuiltInAggregator
 from millrace.topology.topology import Topology
-from tests.parity.generated import generate
+from tests.parity.generating import generate
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 
 TEXT = StringSerde()

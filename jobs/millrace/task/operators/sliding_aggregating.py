@@ -12,6 +12,7 @@ from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import WindowStore
 from millrace.task.aggregation.calls import AggregationCalls, calls_of, check_values
+from millrace.task.aggregation.initial import before_first
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
@@ -167,7 +168,10 @@ class SlidingAggregateProcessor(Processor):
         if writes:
             keys, starts, values, timestamps = (list(column) for column in zip(*writes, strict=True))
             self._store.put_many(keys, np.array(starts, dtype=np.int64), values, np.array(timestamps, dtype=np.int64))
-        return results.of_windows(records)
+        made = results.of_windows(records)
+        if made is None or made.old_values is None or self._context.is_cached(self._operator.store):
+            return made
+        return made.with_change(made.values, before_first(self._operator.aggregator, made.old_values))
 
     def _load(self, key: bytes, earliest: int, latest: int) -> _Windows:
         windows = _Windows()

@@ -55,7 +55,7 @@ def difference(scenario: Scenario, kafka_streams: KafkaStreams) -> Difference | 
             lines = list(_lines("", result, theirs))
             more = [f"... and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []
             text = "\n".join([f"in the form {form.name}, ours first:", *lines[:_MOST_LINES], *more])
-            return Difference(lines[0].split("/")[1], text)
+            return Difference(lines[0].split("/")[1].split(":")[0], text)
     return None
 
 

@@ -22,6 +22,7 @@ from millrace.dsl import (
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
+    TableJoined,
     TimeWindows,
     UnlimitedWindows,
 )
@@ -288,6 +289,8 @@ class ScenarioTopology:
 
     # ---- tables
 
+    _optional_store = _store
+
     def _store_or_none(self, step: dict[str, Any], value_serde: Any) -> Materialized | None:
         return self._store(step, value_serde) if "store" in step else None
 
@@ -308,6 +311,16 @@ class ScenarioTopology:
 
     def table_left_join(self, on: Any, step: dict[str, Any]) -> Any:
         return on.left_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
+
+    def foreign_key_join(self, on: Any, step: dict[str, Any]) -> Any:
+        join = {"inner": on.join, "left": on.left_join}[step["kind"]]
+        return join(
+            self._named[step["with"]],
+            JOINERS[step["fn"]],
+            self._optional_store(step, VALUE),
+            foreign_key_extractor=self._function({**step, "fn": step["by"]}, KEY_MAPPERS),
+            table_joined=TableJoined.as_(step["name"]) if "name" in step else None,
+        )
 
     def table_outer_join(self, on: Any, step: dict[str, Any]) -> Any:
         return on.outer_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
@@ -369,6 +382,7 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "table_join",
         "table_left_join",
         "table_outer_join",
+        "foreign_key_join",
         "table_group_by",
         "table_count",
         "table_reduce",

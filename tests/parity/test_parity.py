@@ -9,13 +9,14 @@ import pytest
 
 from millrace.errors import ProcessingError
 from tests.parity.comparing import Difference, difference
+from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.kafka_streams import KafkaStreams
-from tests.parity.scenario import Form, Result, run_in_millrace
+from tests.parity.scenario import Form, Result, run_in_millrace, settled
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS
+SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | FOREIGN_KEY_SCENARIOS
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
 
@@ -32,7 +33,12 @@ def test_a_scenario_has_the_result_of_kafka_streams(
 ) -> None:
     if name not in of_kafka_streams:
         of_kafka_streams[name] = kafka_streams.run(SCENARIOS[name])
-    assert run_in_millrace(SCENARIOS[name], form) == of_kafka_streams[name]
+    ours, theirs = run_in_millrace(SCENARIOS[name], form), of_kafka_streams[name]
+    if form.in_batches and name in FOREIGN_KEY_SCENARIOS:
+        # Responses to values that the batch has replaced meanwhile are dropped, as they are on a cluster.
+        assert settled(ours) == settled(theirs)
+    else:
+        assert ours == theirs
 
 
 @pytest.mark.parametrize("name", FATAL)

@@ -21,6 +21,7 @@ from millrace.dsl.options import (
 )
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
+from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
@@ -60,6 +61,7 @@ __all__ = [
     "StoreBackend",
     "StreamJoined",
     "StreamsBuilder",
+    "TableJoined",
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",

@@ -14,7 +14,7 @@ from millrace.config import StreamsConfig
 from millrace.metrics import DropReason
 from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
 from millrace.task.columns import IntArray
-from millrace.task.failures import FailureHandler
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
 from millrace.topology.aggregators import Aggregator, TableAggregator
@@ -72,6 +72,7 @@ class TaskContext:
         after_batch: what is left to do once all nodes have run.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
         processors: the processor nodes, by name: how the rows of a table are found that is not stored.
+        partition: the task's partition, which is that of all its input records.
     """
 
     config: StreamsConfig
@@ -85,6 +86,7 @@ class TaskContext:
     after_batch: list[Callable[[], None]] = field(default_factory=list)
     wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
     processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
+    partition: int = 0
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""
@@ -110,7 +112,7 @@ class TaskContext:
 def drop_null_keys(records: Records, failures: FailureHandler) -> Records:
     """The records that have a key; the others are counted."""
     no_key = records.keys.null_mask()
-    failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+    failures.drop(DropReason.NULL_KEY, records.origin[no_key])
     return records.filter(~no_key)
 
 
@@ -118,7 +120,7 @@ def drop_nulls(records: Records, failures: FailureHandler) -> Records:
     """The records that have a key and a value; the others are counted, those without either by their key."""
     records = drop_null_keys(records, failures)
     no_value = records.values.null_mask()
-    failures.drop(DropReason.NULL_VALUE, int(no_value.sum()))
+    failures.drop(DropReason.NULL_VALUE, records.origin[no_value])
     return records.filter(~no_value)
 
 
@@ -139,7 +141,7 @@ def call_per_record(
         try:
             results.append(function(key, value))
         except Exception as error:
-            failures.processing(error, int(records.origin[row]), node)
+            failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
             failed.append(row)
     if not failed:
         return results, None

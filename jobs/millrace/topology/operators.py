@@ -16,6 +16,13 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator, TableAggregator
+from millrace.topology.foreign_key_join import (
+    ForeignTableJoin,
+    ResponseJoin,
+    SubscriptionJoin,
+    SubscriptionReceive,
+    SubscriptionSend,
+)
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.unlimited_windows import UnlimitedWindows
@@ -332,7 +339,11 @@ class TableAggregate:
 
 def looked_up_table(operator: Operator) -> str | None:
     """Name of the node whose table the operator looks up, besides what its parents forward."""
-    return operator.table if isinstance(operator, StreamTableJoin | TableJoinSide) else None
+    match operator:
+        case StreamTableJoin() | TableJoinSide() | SubscriptionJoin() | ResponseJoin():
+            return operator.table
+        case _:
+            return None
 
 
 Operator = (
@@ -362,4 +373,9 @@ Operator = (
     | TableJoinMerge
     | TableSelect
     | TableAggregate
+    | SubscriptionSend
+    | SubscriptionReceive
+    | ForeignTableJoin
+    | SubscriptionJoin
+    | ResponseJoin
 )

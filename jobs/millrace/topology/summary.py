@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.serdes import Serde
+from millrace.serdes.subscriptions import CombinedKeySerde, SubscriptionSerde
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator, TableAggregator
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
@@ -98,7 +99,15 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
 
 
 def _serde(serde: Serde | None) -> str | None:
-    return None if serde is None else type(serde).__name__
+    match serde:
+        case None:
+            return None
+        case CombinedKeySerde(foreign_key=foreign_key, primary_key=primary_key):
+            return f"{_serde(foreign_key)} and {_serde(primary_key)}"
+        case SubscriptionSerde(primary_key=primary_key):
+            return f"subscription of {_serde(primary_key)}"
+        case _:
+            return type(serde).__name__
 
 
 def describe_aggregation(aggregator: Aggregator | TableAggregator) -> str:

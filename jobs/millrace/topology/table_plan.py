@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from millrace.errors import TopologyError
+from millrace.topology.foreign_key_join import SubscriptionSend
 from millrace.topology.logical import AnyLogicalNode, LogicalGraph, Process, TableInput, TableJoin
 from millrace.topology.operators import (
     TableFilter,
@@ -75,6 +76,9 @@ class _Walk:
                 if self.send_old_values(node.parents[0], force=False):
                     self.senders.add(node.name)
             case Process(operator=TableSelect()):
+                self.send_old_values(node.parents[0], force=True)
+            case Process(operator=SubscriptionSend(foreign_table=foreign_table)):
+                self.send_old_values(foreign_table, force=True)
                 self.send_old_values(node.parents[0], force=True)
             case Process(operator=operator):
                 table = looked_up_table(operator)

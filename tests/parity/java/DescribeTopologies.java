@@ -336,6 +336,7 @@ public class DescribeTopologies {
             final int start = seed;
             all.put("grown_" + seed, b -> grow(b, start));
         }
+        all.putAll(ForeignKeyTopologies.catalogue());
         return all;
     }
 
@@ -573,6 +574,7 @@ public class DescribeTopologies {
             keyed.peek((k, v) -> { }).groupByKey().count().toStream().to("counted");
             keyed.toTable(Materialized.as("latest")).toStream().to("tabled");
         });
+        all.putAll(ForeignKeyTopologies.optimised());
         return all;
     }
 }

@@ -23,6 +23,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.TreeSet;
+import java.util.function.BiFunction;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
@@ -56,9 +57,11 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
 import org.apache.kafka.streams.kstream.Windowed;
@@ -299,6 +302,7 @@ public class RunScenarios {
             case "table_filter", "table_filter_not", "table_map_values", "table_transform_values", "table_join",
                 "table_left_join", "table_outer_join", "table_group_by", "table_count", "table_reduce",
                 "table_aggregate" -> named.put(as, table(step, fn));
+            case "foreign_key_join" -> named.put(as, foreignKeyJoin(step, fn));
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
@@ -323,6 +327,23 @@ public class RunScenarios {
     }
 
     // ---------------------------------------------------------------------------------------------------- tables
+
+    private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> optionalStore(final JsonNode step) {
+        return keyValueStore(step, VALUE);
+    }
+
+    private Object foreignKeyJoin(final JsonNode step, final String fn) {
+        final KTable<Object, Object> table = (KTable<Object, Object>) get(step, "on");
+        final KTable<Object, Object> other = (KTable<Object, Object>) get(step, "with");
+        final String by = step.get("by").asText();
+        final BiFunction<Object, Object, Object> extractor = (key, value) -> key(by, key, value);
+        final ValueJoiner<Object, Object, Object> joiner = (left, right) -> joined(fn, left, right);
+        final TableJoined<Object, Object> options = step.has("name")
+            ? TableJoined.as(step.get("name").asText()) : TableJoined.with(null, null);
+        return step.get("kind").asText().equals("inner")
+            ? table.join(other, extractor, joiner, options, optionalStore(step))
+            : table.leftJoin(other, extractor, joiner, options, optionalStore(step));
+    }
 
     private Object table(final JsonNode step, final String fn) {
         final boolean stored = step.has("store");

@@ -7,6 +7,7 @@ import pyarrow as pa
 
 from millrace.config import StreamsConfig
 from millrace.dsl import Consumed, Materialized, Produced, StreamsBuilder, TimeWindows
+from millrace.errors import RecordTooLargeError
 from millrace.metrics import DropReason
 from millrace.serdes import LongSerde, StringSerde, TimeWindowedSerde
 from millrace.state import TaskState
@@ -21,6 +22,10 @@ WINDOW_MS = 1_000
 class _Nowhere:
     def send(self, batch: OutputBatch) -> None:
         del batch
+
+    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
+        del batch
+        return []
 
     def partition_count(self, _topic: str, /) -> int:
         return 1

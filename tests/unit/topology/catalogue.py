@@ -20,6 +20,7 @@ from millrace.dsl import (
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
+    TableJoined,
     TimeWindows,
     UnlimitedWindows,
 )
@@ -671,3 +672,86 @@ def optimised_join_and_aggregation(b: StreamsBuilder) -> None:
     keyed.left_join(b.table("users", STRINGS), left).to("joined")
     keyed.peek(same).group_by_key().count().to_stream().to("counted")
     keyed.to_table(Materialized.as_("latest")).to_stream().to("tabled")
+
+
+def table(b: StreamsBuilder, topic: str) -> Any:
+    return b.table(topic, STRINGS)
+
+
+def by_value(value: Any) -> Any:
+    return value
+
+
+@catalogued
+def foreign_key_join(b: StreamsBuilder) -> None:
+    joined = table(b, "orders").join(table(b, "customers"), left, foreign_key_extractor=by_value)
+    joined.to_stream().to("out")
+
+
+@catalogued
+def foreign_key_left_join_named(b: StreamsBuilder) -> None:
+    orders = b.table("orders", STRINGS, Materialized.as_("orders"))
+    customers = b.table("customers", STRINGS, Materialized.as_("customers"))
+    options = TableJoined.as_("by-customer")
+    joined = orders.left_join(
+        customers, left, Materialized.as_("joined"), foreign_key_extractor=same, table_joined=options
+    )
+    joined.to_stream().to("out")
+
+
+@catalogued
+def foreign_key_join_with_unnamed_materialized(b: StreamsBuilder) -> None:
+    joined = table(b, "orders").join(
+        table(b, "customers"),
+        left,
+        Materialized.with_(S, S),
+        foreign_key_extractor=same,
+        table_joined=TableJoined.as_("by-customer"),
+    )
+    joined.filter(true).to_stream().to("out")
+
+
+@catalogued
+def foreign_key_join_with_itself(b: StreamsBuilder) -> None:
+    tasks = table(b, "tasks")
+    tasks.join(tasks, left, foreign_key_extractor=same).to_stream().to("out")
+
+
+@catalogued
+def foreign_key_joins_of_one_table(b: StreamsBuilder) -> None:
+    orders = table(b, "orders")
+    orders.join(table(b, "customers"), left, foreign_key_extractor=same).to_stream().to("out")
+    orders.left_join(table(b, "products"), left, foreign_key_extractor=same).to_stream().to("other")
+
+
+@catalogued
+def foreign_key_joins_in_a_row(b: StreamsBuilder) -> None:
+    strings = Materialized.with_(S, S)
+    first = table(b, "orders").join(table(b, "customers"), left, strings, foreign_key_extractor=same)
+    second = first.left_join(table(b, "countries"), left, strings, foreign_key_extractor=same)
+    second.join(table(b, "notes"), left).to_stream().to("out")
+
+
+@catalogued
+def foreign_key_join_of_changed_tables(b: StreamsBuilder) -> None:
+    orders = table(b, "orders").filter(true).map_values(same, Materialized.with_(S, S))
+    counts = b.stream("clicks", STRINGS).group_by(same, Grouped.with_(S, S)).count()
+    joined = orders.left_join(counts, left, Materialized.with_(S, S), foreign_key_extractor=same)
+    joined.group_by(pair, Grouped.with_(S, S)).count().to_stream().to("out")
+
+
+@catalogued
+def foreign_key_join_of_re_keyed_streams(b: StreamsBuilder) -> None:
+    orders = b.stream("orders", STRINGS).select_key(same).to_table(Materialized.with_(S, S))
+    customers = b.stream("customers", STRINGS).select_key(same).to_table(Materialized.with_(S, S))
+    orders.join(customers, left, foreign_key_extractor=same).to_stream().to("out")
+
+
+@optimised
+def optimised_foreign_key_join(b: StreamsBuilder) -> None:
+    orders = table(b, "orders")
+    options = TableJoined.as_("by-customer")
+    joined = orders.join(table(b, "customers"), left, foreign_key_extractor=same, table_joined=options)
+    joined.to_stream().to("out")
+    clicks = b.stream("clicks", STRINGS).select_key(same).to_table(Materialized.with_(S, S))
+    clicks.left_join(orders, left, foreign_key_extractor=same).to_stream().to("other")

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pyarrow.compute as pc
 
 from millrace.task.columns import Column
 from millrace.topology.aggregators import Aggregator, CallableAggregator, CountAggregator, SumAggregator
+
+
+def first_result(aggregator: Aggregator) -> Any:
+    """The result of no record."""
+    if isinstance(aggregator, CountAggregator | SumAggregator):
+        return 0
+    return aggregator.initializer() if isinstance(aggregator, CallableAggregator) else None
 
 
 def before_first(aggregator: Aggregator, old: Column) -> Column:
@@ -18,10 +27,8 @@ def before_first(aggregator: Aggregator, old: Column) -> Column:
         aggregator: what is computed.
         old: the value before each update, null where there was none.
     """
-    if isinstance(aggregator, CountAggregator | SumAggregator):
-        if old.is_arrow:
-            return Column(arrow=pc.fill_null(old.arrow, 0))
-        return Column(objects=[0 if value is None else value for value in old.objects])
-    if isinstance(aggregator, CallableAggregator):
-        return Column(objects=[aggregator.initializer() if value is None else value for value in old.objects])
-    return old
+    if not isinstance(aggregator, CountAggregator | SumAggregator | CallableAggregator):
+        return old
+    if old.is_arrow and not isinstance(aggregator, CallableAggregator):
+        return Column(arrow=pc.fill_null(old.arrow, 0))
+    return Column(objects=[first_result(aggregator) if value is None else value for value in old.objects])

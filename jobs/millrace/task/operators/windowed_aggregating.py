@@ -51,7 +51,8 @@ class WindowedAggregateProcessor(Processor):
         open_windows = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
         late = len(parents) - int(open_windows.sum())
         if late:
-            self._context.failures.drop(DropReason.LATE, late)
+            shut_out = np.setdiff1d(parents[~open_windows], parents[open_windows])
+            self._context.failures.drop(DropReason.LATE, records.origin[shut_out], count=late)
             parents, ordinals, starts = parents[open_windows], ordinals[open_windows], starts[open_windows]
         if len(parents) == 0:
             return None

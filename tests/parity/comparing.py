@@ -47,10 +47,14 @@ def difference(scenario: Scenario, kafka_streams: KafkaStreams) -> Difference | 
     finally:
         theirs = receive()
     if "error" in theirs:
-        return Difference("Kafka Streams stops", f"Kafka Streams stops: {theirs['error']}")
+        return Difference(
+            "Kafka Streams: " + theirs["error"].partition("\n")[0], f"Kafka Streams stops: {theirs['error']}"
+        )
     for form, result in ours.items():
         if "error" in result:
-            return Difference("we stop", f"we stop in the form {form.name}: {result['error']}")
+            return Difference(
+                "we: " + result["error"].splitlines()[-1], f"we stop in the form {form.name}: {result['error']}"
+            )
         if result != theirs:
             lines = list(_lines("", result, theirs))
             more = [f"... and {len(lines) - _MOST_LINES} more"] if len(lines) > _MOST_LINES else []

@@ -48,7 +48,12 @@ def _without(steps: list[Step], number: int) -> list[Step]:
     gone = _names(steps[number])
     kept = steps[:number]
     for step in steps[number + 1 :]:
-        if gone & {step.get("on"), step.get("with"), step.get("table")}:
+        if gone & {
+            step.get("on"),
+            step.get("with"),
+            step.get("table"),
+            *(part["on"] for part in step.get("inputs", ())),
+        }:
             gone |= _names(step)
         else:
             kept.append(step)

@@ -17,6 +17,7 @@ from millrace.dsl import (
     Materialized,
     Produced,
     Repartitioned,
+    SessionWindowedCogroupedKStream,
     SessionWindowedKStream,
     SessionWindows,
     SlidingWindows,
@@ -228,10 +229,14 @@ class ScenarioTopology:
         return on.repartition(Repartitioned(name=step["name"], key_serde=KEY, value_serde=self._value_serde(step)))
 
     def group_by(self, on: Any, step: dict[str, Any]) -> Any:
-        return on.group_by(self._function(step, KEY_MAPPERS), Grouped.with_(KEY, self._value_serde(step)))
+        return on.group_by(self._function(step, KEY_MAPPERS), self._grouped(step))
 
     def group_by_key(self, on: Any, step: dict[str, Any]) -> Any:
-        return on.group_by_key(Grouped.with_(KEY, self._value_serde(step)))
+        return on.group_by_key(self._grouped(step))
+
+    def _grouped(self, step: dict[str, Any]) -> Grouped:
+        grouped = Grouped.with_(KEY, self._value_serde(step))
+        return grouped.with_name(step["name"]) if "name" in step else grouped
 
     def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
         if "gap" in step:
@@ -257,6 +262,19 @@ class ScenarioTopology:
         if isinstance(on, SessionWindowedKStream):
             return on.aggregate(*AGGREGATES[fn], MERGERS[fn], self._store(step, VALUE))
         return on.aggregate(*AGGREGATES[fn], self._store(step, VALUE))
+
+    def cogroup(self, _: Any, step: dict[str, Any]) -> Any:
+        first, *others = step["inputs"]
+        cogrouped = self._named[first["on"]].cogroup(AGGREGATES[first["fn"]][1])
+        for other in others:
+            cogrouped = cogrouped.cogroup(self._named[other["on"]], AGGREGATES[other["fn"]][1])
+        return cogrouped
+
+    def cogroup_aggregate(self, on: Any, step: dict[str, Any]) -> Any:
+        fn, store = step["fn"], self._store(step, VALUE)
+        if isinstance(on, SessionWindowedCogroupedKStream):
+            return on.aggregate(AGGREGATES[fn][0], MERGERS[fn], store)
+        return on.aggregate(AGGREGATES[fn][0], store)
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
         named = Materialized.as_(step["store"]) if "store" in step else Materialized.with_(None, None)
@@ -370,6 +388,8 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "count",
         "reduce",
         "aggregate",
+        "cogroup",
+        "cogroup_aggregate",
         "to_stream",
         "to_table",
         "join",

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from millrace.dsl.branched import BranchedKStream
 from millrace.dsl.builder import StreamsBuilder
+from millrace.dsl.cogrouped import (
+    CogroupedKStream,
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
@@ -40,6 +45,7 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "CogroupedKStream",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
@@ -55,6 +61,7 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -62,6 +69,7 @@ __all__ = [
     "StreamJoined",
     "StreamsBuilder",
     "TableJoined",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",

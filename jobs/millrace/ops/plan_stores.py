@@ -23,6 +23,7 @@ from millrace.sizing.state import WINDOW_KEY_BYTES
 from millrace.topology.foreign_key_join import SubscriptionReceive
 from millrace.topology.operators import WindowedAggregate
 from millrace.topology.stores import StoreBackend, StoreSpec
+from millrace.topology.summary import owners_of, written_by
 from millrace.topology.topology import SubTopology, Topology
 
 # In a changelog the key of a window has no segment before it.
@@ -107,13 +108,13 @@ def _plan_store(
     part: SubTopology, spec: StoreSpec, config: StreamsConfig, traffic: Traffic, *, tasks: int, interval_s: float
 ) -> tuple[PlannedStore, PlannedTopic | None]:
     load = traffic.load
-    owner = next(node for node in part.processors if spec.name in node.stores)
+    owners = owners_of(part, spec.name)
     windowed = spec.retention_ms > 0
-    advance_ms, windows_per_record = _windows(spec, owner.operator)
-    writes = traffic.records_into(owner.name) * windows_per_record
+    advance_ms, windows_per_record = _windows(spec, written_by(owners[0]))
+    writes = sum(traffic.records_into(owner.name) for owner in owners) * windows_per_record
     cached = spec.cached and config.statestore_cache_enabled
     updates = _cached(writes, load.keys * windows_per_record, tasks, interval_s) if cached else writes
-    entry_key_bytes, value_bytes = _entry_bytes(load, owner.operator)
+    entry_key_bytes, value_bytes = _entry_bytes(load, written_by(owners[0]))
     size = estimate_state_size(
         keys=load.keys,
         key_bytes=entry_key_bytes,

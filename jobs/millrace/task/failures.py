@@ -245,7 +245,7 @@ def processed_record(records: Records, row: int) -> ProcessedRecord:
     headers = None if records.headers is None else records.headers[row]
     return ProcessedRecord(
         key=records.keys.objects[row],
-        value=records.values.objects[row],
+        value=records.values.own_objects[row],
         timestamp=int(records.timestamps[row]),
         headers=list(headers or ()),
     )

@@ -13,6 +13,7 @@ from millrace.topology.foreign_key_join import (
 )
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
+    CogroupAggregate,
     Filter,
     Operator,
     Peek,
@@ -53,6 +54,8 @@ def _operator_label(node: ProcessorNode) -> str:
             return "foreach"
         case StreamAggregate() | WindowedAggregate() | SlidingAggregate() | SessionAggregate() as aggregation:
             return _aggregation_label(aggregation)
+        case CogroupAggregate(aggregation=aggregation):
+            return f"cogroup: {_aggregation_label(aggregation)}"
         case StreamTableJoin(kind=kind) | StreamStreamJoin(kind=kind):
             with_what = "table" if isinstance(node.operator, StreamTableJoin) else "stream"
             return f"{kind.value} join with {with_what}"

@@ -156,6 +156,28 @@ class SessionAggregate:
 
 
 @dataclass(frozen=True)
+class CogroupAggregate:
+    """One input of a cogroup: adds its records to the aggregates of all inputs (KIP-150), which run together.
+
+    Args:
+        joint: common name of the inputs: that of the node that merges their changes.
+        place: the input's place among them, from 0.
+        aggregation: what its records do; all but the adder is the same for every input.
+    """
+
+    joint: str
+    place: int
+    aggregation: StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate
+
+
+@dataclass(frozen=True)
+class CogroupMerge:
+    """The changes of all inputs of a cogroup as one table, which is in ``store``."""
+
+    store: str
+
+
+@dataclass(frozen=True)
 class TableSource:
     """Turns a stream of records into a table's changes; materialised in ``store`` where there is one."""
 
@@ -361,6 +383,8 @@ Operator = (
     | WindowedAggregate
     | SlidingAggregate
     | SessionAggregate
+    | CogroupAggregate
+    | CogroupMerge
     | TableSource
     | TableToStream
     | StreamTableJoin

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.parity.generating import aggregations, foreign_keys, stream_joins, streams, tables
+from tests.parity.generating import aggregations, cogroups, stream_joins, streams, tables
 from tests.parity.generating.choices import Choices, DrawnChoices, RandomChoices
 from tests.parity.generating.draft import OPERATORS, Draft, Kind
 from tests.parity.generating.functions import HANDLED
@@ -17,7 +17,7 @@ from tests.parity.generating.streams import open_streams
 from tests.parity.generating.tables import open_table
 from tests.parity.scenario import Scenario
 
-__all__ = ["aggregations", "foreign_keys", "generate", "scenarios", "stream_joins", "streams", "tables"]
+__all__ = ["aggregations", "cogroups", "generate", "scenarios", "stream_joins", "streams", "tables"]
 
 _LONGEST_CHAIN = 6
 _MOST_ENDS = 3

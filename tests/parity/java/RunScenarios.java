@@ -45,6 +45,7 @@ import org.apache.kafka.streams.errors.LogAndContinueExceptionHandler;
 import org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.BranchedKStream;
+import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
@@ -70,10 +71,12 @@ import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.ProcessorContext;
+import org.apache.kafka.streams.kstream.SessionWindowedCogroupedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedSerializer;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.TimeWindowedCogroupedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
@@ -288,9 +291,13 @@ public class RunScenarios {
             case "repartition" -> named.put(as, stream(step).repartition(
                 Repartitioned.<Object, Object>as(step.get("name").asText()).withKeySerde(KEY).withValueSerde(VALUE)));
             case "group_by" -> named.put(as, stream(step).groupBy(
-                (key, value) -> key(fn, key, value), Grouped.with(KEY, VALUE)));
-            case "group_by_key" -> named.put(as, stream(step).groupByKey(Grouped.with(KEY, VALUE)));
-            case "windowed_by" -> named.put(as, windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
+                (key, value) -> key(fn, key, value), grouped(step)));
+            case "group_by_key" -> named.put(as, stream(step).groupByKey(grouped(step)));
+            case "windowed_by" -> named.put(as, get(step, "on") instanceof CogroupedKStream
+                ? windowedCogroup((CogroupedKStream<Object, Object>) get(step, "on"), step)
+                : windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
+            case "cogroup" -> named.put(as, cogrouped(step));
+            case "cogroup_aggregate" -> named.put(as, cogroupAggregated(step, fn));
             case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
             case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
             case "to_table" -> named.put(as, stream(step).toTable(keyValueStore(step, VALUE)));
@@ -306,6 +313,48 @@ public class RunScenarios {
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
+    }
+
+    private static Grouped<Object, Object> grouped(final JsonNode step) {
+        final Grouped<Object, Object> grouped = Grouped.with(KEY, VALUE);
+        return step.has("name") ? grouped.withName(step.get("name").asText()) : grouped;
+    }
+
+    private CogroupedKStream<Object, Object> cogrouped(final JsonNode step) {
+        CogroupedKStream<Object, Object> cogrouped = null;
+        for (final JsonNode input : step.get("inputs")) {
+            final KGroupedStream<Object, Object> grouped = (KGroupedStream<Object, Object>) get(input, "on");
+            final String fn = input.get("fn").asText();
+            cogrouped = cogrouped == null
+                ? grouped.cogroup((key, value, old) -> aggregate(fn, key, value, old))
+                : cogrouped.cogroup(grouped, (key, value, old) -> aggregate(fn, key, value, old));
+        }
+        return cogrouped;
+    }
+
+    private static Object windowedCogroup(final CogroupedKStream<Object, Object> cogrouped, final JsonNode step) {
+        if (step.has("gap")) {
+            return cogrouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(
+                Duration.ofMillis(step.get("gap").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        if (step.has("difference")) {
+            return cogrouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(
+                Duration.ofMillis(step.get("difference").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        return step.has("start")
+            ? cogrouped.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(step.get("start").asLong())))
+            : cogrouped.windowedBy(windows(step));
+    }
+
+    private KTable<?, ?> cogroupAggregated(final JsonNode step, final String fn) {
+        final Object on = get(step, "on");
+        if (on instanceof SessionWindowedCogroupedKStream) {
+            return ((SessionWindowedCogroupedKStream<Object, Object>) on).aggregate(
+                () -> initial(fn), (key, older, newer) -> merged(fn, older, newer), sessionStore(step, VALUE));
+        }
+        return on instanceof TimeWindowedCogroupedKStream
+            ? ((TimeWindowedCogroupedKStream<Object, Object>) on).aggregate(() -> initial(fn), windowStore(step, VALUE))
+            : ((CogroupedKStream<Object, Object>) on).aggregate(() -> initial(fn), keyValueStore(step, VALUE));
     }
 
     private static Consumed<Object, Object> consumed(final JsonNode step) {
@@ -662,7 +711,7 @@ public class RunScenarios {
     private static Object initial(final String fn) {
         return switch (fn) {
             case "max", "min", "first", "last" -> null;
-            case "texts" -> TextNode.valueOf("");
+            case "texts", "notes" -> TextNode.valueOf("");
             default -> LongNode.valueOf(0);
         };
     }
@@ -678,6 +727,7 @@ public class RunScenarios {
             case "first" -> number == null || before != null ? old : LongNode.valueOf(number);
             case "last" -> number == null ? old : LongNode.valueOf(number);
             case "texts" -> TextNode.valueOf(((TextNode) old).asText() + key + ":" + number + ";");
+            case "notes" -> TextNode.valueOf(((TextNode) old).asText() + key + "=" + number + ",");
             case "sum, fails on 13" -> failsOn13(number) ? LongNode.valueOf(orZero(old) + orZero(value)) : null;
             default -> throw new IllegalArgumentException(fn);
         };
@@ -685,7 +735,7 @@ public class RunScenarios {
 
     private static Object merged(final String fn, final Object older, final Object newer) {
         return switch (fn) {
-            case "texts" -> TextNode.valueOf("(" + ((TextNode) older).asText() + ((TextNode) newer).asText() + ")");
+            case "texts", "notes" -> TextNode.valueOf("(" + ((TextNode) older).asText() + ((TextNode) newer).asText() + ")");
             default -> aggregate(fn, null, newer, older);
         };
     }

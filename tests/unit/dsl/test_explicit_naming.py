@@ -44,6 +44,7 @@ OVERLOOKED = {
     "table_aggregations_unnamed": {
         f"KTABLE-AGGREGATE-STATE-STORE-{number}-repartition" for number in ("0000000004", "0000000010", "0000000016")
     },
+    "joins_with_a_cogrouped_table": {"KTABLE-AGGREGATE-STATE-STORE-0000000019-repartition"},
     "table_chain": {"KTABLE-AGGREGATE-STATE-STORE-0000000012-repartition"},
     "foreign_key_join_of_changed_tables": {"KTABLE-AGGREGATE-STATE-STORE-0000000028-repartition"},
 }

@@ -8,10 +8,13 @@ from typing import Any
 
 from millrace.dsl import (
     Branched,
+    CogroupedKStream,
     Consumed,
     Grouped,
     Joined,
     JoinWindows,
+    KGroupedStream,
+    KStream,
     Materialized,
     Named,
     Produced,
@@ -672,6 +675,120 @@ def optimised_join_and_aggregation(b: StreamsBuilder) -> None:
     keyed.left_join(b.table("users", STRINGS), left).to("joined")
     keyed.peek(same).group_by_key().count().to_stream().to("counted")
     keyed.to_table(Materialized.as_("latest")).to_stream().to("tabled")
+
+
+def strings(b: StreamsBuilder, topic: str) -> KStream:
+    return b.stream(topic, STRINGS)
+
+
+def two_cogrouped(b: StreamsBuilder) -> CogroupedKStream:
+    return strings(b, "a").group_by_key().cogroup(kept).cogroup(strings(b, "b").group_by_key(), kept)
+
+
+def changed(b: StreamsBuilder, topic: str, name: str | None = None) -> KGroupedStream:
+    return strings(b, topic).group_by(same, None if name is None else Grouped.as_(name))
+
+
+@catalogued
+def cogroup_unnamed(b: StreamsBuilder) -> None:
+    cogrouped = two_cogrouped(b).cogroup(strings(b, "c").group_by_key(), kept)
+    cogrouped.aggregate(empty).to_stream().to("out")
+
+
+@catalogued
+def cogroup_named(b: StreamsBuilder) -> None:
+    two_cogrouped(b).aggregate(empty, Materialized.as_("kept"), named="both").to_stream().to("out")
+
+
+@catalogued
+def cogroup_with_unnamed_materialized(b: StreamsBuilder) -> None:
+    cogrouped = strings(b, "a").group_by_key().cogroup(kept)
+    cogrouped.aggregate(empty, Materialized.with_(S, S)).to_stream().to("out")
+
+
+@catalogued
+def cogroup_of_one_changed_key(b: StreamsBuilder) -> None:
+    cogrouped = strings(b, "a").select_key(same).group_by_key().cogroup(kept)
+    cogrouped.cogroup(strings(b, "b").group_by_key(), kept).aggregate(empty).to_stream().to("out")
+
+
+@catalogued
+def cogroup_of_changed_keys_named(b: StreamsBuilder) -> None:
+    cogrouped = changed(b, "a", "by-a").cogroup(kept).cogroup(changed(b, "b", "by-b"), kept)
+    cogrouped.aggregate(empty, Materialized.as_("kept"), named="both").to_stream().to("out")
+
+
+@catalogued
+def cogroup_of_two_changed_keys_one_named(b: StreamsBuilder) -> None:
+    cogrouped = changed(b, "a").cogroup(kept).cogroup(changed(b, "b", "by-b"), kept)
+    cogrouped.aggregate(empty, Materialized.as_("kept")).to_stream().to("out")
+
+
+@catalogued
+def cogroup_aggregated_twice(b: StreamsBuilder) -> None:
+    cogrouped = changed(b, "a").cogroup(kept)
+    cogrouped.cogroup(strings(b, "b").group_by_key(), kept)
+    cogrouped.aggregate(empty).to_stream().to("out")
+    cogrouped.windowed_by(MINUTE).aggregate(empty, Materialized.as_("minutes")).to_stream().to("windowed")
+
+
+@catalogued
+def cogroups_of_one_grouped_stream(b: StreamsBuilder) -> None:
+    one, two = changed(b, "a", "by-a"), strings(b, "b").group_by_key()
+    one.cogroup(kept).cogroup(two, kept).aggregate(empty).to_stream().to("one")
+    two.cogroup(kept).cogroup(two, kept).aggregate(empty).to_stream().to("two")
+    two.count().to_stream().to("three")
+
+
+@catalogued
+def cogroup_of_one_topic_read_twice(b: StreamsBuilder) -> None:
+    cogrouped = strings(b, "a").group_by_key().cogroup(kept)
+    cogrouped.cogroup(strings(b, "a").filter(true).group_by_key(), kept).aggregate(empty).to_stream().to("out")
+
+
+@catalogued
+def windowed_cogroups_unnamed(b: StreamsBuilder) -> None:
+    cogrouped = two_cogrouped(b)
+    cogrouped.windowed_by(MINUTE).aggregate(empty).to_stream().to("tumbling")
+    cogrouped.windowed_by(SLIDING).aggregate(empty).to_stream().to("sliding")
+    cogrouped.windowed_by(SESSIONS).aggregate(empty, kept).to_stream().to("sessions")
+
+
+@catalogued
+def windowed_cogroups_named(b: StreamsBuilder) -> None:
+    cogrouped = two_cogrouped(b)
+    minutes = cogrouped.windowed_by(MINUTE).aggregate(empty, Materialized.as_("minutes-store"), named="minutes")
+    minutes.to_stream().to("tumbling")
+    slides = cogrouped.windowed_by(SLIDING).aggregate(empty, Materialized.as_("slides-store"), named="slides")
+    slides.to_stream().to("sliding")
+    visits = cogrouped.windowed_by(SESSIONS).aggregate(empty, kept, Materialized.as_("visits-store"), named="visits")
+    visits.to_stream().to("sessions")
+
+
+@catalogued
+def joins_with_a_cogrouped_table(b: StreamsBuilder) -> None:
+    both = two_cogrouped(b).aggregate(empty)
+    both.left_join(b.table("c", STRINGS), left).to_stream().to("tables")
+    strings(b, "d").join(both.filter(true), left).to("stream")
+    both.group_by(pair).count().to_stream().to("regrouped")
+
+
+@optimised
+def optimised_cogroup(b: StreamsBuilder) -> None:
+    keyed = strings(b, "in").select_key(same)
+    one, two = keyed.group_by_key(Grouped.as_("one")), keyed.filter(true).group_by_key(Grouped.as_("two"))
+    cogrouped = one.cogroup(kept).cogroup(two, kept).cogroup(strings(b, "other").group_by_key(), kept)
+    cogrouped.aggregate(empty).to_stream().to("out")
+    one.count().to_stream().to("counted")
+
+
+@optimised
+def optimised_cogroup_of_one_key_change(b: StreamsBuilder) -> None:
+    keyed = strings(b, "in").select_key(same)
+    cogrouped = keyed.group_by_key(Grouped.as_("one")).cogroup(kept)
+    cogrouped.cogroup(keyed.group_by_key(Grouped.as_("two")), kept).windowed_by(MINUTE).aggregate(empty).to_stream().to(
+        "out"
+    )
 
 
 def table(b: StreamsBuilder, topic: str) -> Any:

@@ -7,6 +7,7 @@ from typing import Any
 
 from millrace.errors import TopologyError
 from millrace.task.operators.aggregating import StreamAggregateProcessor
+from millrace.task.operators.cogrouping import CogroupProcessor
 from millrace.task.operators.filtering import (
     BranchProcessor,
     DropNullKeysProcessor,
@@ -49,6 +50,7 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.WindowedAggregate: WindowedAggregateProcessor,
     operators.SlidingAggregate: SlidingAggregateProcessor,
     operators.SessionAggregate: SessionAggregateProcessor,
+    operators.CogroupMerge: PassThroughProcessor,
     operators.TableSource: TableSourceProcessor,
     operators.TableToStream: TableToStreamProcessor,
     operators.StreamTableJoin: StreamTableJoinProcessor,
@@ -67,6 +69,7 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
 
 _JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContext], JointProcessor]] = {
     operators.StreamStreamJoin: StreamStreamJoinProcessor,
+    operators.CogroupAggregate: CogroupProcessor,
     foreign_key_join.SubscriptionReceive: SubscriptionKeepingProcessor,
 }
 

@@ -50,7 +50,7 @@ class SessionAggregateProcessor(Processor):
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)
-        closed_before = advance_stream_time(self._context, self._operator.store, records.timestamps) - (
+        closed_before = advance_stream_time(self._context, self._operator.store, records) - (
             self._windows.gap_ms + self._windows.grace_ms
         )
         results = WindowedResults(

@@ -136,9 +136,7 @@ class SlidingAggregateProcessor(Processor):
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)
-        closed_before = (
-            advance_stream_time(self._context, self._operator.store, records.timestamps) - self._windows.grace_ms
-        )
+        closed_before = advance_stream_time(self._context, self._operator.store, records) - self._windows.grace_ms
         merged = self._context.is_cached(self._operator.store)
         results = WindowedResults(merged=merged, with_old_values=self._sends_old_values)
         writes: list[tuple[bytes, int, bytes | None, int]] = []

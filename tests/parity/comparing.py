@@ -35,15 +35,10 @@ class Difference:
 
 
 def difference(scenario: Scenario, kafka_streams: KafkaStreams) -> Difference | None:
-    """What our results have that those of Kafka Streams have not, and the other way round; ``None`` if nothing.
-
-    Raises:
-        Exception: the scenario is none: its topology cannot be built.
-    """
-    forms = forms_of(scenario)
+    """What our results have that those of Kafka Streams have not, and the other way round; ``None`` if nothing."""
     receive = kafka_streams.submit(scenario)
     try:
-        ours = {form: _outcome(scenario, form) for form in forms}
+        ours = _outcomes(scenario)
     finally:
         theirs = receive()
     if "error" in theirs:
@@ -73,6 +68,14 @@ def as_text(scenario: Scenario) -> str:
         else:
             parts.append(f"  {json.dumps(name)}: {json.dumps(value)}")
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _outcomes(scenario: Scenario) -> dict[Form, Result]:
+    try:
+        forms = forms_of(scenario)
+    except Exception:
+        return {Form.CALLABLES: {"error": traceback.format_exc()}}
+    return {form: _outcome(scenario, form) for form in forms}
 
 
 def _outcome(scenario: Scenario, form: Form) -> Result:

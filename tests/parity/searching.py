@@ -53,10 +53,7 @@ def smallest(scenario: Scenario, kafka_streams: KafkaStreams) -> Scenario:
         return None if found is None else found.kind
 
     def still_differs(candidate: Scenario) -> bool:
-        try:
-            return kind(candidate) == wanted
-        except Exception:
-            return False
+        return kind(candidate) == wanted
 
     wanted = kind(scenario)
 

@@ -11,13 +11,14 @@ from millrace.errors import ProcessingError
 from tests.parity.cogroup_scenarios import COGROUP_SCENARIOS
 from tests.parity.comparing import Difference, difference
 from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
+from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
 from tests.parity.kafka_streams import KafkaStreams
 from tests.parity.scenario import Form, Result, run_in_millrace, settled
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | FOREIGN_KEY_SCENARIOS | COGROUP_SCENARIOS
+SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | FOREIGN_KEY_SCENARIOS | GLOBAL_TABLE_SCENARIOS | COGROUP_SCENARIOS
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
 

@@ -9,6 +9,7 @@ from millrace.dsl.cogrouped import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
+from millrace.dsl.global_ktable import GlobalKTable
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
@@ -28,6 +29,7 @@ from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
+from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.stores import StoreBackend
@@ -46,9 +48,11 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "CogroupedKStream",
+    "Compression",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
+    "GlobalKTable",
     "Grouped",
     "JoinWindows",
     "Joined",
@@ -61,6 +65,7 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "RocksDBOptions",
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",

@@ -15,7 +15,7 @@ from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition, in_stream_order
 from millrace.task.operators import create_joint_processor, create_processor
-from millrace.task.processor import JointProcessor, Processor, TaskContext
+from millrace.task.processor import JointProcessor, Processor, TaskContext, no_global_store
 from millrace.task.records import Records, merge_in_order
 from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
@@ -41,6 +41,7 @@ class Engine:
         stream_times: stream time of each windowed operator when the task starts, by the name of its store.
         partition_times: largest timestamp of each input partition so far.
         wall_clock_ms: the clock of what depends on the wall clock; ``None`` takes the system's.
+        open_global_store: returns a global store, as far as it is known now, for reading.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class Engine:
         stream_times: Mapping[str, int],
         partition_times: Mapping[TopicPartition, int],
         wall_clock_ms: Callable[[], int] | None = None,
+        open_global_store: Callable[[str], KeyValueStore] = no_global_store,
     ) -> None:
         self._state = state
         self._partition = partition
@@ -74,6 +76,8 @@ class Engine:
                 if isinstance(node.operator, StreamAggregate | WindowedAggregate | TableAggregate)
             },
             processors={node.name: node for node in sub_topology.processors},
+            global_stores={each.store.name: each.store for each in sub_topology.global_stores},
+            open_global_store=open_global_store,
             partition=partition,
         )
         if wall_clock_ms is not None:

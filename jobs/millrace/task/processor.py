@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
+from millrace.errors import StateError
 from millrace.metrics import DropReason
 from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
 from millrace.task.columns import IntArray
@@ -55,6 +56,15 @@ class JointProcessor(ABC):
         """As :meth:`Processor.reset`."""
 
 
+def no_global_store(name: str) -> KeyValueStore:
+    """Where a task has no global stores.
+
+    Raises:
+        StateError: always.
+    """
+    raise StateError(f"There is no global store {name}.", remedy="add it to the topology with global_table()")
+
+
 @dataclass
 class TaskContext:
     """What the processors of one task share. Lives as long as the task's stores are open.
@@ -72,6 +82,8 @@ class TaskContext:
         after_batch: what is left to do once all nodes have run.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
         processors: the processor nodes, by name: how the rows of a table are found that is not stored.
+        global_stores: specifications of the global stores that the nodes may look up, by name.
+        open_global_store: returns one of them, for reading.
         partition: the task's partition, which is that of all its input records.
     """
 
@@ -86,6 +98,8 @@ class TaskContext:
     after_batch: list[Callable[[], None]] = field(default_factory=list)
     wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
     processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
+    global_stores: Mapping[str, StoreSpec] = field(default_factory=dict)
+    open_global_store: Callable[[str], KeyValueStore] = no_global_store
     partition: int = 0
 
     def is_cached(self, store: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.parity.generating import aggregations, cogroups, stream_joins, streams, tables
+from tests.parity.generating import aggregations, cogroups, global_tables, stream_joins, streams, tables
 from tests.parity.generating.choices import Choices, DrawnChoices, RandomChoices
 from tests.parity.generating.draft import OPERATORS, Draft, Kind
 from tests.parity.generating.functions import HANDLED
@@ -17,10 +17,11 @@ from tests.parity.generating.streams import open_streams
 from tests.parity.generating.tables import open_table
 from tests.parity.scenario import Scenario
 
-__all__ = ["aggregations", "cogroups", "generate", "scenarios", "stream_joins", "streams", "tables"]
+__all__ = ["aggregations", "cogroups", "generate", "global_tables", "scenarios", "stream_joins", "streams", "tables"]
 
 _LONGEST_CHAIN = 6
 _MOST_ENDS = 3
+_CHAINED = tuple(kind for kind in Kind if kind is not Kind.GLOBAL_TABLE)
 _POISON = "continue after deserialization errors"
 _SELDOM = (
     "dead letters",
@@ -61,10 +62,10 @@ def _scenario(choices: Choices) -> Scenario:
 
 def _extend(draft: Draft, latest: str) -> str:
     """Appends an operator, more often than not to the newest stream or table; the name of what it leaves behind."""
-    on = latest if draft.chance(65) else draft.choose(draft.of(*Kind))
+    on = latest if draft.chance(65) else draft.choose(draft.of(*_CHAINED))
     fitting = [made for made in OPERATORS if draft.kind(on) in made.on and made.when(draft)]
     draft.choose([made for made in fitting for _ in range(made.weight)]).add(draft, on)
-    return draft.of(*Kind)[-1]
+    return draft.of(*_CHAINED)[-1]
 
 
 def _finish(draft: Draft, latest: str) -> None:
@@ -72,7 +73,7 @@ def _finish(draft: Draft, latest: str) -> None:
     kinds = {Kind.TABLE: Kind.STREAM, Kind.WINDOWED_TABLE: Kind.WINDOWED_STREAM}
     ends = [latest]
     for _ in range(draft.between(0, _MOST_ENDS - 1)):
-        end = draft.choose(draft.of(*Kind))
+        end = draft.choose(draft.of(*_CHAINED))
         if end not in ends:
             ends.append(end)
     for end in ends:

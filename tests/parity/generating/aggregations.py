@@ -11,11 +11,11 @@ from tests.parity.generating.functions import KEY_MAPPERS, aggregates
 _GRACE = (0, 5, 30)
 
 
-def group(draft: Draft, on: str) -> str:
+def group(draft: Draft, on: str, **options: Any) -> str:
     """Groups a stream by its key or by another."""
     if draft.chance(40):
-        return draft.add("group_by", None, on=on, fn=draft.choose(KEY_MAPPERS))
-    return draft.add("group_by_key", None, on=on)
+        return draft.add("group_by", None, on=on, fn=draft.choose(KEY_MAPPERS), **options)
+    return draft.add("group_by_key", None, on=on, **options)
 
 
 def aggregate(draft: Draft, grouped: str, kind: Kind) -> str:

@@ -19,6 +19,7 @@ class Kind(Enum):
     TABLE = "a table with text keys"
     WINDOWED_STREAM = "a stream with windowed keys"
     WINDOWED_TABLE = "a table with windowed keys"
+    GLOBAL_TABLE = "a global table, which only joins use"
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.parity.kafka_streams import KafkaStreams
-from tests.parity.scenario import Form, Result, Scenario, run_in_millrace
+from tests.parity.scenario import Form, Result, Scenario, compare_buffers, run_in_millrace
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 
 _MOST_LINES = 60
@@ -45,6 +45,7 @@ def difference(scenario: Scenario, kafka_streams: KafkaStreams) -> Difference | 
         return Difference(
             "Kafka Streams: " + theirs["error"].partition("\n")[0], f"Kafka Streams stops: {theirs['error']}"
         )
+    compare_buffers(scenario, theirs["topics"])
     for form, result in ours.items():
         if "error" in result:
             return Difference(

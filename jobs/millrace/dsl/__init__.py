@@ -27,6 +27,7 @@ from millrace.dsl.options import (
 )
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
+from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
@@ -47,9 +48,11 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "BufferConfig",
     "CogroupedKStream",
     "Compression",
     "Consumed",
+    "EagerBufferConfig",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
     "GlobalKTable",
@@ -73,6 +76,8 @@ __all__ = [
     "StoreBackend",
     "StreamJoined",
     "StreamsBuilder",
+    "StrictBufferConfig",
+    "Suppressed",
     "TableJoined",
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",

@@ -49,5 +49,5 @@ def _value(draft: Draft, poison: bool) -> str | None:
     return json.dumps({"user": user, "amount": None if amount < 0 else amount}, separators=(",", ":"))
 
 
-def _headers(draft: Draft) -> list[list[str]]:
-    return [[draft.choose(["trace", "retry"]), draft.choose(["1", "2"])] for _ in range(draft.between(1, 2))]
+def _headers(draft: Draft) -> dict[str, str]:
+    return {draft.choose(["trace", "retry"]): draft.choose(["1", "2"]) for _ in range(draft.between(1, 2))}

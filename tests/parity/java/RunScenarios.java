@@ -60,6 +60,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
@@ -142,6 +143,7 @@ public class RunScenarios {
         settings.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0");
         final List<String> rewrites = new ArrayList<>();
+        settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, ValueSerde.class);
         for (final JsonNode setting : scenario.path("settings")) {
             switch (setting.asText()) {
                 case "continue after deserialization errors" -> settings.put(
@@ -156,7 +158,7 @@ public class RunScenarios {
                 case "single store self join" -> rewrites.add(StreamsConfig.SINGLE_STORE_SELF_JOIN);
                 case "reuse source topic" -> rewrites.add(StreamsConfig.REUSE_KTABLE_SOURCE_TOPICS);
                 case "merge repartition topics" -> rewrites.add(StreamsConfig.MERGE_REPARTITION_TOPICS);
-                case "compare repartition topics" -> { }
+                case "compare headers", "compare repartition topics" -> { }
                 default -> throw new IllegalArgumentException(setting.asText());
             }
         }
@@ -175,8 +177,8 @@ public class RunScenarios {
                 }
                 inputs.computeIfAbsent(topic, name -> driver.createInputTopic(
                     name, new ByteArraySerializer(), new ByteArraySerializer()))
-                    .pipeInput(new TestRecord<>(
-                        bytes(record.get(1)), bytes(record.get(2)), headers(record), record.get(3).asLong()));
+                    .pipeInput(new TestRecord<>(bytes(record.get(1)), bytes(record.get(2)), headers(record.path(4)),
+                        record.get(3).asLong()));
             }
             final ObjectNode result = topology.result(scenario, driver);
             result.put("description", description);
@@ -191,11 +193,9 @@ public class RunScenarios {
         }
     }
 
-    private static RecordHeaders headers(final JsonNode record) {
+    private static RecordHeaders headers(final JsonNode texts) {
         final RecordHeaders headers = new RecordHeaders();
-        for (final JsonNode header : record.path(4)) {
-            headers.add(header.get(0).asText(), bytes(header.get(1)));
-        }
+        texts.fields().forEachRemaining(header -> headers.add(header.getKey(), bytes(header.getValue())));
         return headers;
     }
 
@@ -215,7 +215,7 @@ public class RunScenarios {
                 topic, new ByteArrayDeserializer(), new ByteArrayDeserializer()).readRecordsToList()) {
                 final ArrayNode row = records.addArray();
                 row.add(hex(record.key())).add(hex(record.value())).add(record.timestamp());
-                if (record.headers().iterator().hasNext() && !topic.endsWith("-changelog")) {
+                if (record.headers().iterator().hasNext() && !topic.endsWith("-join-store-changelog")) {
                     headers(record, row.addArray());
                 }
             }
@@ -318,6 +318,7 @@ public class RunScenarios {
             case "table_filter", "table_filter_not", "table_map_values", "table_transform_values", "table_join",
                 "table_left_join", "table_outer_join", "table_group_by", "table_count", "table_reduce",
                 "table_aggregate" -> named.put(as, table(step, fn));
+            case "suppress" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).suppress(suppressed(step)));
             case "foreign_key_join" -> named.put(as, foreignKeyJoin(step, fn));
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
@@ -388,6 +389,26 @@ public class RunScenarios {
 
     private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> optionalStore(final JsonNode step) {
         return keyValueStore(step, VALUE);
+    }
+
+    private static Suppressed suppressed(final JsonNode step) {
+        Suppressed.BufferConfig buffer = Suppressed.BufferConfig.unbounded();
+        if (step.has("records")) {
+            buffer = buffer.withMaxRecords(step.get("records").asLong());
+        }
+        if (step.has("bytes")) {
+            buffer = buffer.withMaxBytes(step.get("bytes").asLong());
+        }
+        if (step.path("full").asText().equals("emit")) {
+            buffer = buffer.emitEarlyWhenFull();
+        }
+        if (!step.path("logged").asBoolean(true)) {
+            buffer = buffer.withLoggingDisabled();
+        }
+        final Suppressed suppressed = step.has("limit")
+            ? Suppressed.untilTimeLimit(Duration.ofMillis(step.get("limit").asLong()), buffer)
+            : Suppressed.untilWindowCloses((Suppressed.StrictBufferConfig) buffer);
+        return suppressed.withName(step.get("name").asText());
     }
 
     private Object foreignKeyJoin(final JsonNode step, final String fn) {
@@ -680,6 +701,7 @@ public class RunScenarios {
         return switch (fn) {
             case "user" -> user(value);
             case "amount mod 3" -> number == null ? null : "m" + Math.floorMod(number, 3);
+            case "user, fails on 13" -> failsOn13(number) ? user(value) : null;
             case "key@start" -> ((Windowed<Object>) key).key() + "@" + ((Windowed<Object>) key).window().start();
             case "same", "key" -> key;
             case "fails on 13" -> failsOn13(number) ? key : null;
@@ -813,6 +835,13 @@ public class RunScenarios {
         @Override
         public Object deserialize(final String topic, final byte[] data) {
             return data == null ? null : new String(data, StandardCharsets.UTF_8);
+        }
+    }
+
+    /** For tables whose operators name no serde. */
+    public static final class ValueSerde extends Serdes.WrapperSerde<Object> {
+        public ValueSerde() {
+            super(new ValueSerializer(), new ValueDeserializer());
         }
     }
 

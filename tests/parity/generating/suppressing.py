@@ -1,0 +1,20 @@
+"""Suppression in generated scenarios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.parity.generating.draft import Draft, Kind, operator
+
+
+@operator(Kind.TABLE)
+def _until_time_limit(draft: Draft, on: str) -> None:
+    buffer: dict[str, Any] = {}
+    if draft.chance(40):
+        buffer = {"records": draft.choose([3, 2, 1]), "full": "emit"}
+    draft.add("suppress", Kind.TABLE, on=on, name=draft.new_name("held"), limit=draft.duration([0, 5, 20]), **buffer)
+
+
+@operator(Kind.WINDOWED_TABLE)
+def _until_windows_close(draft: Draft, on: str) -> None:
+    draft.add("suppress", Kind.WINDOWED_TABLE, on=on, name=draft.new_name("held"))

@@ -42,6 +42,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "continue after deserialization errors": {"default.deserialization.exception.handler": "continue"},
     "continue after processing errors": {"processing.exception.handler": "continue"},
     "compare repartition topics": {},
+    "compare headers": {},
     "dead letters": {"errors.dead.letter.queue.topic.name": "dlq"},
     "null results at most once a second": {"outer.join.emit.interval.ms": 1000},
     "single store self join": {},
@@ -91,7 +92,7 @@ def run_in_millrace(scenario: Scenario, form: Form) -> Result:
     for sentence in scenario.get("settings", ()):
         settings |= SETTINGS[sentence]
     rewrites = ("single-store-self-join",) if "single store self join" in scenario.get("settings", ()) else ()
-    with TopologyTestDriver(topology.builder.build(rewrites=rewrites), settings) as driver:
+    with TopologyTestDriver(topology.build(rewrites), settings) as driver:
         topics: dict[str, TestInputTopic] = {}
         batches: list[tuple[str, list[TestRecord]]] = []
         for topic, key, value, timestamp in scenario["input"]:
@@ -109,8 +110,11 @@ def run_in_millrace(scenario: Scenario, form: Form) -> Result:
             else:
                 topics[topic].pipe_batch(records)
         return {
-            "topics": _topics(driver, repartition="compare repartition topics" in scenario.get("settings", ())),
-            "stores": {step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+            "topics": _topics(driver, scenario.get("settings", ())),
+            "stores": {
+                **{step["state"]: _added_entries(driver, step) for step in scenario["topology"] if "state" in step},
+                **{step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+            },
             "dropped": sum(driver.dropped.values()),
         }
 
@@ -123,19 +127,25 @@ def _hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-def _topics(driver: TopologyTestDriver, *, repartition: bool) -> dict[str, list[list[Any]]]:
+def _topics(driver: TopologyTestDriver, settings: Sequence[str]) -> dict[str, list[list[Any]]]:
     topics: dict[str, list[list[Any]]] = {}
     for topic in sorted(driver.produced_topic_names()):
-        if topic.endswith("-repartition") and not repartition:
+        if topic.endswith("-repartition") and "compare repartition topics" not in settings:
             continue
         if topic in driver.changelogs:
             topics[topic] = [[_hex(raw.key), _hex(raw.value), raw.timestamp] for raw in driver.changelogs[topic]]
+            if "compare headers" in settings:
+                for row in topics[topic]:
+                    row.append([])
             continue
         records = driver.create_output_topic(topic, BytesSerde(), BytesSerde()).read_records()
         topics[topic] = [[_hex(record.key), _hex(record.value), record.timestamp] for record in records]
         if topic == "dlq":
             for row, record in zip(topics[topic], records, strict=True):
                 row.append([_header(name, value) for name, value in record.headers])
+        elif "compare headers" in settings:
+            for row, record in zip(topics[topic], records, strict=True):
+                row.append([f"{name}={_hex(value)}" for name, value in record.headers])
     return topics
 
 
@@ -143,6 +153,18 @@ def _header(name: str, value: bytes | None) -> str:
     if name.rpartition(".")[2] in {"topic", "partition", "offset"} and value is not None:
         return f"{name}={value.decode()}"
     return name
+
+
+def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+    """The entries of a store that was added for processors."""
+    store = step["state"]
+    match step["kind"]:
+        case "key-value":
+            return [[key, _json(value)] for key, value, _ in driver.key_value_store(store).entries()]
+        case "window":
+            return [[at.key, _json(value), at.start, at.end] for at, value, _ in driver.window_store(store).entries()]
+        case _:
+            return _entries(driver, {"store": store})
 
 
 def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:

@@ -8,13 +8,14 @@ import pytest
 
 from millrace.errors import ProcessingError
 from tests.parity.generated import generate
+from tests.parity.processor_scenarios import PROCESSOR_SCENARIOS
 from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS
+SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | PROCESSOR_SCENARIOS
 
 GENERATED = 200
 PER_JVM = 50
@@ -46,7 +47,7 @@ def test_generated_scenarios_have_the_results_of_kafka_streams(first: int) -> No
     seeds = range(first, first + PER_JVM)
     scenarios = [generate(seed) for seed in seeds]
     for seed, scenario, result in zip(seeds, scenarios, run_in_kafka_streams(scenarios), strict=True):
-        in_batches = is_order_defined(ScenarioTopology(scenario, in_columns=False).builder.build())
+        in_batches = is_order_defined(ScenarioTopology(scenario, in_columns=False).build())
         for form in Form:
             if in_batches or not form.in_batches:
                 ours = run_in_millrace(scenario, form)

@@ -8,6 +8,7 @@ from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
 from millrace.dsl.ktable import KTable
+from millrace.dsl.low_level import Topology
 from millrace.dsl.options import (
     AutoOffsetReset,
     Branched,
@@ -22,8 +23,32 @@ from millrace.dsl.options import (
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.topology.field_timestamp import field_timestamp
+from millrace.topology.processor_api import (
+    Cancellable,
+    ConnectedStoreProvider,
+    FixedKeyProcessor,
+    FixedKeyProcessorContext,
+    FixedKeyRecord,
+    ProcessingContext,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    RecordMetadata,
+    ValueTransformerWithKey,
+)
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
+from millrace.topology.state_stores import (
+    KeyValueStore,
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyWindowStore,
+    SessionStore,
+    ValueAndTimestamp,
+    WindowStore,
+)
+from millrace.topology.store_builders import StoreBuilder, Stores
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import (
     ExtractRecordMetadataTimestamp,
@@ -39,9 +64,14 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "Cancellable",
+    "ConnectedStoreProvider",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
+    "FixedKeyProcessor",
+    "FixedKeyProcessorContext",
+    "FixedKeyRecord",
     "Grouped",
     "JoinWindows",
     "Joined",
@@ -49,21 +79,38 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "KeyValueStore",
     "LogAndSkipOnInvalidTimestamp",
     "Materialized",
     "Named",
+    "ProcessingContext",
+    "Processor",
+    "ProcessorContext",
     "Produced",
+    "PunctuationType",
+    "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyWindowStore",
+    "Record",
+    "RecordMetadata",
     "Repartitioned",
+    "SessionStore",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
     "StoreBackend",
+    "StoreBuilder",
+    "Stores",
     "StreamJoined",
     "StreamsBuilder",
     "TimeWindowedKStream",
     "TimeWindows",
+    "Topology",
     "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
+    "ValueAndTimestamp",
+    "ValueTransformerWithKey",
     "WallclockTimestampExtractor",
+    "WindowStore",
     "field_timestamp",
 ]

@@ -81,6 +81,20 @@ class FailureHandler:
         self.drop(DropReason.PROCESSING)
         self._dead_letter(error, row)
 
+    def punctuation(self, error: Exception, node: str, now_ms: int) -> None:
+        """A punctuation raised.
+
+        Raises:
+            ProcessingError: the handler is ``fail``.
+        """
+        if self._config.processing_exception_handler is HandlerResponse.FAIL:
+            raise ProcessingError(
+                f"Task {self._task}, node {node}, failed in its punctuation at {now_ms} ms: "
+                f"{type(error).__name__}: {error}.",
+                remedy="mend the function; or set processing.exception.handler to continue",
+            ) from error
+        self.drop(DropReason.PROCESSING)
+
     def timestamp_extraction(self, error: Exception, place: tuple[str, int, int], node: str) -> NoReturn:
         """A timestamp extractor raised; as in Kafka Streams no handler is asked.
 
@@ -106,12 +120,14 @@ class FailureHandler:
         self._dead_letter(ProcessingError(f"The timestamp {timestamp} ms is negative."), row)
 
     def _place(self, row: int) -> str:
+        if row < 0:
+            return "no offset (a punctuation forwarded it)"
         assert self._batch is not None
         return _at(*self._batch.place(row))
 
     def _dead_letter(self, error: Exception, row: int) -> None:
         topic = self._config.errors_dead_letter_queue_topic_name
-        if topic is None:
+        if topic is None or row < 0:
             return
         assert self._batch is not None
         assert self._collector is not None

@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from millrace.metrics import DropReason
 from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
+from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
 from millrace.topology.aggregators import Aggregator, TableAggregator
@@ -72,12 +74,17 @@ class TaskContext:
         after_batch: what is left to do once all nodes have run.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
         processors: the processor nodes, by name: how the rows of a table are found that is not stored.
+        processing: what the processors that users write share.
+        children: names of the children of each node that has any.
+        task: the task's name.
+        state_directory: where the task's stores are; ``None`` where they are in memory.
     """
 
     config: StreamsConfig
     stores: Mapping[str, StoreSpec]
     open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore]
     failures: FailureHandler
+    processing: ProcessingRuntime
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
@@ -85,6 +92,9 @@ class TaskContext:
     after_batch: list[Callable[[], None]] = field(default_factory=list)
     wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
     processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
+    children: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    task: str = ""
+    state_directory: Path | None = None
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""

@@ -22,6 +22,7 @@ from millrace.topology.operators import (
     TableJoinMerge,
     TableMapValues,
     TableSource,
+    TableTransformValues,
 )
 
 
@@ -69,6 +70,7 @@ def table_getter(table: str, context: TaskContext) -> TableGetter:
             TableSource(store=str(store))
             | TableFilter(store=str(store))
             | TableMapValues(store=str(store))
+            | TableTransformValues(store=str(store))
             | TableJoinMerge(store=str(store))
             | StreamAggregate(store=store)
             | TableAggregate(store=store)

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.config import StreamsConfig
+from millrace.dsl import low_level
 from millrace.errors import TopologyError
 from millrace.metrics import DropReason
 from millrace.serdes import Serde
@@ -35,7 +36,7 @@ class TopologyTestDriver:
     default) single records still show every update.
 
     Args:
-        topology: what ``StreamsBuilder.build`` returned.
+        topology: what ``StreamsBuilder.build`` returned, or a :class:`millrace.dsl.Topology`.
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
 
     Attributes:
@@ -44,7 +45,9 @@ class TopologyTestDriver:
         changelogs: what was written to the changelog topics, by the topic's name.
     """
 
-    def __init__(self, topology: Topology, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(self, topology: Topology | low_level.Topology, settings: Mapping[str, Any] | None = None) -> None:
+        if isinstance(topology, low_level.Topology):
+            topology = topology.build()
         self._config = StreamsConfig.from_mapping(
             {"application.id": "topology-test-driver", "bootstrap.servers": "not-used:0", **(settings or {})}
         )
@@ -68,12 +71,18 @@ class TopologyTestDriver:
         self.close()
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Moves the wall clock, which otherwise stands still, ahead."""
+        """Moves the wall clock, which otherwise stands still, ahead, and calls the punctuations that are due by it."""
         self._clock_ms += to_milliseconds(duration)
+        for task in self._tasks:
+            due_ms = task.engine.next_wall_clock_ms
+            if due_ms is not None and due_ms <= self._clock_ms:
+                self._run(task, wall_clock=True)
+        self._run_waiting()
 
     def close(self) -> None:
-        """Closes the stores. May be called more than once."""
+        """Closes the processors and the stores. May be called more than once."""
         for task in self._tasks:
+            task.engine.close()
             task.state.close()
 
     def create_input_topic(
@@ -201,13 +210,18 @@ class TopologyTestDriver:
 
     def _pipe(self, records: list[tuple[str, RawRecord]]) -> None:
         self._append(records)
+        self._run_waiting()
+
+    def _run_waiting(self) -> None:
         while waiting := [task for task in self._tasks if task.waiting]:
-            task = waiting[0]
-            written = task.run()
-            self.dropped.update(task.engine.failures.dropped)
-            for lateness in task.engine.failures.lateness:
-                self.lateness.extend(lateness.tolist())
-            self._append(self._collect(written))
+            self._run(waiting[0])
+
+    def _run(self, task: _DrivenTask, *, wall_clock: bool = False) -> None:
+        written = task.run(wall_clock=wall_clock)
+        self.dropped.update(task.engine.failures.dropped)
+        for lateness in task.engine.failures.lateness:
+            self.lateness.extend(lateness.tolist())
+        self._append(self._collect(written))
 
     def _append(self, records: list[tuple[str, RawRecord]]) -> None:
         """Puts records at the end of their topics, where tasks read them."""
@@ -267,9 +281,9 @@ class _DrivenTask:
         """Every topic of the driver has one partition."""
         return 1
 
-    def run(self) -> list[OutputBatch]:
-        """Processes what waits as one batch and commits."""
-        waiting, self.waiting = self.waiting, []
+    def run(self, *, wall_clock: bool = False) -> list[OutputBatch]:
+        """Processes what waits as one batch, or what is due by the wall clock, and commits."""
+        waiting, self.waiting = ([], self.waiting) if wall_clock else (self.waiting, [])
         headers = [record.headers or None for _, _, record in waiting]
         batch = InputBatch(
             topics=self.inputs,
@@ -283,7 +297,7 @@ class _DrivenTask:
         )
         self._sent = []
         try:
-            self.engine.process(self.engine.in_stream_order(batch), self)
+            self.engine.process(self.engine.in_stream_order(batch), self, wall_clock=wall_clock)
         except BaseException:
             self.state.rollback()
             raise

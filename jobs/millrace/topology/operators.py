@@ -237,6 +237,19 @@ class StreamSelfJoin:
     joiner_takes_key: bool = False
 
 
+@dataclass(frozen=True)
+class ProcessRecords:
+    """Hands each record to a processor that the user wrote.
+
+    Args:
+        supplier: makes the processor: a ``Processor``, or, with a fixed key, a ``FixedKeyProcessor``.
+        fixed_key: the processor keeps the keys.
+    """
+
+    supplier: Callable[[], Any]
+    fixed_key: bool = False
+
+
 # ---- operators of tables
 
 
@@ -262,6 +275,19 @@ class TableMapValues:
     mapper: ValueMapper
     store: str | None = None
     maps_nulls: bool = False
+
+
+@dataclass(frozen=True)
+class TableTransformValues:
+    """As ``TableMapValues`` by a ``ValueTransformerWithKey``, which may use stores; called for deletions too.
+
+    Args:
+        supplier: makes the transformer.
+        store: the store of the results.
+    """
+
+    supplier: Callable[[], Any]
+    store: str | None = None
 
 
 class TableJoinKind(StrEnum):
@@ -356,8 +382,10 @@ Operator = (
     | JoinBuffer
     | StreamStreamJoin
     | StreamSelfJoin
+    | ProcessRecords
     | TableFilter
     | TableMapValues
+    | TableTransformValues
     | TableJoinSide
     | TableJoinMerge
     | TableSelect

@@ -42,6 +42,7 @@ class StoreSpec:
             buffers of stream-stream joins, which are window stores.
         changelog_settings: topic settings that override the changelog topic's defaults.
         source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
+        timestamped: whether a processor is shown the timestamps of its values.
     """
 
     name: str
@@ -56,6 +57,7 @@ class StoreSpec:
     retains_duplicates: bool = False
     changelog_settings: tuple[tuple[str, str], ...] = field(default=())
     source_topic: str | None = None
+    timestamped: bool = True
 
     def changelog_topic(self, application_id: str) -> str | None:
         """Name of the topic that backs the store, ``None`` where it is not logged."""

@@ -104,6 +104,16 @@ AGGREGATES: dict[str, tuple[Callable[[], Any], Callable[[Any, Any, Any], Any]]] 
         lambda: "",
         lambda key, value, old: f"{old}{key}:{'null' if number(value) is None else number(value)};",
     ),
+    "notes": (
+        lambda: "",
+        lambda key, value, old: f"{old}{key}={'null' if number(value) is None else number(value)},",
+    ),
+}
+# A cogroup starts with one of these, and each of its inputs adds by one of those that fit it.
+COGROUPED = {
+    "sum": ("sum", "max", "min", "last", "sum, gone at multiples of 5"),
+    "max": ("sum", "max", "min", "first", "last"),
+    "texts": ("texts", "notes"),
 }
 
 
@@ -115,6 +125,7 @@ def _merger(adder: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], 
 MERGERS: dict[str, Callable[[Any, Any, Any], Any]] = {
     **{fn: _merger(adder) for fn, (_, adder) in AGGREGATES.items()},
     "texts": lambda key, older, newer: f"({older}{newer})",
+    "notes": lambda key, older, newer: f"({older}{newer})",
 }
 JOINERS: dict[str, Callable[[Any, Any], Any]] = {
     "left|right": lambda left, right: "|".join("null" if (n := number(v)) is None else str(n) for v in (left, right)),

@@ -17,11 +17,13 @@ from millrace.dsl import (
     Materialized,
     Produced,
     Repartitioned,
+    SessionWindowedCogroupedKStream,
     SessionWindowedKStream,
     SessionWindows,
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
+    TableJoined,
     TimeWindows,
     Topology,
     UnlimitedWindows,
@@ -235,10 +237,14 @@ class ScenarioTopology:
         return on.repartition(Repartitioned(name=step["name"], key_serde=KEY, value_serde=self._value_serde(step)))
 
     def group_by(self, on: Any, step: dict[str, Any]) -> Any:
-        return on.group_by(self._function(step, KEY_MAPPERS), Grouped.with_(KEY, self._value_serde(step)))
+        return on.group_by(self._function(step, KEY_MAPPERS), self._grouped(step))
 
     def group_by_key(self, on: Any, step: dict[str, Any]) -> Any:
-        return on.group_by_key(Grouped.with_(KEY, self._value_serde(step)))
+        return on.group_by_key(self._grouped(step))
+
+    def _grouped(self, step: dict[str, Any]) -> Grouped:
+        grouped = Grouped.with_(KEY, self._value_serde(step))
+        return grouped.with_name(step["name"]) if "name" in step else grouped
 
     def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
         if "gap" in step:
@@ -264,6 +270,19 @@ class ScenarioTopology:
         if isinstance(on, SessionWindowedKStream):
             return on.aggregate(*AGGREGATES[fn], MERGERS[fn], self._store(step, VALUE))
         return on.aggregate(*AGGREGATES[fn], self._store(step, VALUE))
+
+    def cogroup(self, _: Any, step: dict[str, Any]) -> Any:
+        first, *others = step["inputs"]
+        cogrouped = self._named[first["on"]].cogroup(AGGREGATES[first["fn"]][1])
+        for other in others:
+            cogrouped = cogrouped.cogroup(self._named[other["on"]], AGGREGATES[other["fn"]][1])
+        return cogrouped
+
+    def cogroup_aggregate(self, on: Any, step: dict[str, Any]) -> Any:
+        fn, store = step["fn"], self._store(step, VALUE)
+        if isinstance(on, SessionWindowedCogroupedKStream):
+            return on.aggregate(AGGREGATES[fn][0], MERGERS[fn], store)
+        return on.aggregate(AGGREGATES[fn][0], store)
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
         store = (
@@ -357,6 +376,16 @@ class ScenarioTopology:
     def table_left_join(self, on: Any, step: dict[str, Any]) -> Any:
         return on.left_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
 
+    def foreign_key_join(self, on: Any, step: dict[str, Any]) -> Any:
+        join = {"inner": on.join, "left": on.left_join}[step["kind"]]
+        return join(
+            self._named[step["with"]],
+            JOINERS[step["fn"]],
+            self._optional_store(step, VALUE),
+            foreign_key_extractor=self._function({**step, "fn": step["by"]}, KEY_MAPPERS),
+            table_joined=TableJoined.as_(step["name"]) if "name" in step else None,
+        )
+
     def table_outer_join(self, on: Any, step: dict[str, Any]) -> Any:
         return on.outer_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
 
@@ -405,6 +434,8 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "count",
         "reduce",
         "aggregate",
+        "cogroup",
+        "cogroup_aggregate",
         "to_stream",
         "to_table",
         "join",
@@ -417,6 +448,7 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "table_join",
         "table_left_join",
         "table_outer_join",
+        "foreign_key_join",
         "table_group_by",
         "table_count",
         "table_reduce",

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from millrace.dsl.branched import BranchedKStream
 from millrace.dsl.builder import StreamsBuilder
+from millrace.dsl.cogrouped import (
+    CogroupedKStream,
+    SessionWindowedCogroupedKStream,
+    TimeWindowedCogroupedKStream,
+)
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
@@ -22,6 +27,7 @@ from millrace.dsl.options import (
 )
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
+from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.processor_api import (
     Cancellable,
@@ -65,6 +71,7 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "Cancellable",
+    "CogroupedKStream",
     "ConnectedStoreProvider",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
@@ -95,6 +102,7 @@ __all__ = [
     "RecordMetadata",
     "Repartitioned",
     "SessionStore",
+    "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
@@ -103,6 +111,8 @@ __all__ = [
     "Stores",
     "StreamJoined",
     "StreamsBuilder",
+    "TableJoined",
+    "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
     "Topology",

@@ -21,7 +21,7 @@ from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.processing.steps import Punctuating, Steps
 from millrace.task.processor import Forwarded, JointProcessor, Processor, TaskContext
 from millrace.task.records import Records, merge_in_order
-from millrace.task.sink import Sink, merge_outputs
+from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.task.walking import Walker, must_walk, processor_nodes
@@ -88,6 +88,7 @@ class Engine:
             children=self._children,
             task=task,
             state_directory=state.directory,
+            partition=partition,
         )
         for name in self.context.shared_stores:
             store = state.store(name)
@@ -158,7 +159,7 @@ class Engine:
             raise
 
     def _process(self, batch: InputBatch, collector: Collector, *, wall_clock: bool) -> None:
-        self.failures.begin_batch(batch, collector)
+        self.failures.begin_batch(batch)
         pending: dict[str, list[Records]] = {}
         if len(batch):
             self._read(batch, pending)
@@ -168,6 +169,7 @@ class Engine:
             pending = self._steps.process(batch, pending, wall_clock=wall_clock)
         self._write(pending, collector)
         self._log_changes(collector)
+        self.failures.end_batch(collector)
 
     def _run(self, pending: dict[str, list[Records]]) -> None:
         """Runs the nodes over what is pending for them; what comes to the sinks stays pending."""
@@ -184,6 +186,7 @@ class Engine:
             if isinstance(node, SourceNode):
                 self._forward(node.name, records, pending)
             else:
+                self.failures.node = node.name
                 self._pass_on(node.name, self._processors[node.name].process(records), pending)
         self._finish_writes()
 
@@ -194,10 +197,11 @@ class Engine:
             inputs = pending.pop(name, None)
             if inputs:
                 records = merge_in_order(inputs)
-                encoded = sink.encode(records, collector.partition_count(sink.topic))
-                outputs.setdefault(sink.topic, []).append((encoded, records.order))
+                self.failures.node = name
+                partitions = collector.partition_count(sink.topic)
+                outputs.setdefault(sink.topic, []).append(sink.encode(records, partitions, self.failures))
         for parts in outputs.values():
-            collector.send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]))
+            self._send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]), collector)
 
     def _finish_writes(self) -> None:
         for action in self.context.after_batch:
@@ -237,6 +241,7 @@ class Engine:
                 processors=self._processors,
                 joint_processors=joint,
                 sinks=frozenset(self._sinks),
+                failures=self.failures,
                 after_node=self._finish_writes,
             )
             self.context.processing.walk = walker.forward
@@ -260,6 +265,7 @@ class Engine:
         inputs = {node.name: merge_in_order(parts) for node in members if (parts := pending.pop(node.name, None))}
         if not inputs:
             return
+        self.failures.node = str(getattr(members[0].operator, "joint", members[0].name))
         forwarded = self._joint_processors[members[0].name].process(inputs)
         for node in members:
             records = forwarded.get(node.name)
@@ -268,6 +274,7 @@ class Engine:
 
     def _read(self, batch: InputBatch, pending: dict[str, list[Records]]) -> None:
         for name, rows in self._rows_of_sources(batch):
+            self.failures.node = name
             records = self._sources[name].read(batch, rows)
             if records is not None:
                 pending[name] = [records]
@@ -294,7 +301,7 @@ class Engine:
             topic = self._specs[change.store].changelog_topic(self._application_id)
             # A store that reads its changelog from the input topic has nothing to write.
             if topic is not None and self._specs[change.store].source_topic is None and len(change.keys):
-                collector.send(
+                self._send(
                     OutputBatch(
                         topic,
                         list(change.keys),
@@ -302,8 +309,22 @@ class Engine:
                         change.timestamps,
                         self._partition,
                         store=change.store,
-                    )
+                    ),
+                    collector,
                 )
+
+    def _send(self, batch: OutputBatch, collector: Collector) -> None:
+        """Hands records over, without those that are too large for their topic and that the handler gives up."""
+        refused = collector.too_large(batch)
+        if refused:
+            kept = np.ones(len(batch), dtype=bool)
+            for row, error in refused:
+                kept[row] = False
+                origin = None if batch.origins is None else int(batch.origins[row])
+                self.failures.too_large(error, origin, record_of(batch, row))
+            batch = batch.filter(kept)
+        if len(batch):
+            collector.send(batch)
 
 
 def _system_time_ms() -> int:

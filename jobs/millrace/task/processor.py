@@ -15,7 +15,7 @@ from millrace.config import StreamsConfig
 from millrace.metrics import DropReason
 from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
 from millrace.task.columns import IntArray
-from millrace.task.failures import FailureHandler
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
@@ -78,6 +78,7 @@ class TaskContext:
         children: names of the children of each node that has any.
         task: the task's name.
         state_directory: where the task's stores are; ``None`` where they are in memory.
+        partition: the task's partition, which is that of all its input records.
     """
 
     config: StreamsConfig
@@ -95,6 +96,7 @@ class TaskContext:
     children: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     task: str = ""
     state_directory: Path | None = None
+    partition: int = 0
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""
@@ -120,7 +122,7 @@ class TaskContext:
 def drop_null_keys(records: Records, failures: FailureHandler) -> Records:
     """The records that have a key; the others are counted."""
     no_key = records.keys.null_mask()
-    failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+    failures.drop(DropReason.NULL_KEY, records.origin[no_key])
     return records.filter(~no_key)
 
 
@@ -128,7 +130,7 @@ def drop_nulls(records: Records, failures: FailureHandler) -> Records:
     """The records that have a key and a value; the others are counted, those without either by their key."""
     records = drop_null_keys(records, failures)
     no_value = records.values.null_mask()
-    failures.drop(DropReason.NULL_VALUE, int(no_value.sum()))
+    failures.drop(DropReason.NULL_VALUE, records.origin[no_value])
     return records.filter(~no_value)
 
 
@@ -149,7 +151,7 @@ def call_per_record(
         try:
             results.append(function(key, value))
         except Exception as error:
-            failures.processing(error, int(records.origin[row]), node)
+            failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
             failed.append(row)
     if not failed:
         return results, None

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from millrace.errors import SerializationError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
+from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.serdes.changes import ChangeSerde, split_change
 from millrace.task.columns import BoolArray, Column, IntArray
@@ -155,8 +156,7 @@ class Source:
         records = replace(records, timestamps=times)
         negative = times < 0
         if negative.any():
-            for row, timestamp in zip(records.origin[negative].tolist(), times[negative].tolist(), strict=True):
-                self._failures.negative_timestamp(timestamp, row)
+            self._failures.drop(DropReason.NEGATIVE_TIMESTAMP, records.origin[negative])
             records = records.filter(~negative)
         if len(records) == 0:
             return None

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from millrace.task.failures import FailureHandler
 from millrace.task.processor import JointProcessor, Processor
 from millrace.task.records import Records
 from millrace.topology.nodes import ProcessorNode
@@ -40,6 +41,7 @@ class Walker:
         processors: the processors of single nodes.
         joint_processors: by node, the processor of the nodes that it runs together with.
         sinks: names of the sinks.
+        failures: is told which node is at work.
         after_node: what is left to do once a node has run.
     """
 
@@ -50,12 +52,14 @@ class Walker:
         processors: Mapping[str, Processor],
         joint_processors: Mapping[str, JointProcessor],
         sinks: frozenset[str],
+        failures: FailureHandler,
         after_node: Callable[[], None],
     ) -> None:
         self._children = children
         self._processors = processors
         self._joint_processors = joint_processors
         self._sinks = sinks
+        self._failures = failures
         self._after_node = after_node
         self._written = 0
         self.outputs: dict[str, list[Records]] = {}
@@ -69,6 +73,7 @@ class Walker:
         """Has the children of ``node``, or one of them, process a record."""
         for name in self._children.get(node, ()) if child is None else (child,):
             self._visit(name, record)
+        self._failures.node = node
 
     def _visit(self, node: str, record: Records) -> None:
         if node in self._sinks:
@@ -76,6 +81,7 @@ class Walker:
             placed = replace(record, order=(np.array([self._written], dtype=np.int64),))
             self.outputs.setdefault(node, []).append(placed)
             return
+        self._failures.node = node
         joint = self._joint_processors.get(node)
         if joint is not None:
             by_node = joint.process({node: record})

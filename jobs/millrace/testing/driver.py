@@ -13,7 +13,8 @@ import pyarrow as pa
 
 from millrace.config import StreamsConfig
 from millrace.dsl import low_level
-from millrace.errors import TopologyError
+from millrace.errors import RecordTooLargeError, TopologyError
+from millrace.kafka.record_sizes import SizeLimits
 from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import TaskPosition, TaskState
@@ -38,6 +39,7 @@ class TopologyTestDriver:
     Args:
         topology: what ``StreamsBuilder.build`` returned, or a :class:`millrace.dsl.Topology`.
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
+        max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
 
     Attributes:
         dropped: how many records were dropped, by reason.
@@ -45,7 +47,13 @@ class TopologyTestDriver:
         changelogs: what was written to the changelog topics, by the topic's name.
     """
 
-    def __init__(self, topology: Topology | low_level.Topology, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology | low_level.Topology,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        max_message_bytes: Mapping[str, int] | None = None,
+    ) -> None:
         if isinstance(topology, low_level.Topology):
             topology = topology.build()
         self._config = StreamsConfig.from_mapping(
@@ -54,7 +62,8 @@ class TopologyTestDriver:
         self._topology = topology
         self._clock_ms = int(time.time() * 1000)
         self._tasks = [
-            _DrivenTask(sub_topology, self._config, lambda: self._clock_ms) for sub_topology in topology.sub_topologies
+            _DrivenTask(sub_topology, self._config, lambda: self._clock_ms, SizeLimits(max_message_bytes))
+            for sub_topology in topology.sub_topologies
         ]
         self._outputs: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
         self._end_offsets: Counter[str] = Counter()
@@ -255,7 +264,9 @@ class TopologyTestDriver:
 class _DrivenTask:
     """A sub-topology over memory stores, with a collector that keeps what it is sent."""
 
-    def __init__(self, sub_topology: SubTopology, config: StreamsConfig, clock: Callable[[], int]) -> None:
+    def __init__(
+        self, sub_topology: SubTopology, config: StreamsConfig, clock: Callable[[], int], limits: SizeLimits
+    ) -> None:
         self.state = TaskState.open(None, sub_topology.stores)
         self.specs = {spec.name: spec for spec in sub_topology.stores}
         self.inputs = sub_topology.input_topics(config.application_id)
@@ -272,10 +283,16 @@ class _DrivenTask:
             wall_clock_ms=clock,
         )
         self._sent: list[OutputBatch] = []
+        self._limits = limits
 
     def send(self, batch: OutputBatch) -> None:
         """Keeps a batch of output."""
         self._sent.append(batch)
+
+    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
+        """The records that their topic would refuse."""
+        headers = None if batch.headers is None else batch.headers.tolist()
+        return self._limits.too_large(batch.topic, batch.keys, batch.values, headers)
 
     def partition_count(self, _topic: str, /) -> int:
         """Every topic of the driver has one partition."""

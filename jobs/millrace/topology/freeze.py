@@ -11,6 +11,7 @@ from millrace.errors import TopologyError
 from millrace.serdes.changes import ChangeSerde
 from millrace.topology.logical import (
     AnyLogicalNode,
+    ForeignKeyTopic,
     LogicalGraph,
     Output,
     Process,
@@ -351,6 +352,31 @@ def _(node: TableRepartition, draft: _Draft) -> None:
     draft.add(
         SourceNode(
             name=node.name, topics=(node.topic,), key_serde=node.key_serde, value_serde=value_serde, internal=True
+        )
+    )
+
+
+@_expand.register
+def _(node: ForeignKeyTopic, draft: _Draft) -> None:
+    draft.add_repartition_topic(RepartitionTopicSpec(name=node.topic))
+    draft.add(
+        SinkNode(
+            name=node.sink_name,
+            parents=node.parents,
+            topic=node.topic,
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            partitioner=node.partitioner,
+            internal=True,
+        )
+    )
+    draft.add(
+        SourceNode(
+            name=node.name,
+            topics=(node.topic,),
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            internal=True,
         )
     )
 

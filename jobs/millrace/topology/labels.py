@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import re
 
+from millrace.topology.foreign_key_join import (
+    ForeignTableJoin,
+    ResponseJoin,
+    SubscriptionJoin,
+    SubscriptionReceive,
+    SubscriptionSend,
+)
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
+    CogroupAggregate,
     Filter,
     Operator,
     Peek,
@@ -46,6 +54,8 @@ def _operator_label(node: ProcessorNode) -> str:
             return "foreach"
         case StreamAggregate() | WindowedAggregate() | SlidingAggregate() | SessionAggregate() as aggregation:
             return _aggregation_label(aggregation)
+        case CogroupAggregate(aggregation=aggregation):
+            return f"cogroup: {_aggregation_label(aggregation)}"
         case StreamTableJoin(kind=kind) | StreamStreamJoin(kind=kind):
             with_what = "table" if isinstance(node.operator, StreamTableJoin) else "stream"
             return f"{kind.value} join with {with_what}"
@@ -65,6 +75,22 @@ def _table_operator_label(operator: Operator) -> str | None:
             return f"{kind.value} join of tables"
         case TableAggregate(aggregator=aggregator):
             return f"{describe_aggregation(aggregator)} of table"
+        case _:
+            return _foreign_key_label(operator)
+
+
+def _foreign_key_label(operator: Operator) -> str | None:
+    match operator:
+        case SubscriptionSend(left_join=left_join):
+            return f"{'left' if left_join else 'inner'} join by foreign key"
+        case SubscriptionReceive():
+            return "foreign-key subscriptions"
+        case SubscriptionJoin():
+            return "answers to foreign-key subscriptions"
+        case ForeignTableJoin():
+            return "foreign rows to subscribers"
+        case ResponseJoin(left_join=left_join):
+            return f"{'left' if left_join else 'inner'} join with foreign rows"
         case _:
             return None
 

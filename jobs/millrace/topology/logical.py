@@ -163,6 +163,26 @@ class TableRepartition(LogicalNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ForeignKeyTopic(LogicalNode):
+    """A topic between the two sides of a foreign-key join: a sink and a source, whose name is the node's.
+
+    Args:
+        sink_name: name of the sink.
+        topic: topic name without the application's prefix.
+        key_serde: serde of the topic's keys; the same for ``value_serde``.
+        partitioner: as in ``SinkNode``.
+        generated: the user gave no name from which the topic's could be made.
+    """
+
+    sink_name: str
+    topic: str
+    key_serde: Serde | None
+    value_serde: Serde
+    partitioner: Callable[[str, Any, Any, int], int | None] | None = None
+    generated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Output(LogicalNode):
     """A topic written. The fields are those of ``SinkNode``."""
 
@@ -201,7 +221,17 @@ class StreamJoin(LogicalNode):
         return self.kind is not JoinKind.INNER
 
 
-AnyLogicalNode = StreamInput | TableInput | Process | StreamJoin | Repartition | TableJoin | TableRepartition | Output
+AnyLogicalNode = (
+    StreamInput
+    | TableInput
+    | Process
+    | StreamJoin
+    | Repartition
+    | TableJoin
+    | TableRepartition
+    | ForeignKeyTopic
+    | Output
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,6 +16,13 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator, TableAggregator
+from millrace.topology.foreign_key_join import (
+    ForeignTableJoin,
+    ResponseJoin,
+    SubscriptionJoin,
+    SubscriptionReceive,
+    SubscriptionSend,
+)
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.unlimited_windows import UnlimitedWindows
@@ -146,6 +153,28 @@ class SessionAggregate:
     windows: SessionWindows
     aggregator: Aggregator
     merger: Callable[[Any, Any, Any], Any] | None = None
+
+
+@dataclass(frozen=True)
+class CogroupAggregate:
+    """One input of a cogroup: adds its records to the aggregates of all inputs (KIP-150), which run together.
+
+    Args:
+        joint: common name of the inputs: that of the node that merges their changes.
+        place: the input's place among them, from 0.
+        aggregation: what its records do; all but the adder is the same for every input.
+    """
+
+    joint: str
+    place: int
+    aggregation: StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate
+
+
+@dataclass(frozen=True)
+class CogroupMerge:
+    """The changes of all inputs of a cogroup as one table, which is in ``store``."""
+
+    store: str
 
 
 @dataclass(frozen=True)
@@ -358,7 +387,11 @@ class TableAggregate:
 
 def looked_up_table(operator: Operator) -> str | None:
     """Name of the node whose table the operator looks up, besides what its parents forward."""
-    return operator.table if isinstance(operator, StreamTableJoin | TableJoinSide) else None
+    match operator:
+        case StreamTableJoin() | TableJoinSide() | SubscriptionJoin() | ResponseJoin():
+            return operator.table
+        case _:
+            return None
 
 
 Operator = (
@@ -376,6 +409,8 @@ Operator = (
     | WindowedAggregate
     | SlidingAggregate
     | SessionAggregate
+    | CogroupAggregate
+    | CogroupMerge
     | TableSource
     | TableToStream
     | StreamTableJoin
@@ -390,4 +425,9 @@ Operator = (
     | TableJoinMerge
     | TableSelect
     | TableAggregate
+    | SubscriptionSend
+    | SubscriptionReceive
+    | ForeignTableJoin
+    | SubscriptionJoin
+    | ResponseJoin
 )

@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.TreeSet;
+import java.util.function.BiFunction;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.TimestampType;
@@ -41,6 +42,7 @@ import org.apache.kafka.streams.errors.LogAndContinueExceptionHandler;
 import org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.BranchedKStream;
+import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
@@ -53,9 +55,11 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.ValueJoiner;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
 import org.apache.kafka.streams.kstream.Windowed;
@@ -71,10 +75,12 @@ import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.Processor;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
+import org.apache.kafka.streams.kstream.SessionWindowedCogroupedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedSerializer;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.TimeWindowedCogroupedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
@@ -267,9 +273,13 @@ public class RunScenarios {
             case "repartition" -> named.put(as, stream(step).repartition(
                 Repartitioned.<Object, Object>as(step.get("name").asText()).withKeySerde(KEY).withValueSerde(VALUE)));
             case "group_by" -> named.put(as, stream(step).groupBy(
-                (key, value) -> key(fn, key, value), Grouped.with(KEY, VALUE)));
-            case "group_by_key" -> named.put(as, stream(step).groupByKey(Grouped.with(KEY, VALUE)));
-            case "windowed_by" -> named.put(as, windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
+                (key, value) -> key(fn, key, value), grouped(step)));
+            case "group_by_key" -> named.put(as, stream(step).groupByKey(grouped(step)));
+            case "windowed_by" -> named.put(as, get(step, "on") instanceof CogroupedKStream
+                ? windowedCogroup((CogroupedKStream<Object, Object>) get(step, "on"), step)
+                : windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
+            case "cogroup" -> named.put(as, cogrouped(step));
+            case "cogroup_aggregate" -> named.put(as, cogroupAggregated(step, fn));
             case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
             case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
             case "to_table" -> named.put(as, stream(step).toTable(optionalStore(step)));
@@ -283,9 +293,52 @@ public class RunScenarios {
                 "table_aggregate" -> named.put(as, table(step, fn));
             case "process", "process_values", "stateful_transform_values" -> named.put(as, processed(step, fn));
             case "state_store", "add_source", "add_processor", "add_sink", "connect" -> addByHand(step, fn);
+            case "foreign_key_join" -> named.put(as, foreignKeyJoin(step, fn));
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
+    }
+
+    private static Grouped<Object, Object> grouped(final JsonNode step) {
+        final Grouped<Object, Object> grouped = Grouped.with(KEY, VALUE);
+        return step.has("name") ? grouped.withName(step.get("name").asText()) : grouped;
+    }
+
+    private CogroupedKStream<Object, Object> cogrouped(final JsonNode step) {
+        CogroupedKStream<Object, Object> cogrouped = null;
+        for (final JsonNode input : step.get("inputs")) {
+            final KGroupedStream<Object, Object> grouped = (KGroupedStream<Object, Object>) get(input, "on");
+            final String fn = input.get("fn").asText();
+            cogrouped = cogrouped == null
+                ? grouped.cogroup((key, value, old) -> aggregate(fn, key, value, old))
+                : cogrouped.cogroup(grouped, (key, value, old) -> aggregate(fn, key, value, old));
+        }
+        return cogrouped;
+    }
+
+    private static Object windowedCogroup(final CogroupedKStream<Object, Object> cogrouped, final JsonNode step) {
+        if (step.has("gap")) {
+            return cogrouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(
+                Duration.ofMillis(step.get("gap").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        if (step.has("difference")) {
+            return cogrouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(
+                Duration.ofMillis(step.get("difference").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        return step.has("start")
+            ? cogrouped.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(step.get("start").asLong())))
+            : cogrouped.windowedBy(windows(step));
+    }
+
+    private KTable<?, ?> cogroupAggregated(final JsonNode step, final String fn) {
+        final Object on = get(step, "on");
+        if (on instanceof SessionWindowedCogroupedKStream) {
+            return ((SessionWindowedCogroupedKStream<Object, Object>) on).aggregate(
+                () -> initial(fn), (key, older, newer) -> merged(fn, older, newer), sessionStore(step, VALUE));
+        }
+        return on instanceof TimeWindowedCogroupedKStream
+            ? ((TimeWindowedCogroupedKStream<Object, Object>) on).aggregate(() -> initial(fn), windowStore(step, VALUE))
+            : ((CogroupedKStream<Object, Object>) on).aggregate(() -> initial(fn), keyValueStore(step, VALUE));
     }
 
     private static Consumed<Object, Object> consumed(final JsonNode step) {
@@ -310,6 +363,19 @@ public class RunScenarios {
 
     private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> optionalStore(final JsonNode step) {
         return step.has("store") ? keyValueStore(step, VALUE) : Materialized.with(KEY, VALUE);
+    }
+
+    private Object foreignKeyJoin(final JsonNode step, final String fn) {
+        final KTable<Object, Object> table = (KTable<Object, Object>) get(step, "on");
+        final KTable<Object, Object> other = (KTable<Object, Object>) get(step, "with");
+        final String by = step.get("by").asText();
+        final BiFunction<Object, Object, Object> extractor = (key, value) -> key(by, key, value);
+        final ValueJoiner<Object, Object, Object> joiner = (left, right) -> joined(fn, left, right);
+        final TableJoined<Object, Object> options = step.has("name")
+            ? TableJoined.as(step.get("name").asText()) : TableJoined.with(null, null);
+        return step.get("kind").asText().equals("inner")
+            ? table.join(other, extractor, joiner, options, optionalStore(step))
+            : table.leftJoin(other, extractor, joiner, options, optionalStore(step));
     }
 
     private Object table(final JsonNode step, final String fn) {
@@ -623,7 +689,7 @@ public class RunScenarios {
     private static Object initial(final String fn) {
         return switch (fn) {
             case "max", "min", "first", "last" -> null;
-            case "texts" -> TextNode.valueOf("");
+            case "texts", "notes" -> TextNode.valueOf("");
             default -> LongNode.valueOf(0);
         };
     }
@@ -639,6 +705,7 @@ public class RunScenarios {
             case "first" -> number == null || before != null ? old : LongNode.valueOf(number);
             case "last" -> number == null ? old : LongNode.valueOf(number);
             case "texts" -> TextNode.valueOf(((TextNode) old).asText() + key + ":" + number + ";");
+            case "notes" -> TextNode.valueOf(((TextNode) old).asText() + key + "=" + number + ",");
             case "sum, fails on 13" -> failsOn13(number) ? LongNode.valueOf(orZero(old) + orZero(value)) : null;
             default -> throw new IllegalArgumentException(fn);
         };
@@ -646,7 +713,7 @@ public class RunScenarios {
 
     private static Object merged(final String fn, final Object older, final Object newer) {
         return switch (fn) {
-            case "texts" -> TextNode.valueOf("(" + ((TextNode) older).asText() + ((TextNode) newer).asText() + ")");
+            case "texts", "notes" -> TextNode.valueOf("(" + ((TextNode) older).asText() + ((TextNode) newer).asText() + ")");
             default -> aggregate(fn, null, newer, older);
         };
     }

@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.errors import ProcessingError
+from millrace.handlers import ProcessedRecord
 from millrace.task.columns import Column
+from millrace.task.dead_letters import NO_ROW
 from millrace.task.operators.table_filtering import RowByRowProcessor
 from millrace.task.operators.table_rows import RowFunctions
 from millrace.task.processing.punctuation import Punctuation
-from millrace.task.processing.runtime import NO_ROW
 from millrace.task.processing.user_code import UserCode
 from millrace.task.processor import Forwarded, TaskContext
 from millrace.task.records import Records
@@ -41,7 +42,7 @@ class TableTransformValuesProcessor(RowByRowProcessor[TableTransformValues]):
             try:
                 punctuation.callback(now_ms)
             except Exception as error:
-                self._context.failures.punctuation(error, self._node, now_ms)
+                self._context.failures.processing(error, None, self._node)
         return None
 
     def _apply(self, functions: RowFunctions, values: Column) -> Column:
@@ -64,7 +65,8 @@ class TableTransformValuesProcessor(RowByRowProcessor[TableTransformValues]):
                     try:
                         result = transform(key, value)
                     except Exception as error:
-                        self._context.failures.processing(error, origin, self._node)
+                        failed = ProcessedRecord(key=key, value=value, timestamp=timestamp, headers=[])
+                        self._context.failures.processing(error, origin, self._node, failed)
                         functions.failed[number] = True
             results.append(result)
         return Column(objects=results)

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from millrace.errors import ProcessingError
+from millrace.handlers import ProcessedRecord
 from millrace.task.columns import Column
+from millrace.task.dead_letters import NO_ROW
 from millrace.task.processing.forwards import Forwards
 from millrace.task.processing.punctuation import Punctuation
-from millrace.task.processing.runtime import NO_ROW
 from millrace.task.processing.user_code import UserCode
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records, object_array
@@ -68,7 +69,8 @@ class UserProcessor(Processor):
                     process(self._record_type(key, value, timestamp, tuple(header or ())))
                 except Exception as error:
                     self._runtime.raise_fatal()
-                    self._context.failures.processing(error, origin, self._node)
+                    failed = ProcessedRecord(key=key, value=value, timestamp=timestamp, headers=list(header or ()))
+                    self._context.failures.processing(error, origin, self._node, failed)
         self._runtime.raise_fatal()
         self._key = _NO_KEY
         self._end_fresh()
@@ -90,7 +92,7 @@ class UserProcessor(Processor):
                 punctuation.callback(now_ms)
             except Exception as error:
                 self._runtime.raise_fatal()
-                self._context.failures.punctuation(error, self._node, now_ms)
+                self._context.failures.processing(error, None, self._node)
         self._runtime.raise_fatal()
 
     # ---- punctuations that were scheduled among the rows that the node goes through

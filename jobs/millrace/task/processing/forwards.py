@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from millrace.task.columns import Column, IntArray
-from millrace.task.processing.runtime import NO_ROW
+from millrace.task.dead_letters import NO_ROW
 from millrace.task.records import Records, object_array
 
 

@@ -12,12 +12,10 @@ import numpy as np
 from millrace.errors import ProcessingError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.task.columns import IntArray
+from millrace.task.dead_letters import NO_ROW
 from millrace.task.input import InputBatch
 from millrace.task.processing.punctuation import Punctuation, PunctuationHandle, PunctuationQueue
 from millrace.topology.processor_api import PunctuationType, Punctuator, RecordMetadata
-
-NO_ROW = -1
-"""Origin of a record that no row of the input gave, but a punctuation."""
 
 AFTER_THE_ROW = 2**62
 """Second order column of what a punctuation forwards: behind everything that the walk of its row forwards."""

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from millrace.metrics import DropReason
 from millrace.serdes import Windowed
 from millrace.state import SessionStore
-from millrace.task.failures import FailureHandler
 from millrace.task.processing.store_values import StoreValues
 
 _MAX_TIME = 2**63 - 1
@@ -20,13 +18,11 @@ class TypedSessionStore:
     Args:
         store: the bytes.
         values: their serdes.
-        failures: counts writes to expired sessions.
     """
 
-    def __init__(self, store: SessionStore, values: StoreValues, failures: FailureHandler) -> None:
+    def __init__(self, store: SessionStore, values: StoreValues) -> None:
         self._store = store
         self._values = values
-        self._failures = failures
 
     @property
     def name(self) -> str:
@@ -38,7 +34,7 @@ class TypedSessionStore:
         data, timestamps = self._values.stored(value)
         expired = self._store.metrics.expired
         self._store.put_many([self._values.key(session.key)], [session.start], [session.end], [data], timestamps)
-        self._failures.drop(DropReason.EXPIRED_WINDOW, self._store.metrics.expired - expired)
+        self._values.count_expired(self._store.metrics.expired - expired)
 
     def remove(self, session: Windowed) -> None:
         """Removes a session."""

@@ -9,9 +9,10 @@ import numpy as np
 
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.task.columns import IntArray
+from millrace.task.dead_letters import NO_ROW
 from millrace.task.input import InputBatch
 from millrace.task.processing.punctuation import Punctuation
-from millrace.task.processing.runtime import NO_ROW, ProcessingRuntime
+from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.processing.user_code import UserCode
 from millrace.task.processor import Forwarded
 from millrace.task.records import Records

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from millrace.errors import ProcessingError
+from millrace.metrics import DropReason
 from millrace.state.layout import Int64Array
 from millrace.task.aggregation.steps import result_of
 from millrace.task.processing.runtime import ProcessingRuntime
@@ -32,6 +33,7 @@ class StoreValues:
         self._value_serde = or_default(spec.value_serde)
         self._timestamped = spec.timestamped
         self._runtime = runtime
+        self._failures = task.failures
         aggregator = task.aggregators.get(name)
         self._aggregator = aggregator if isinstance(aggregator, BuiltInAggregator | StructAggregator) else None
 
@@ -77,3 +79,8 @@ class StoreValues:
             )
         data = None if value is None else self._value_serde.serialize(value)
         return data, np.array([timestamp], dtype=np.int64)
+
+    def count_expired(self, count: int) -> None:
+        """Counts writes that the store dropped, since their windows have expired."""
+        if count:
+            self._failures.drop(DropReason.EXPIRED_WINDOW, [self._runtime.origin], count=count)

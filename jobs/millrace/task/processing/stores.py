@@ -110,9 +110,9 @@ def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime) -
     if isinstance(store, KeyValueStore):
         return TypedKeyValueStore(store, values)
     if isinstance(store, WindowStore):
-        return TypedWindowStore(store, values, task.failures, window_size_ms=task.stores[name].window_size_ms)
+        return TypedWindowStore(store, values, window_size_ms=task.stores[name].window_size_ms)
     if isinstance(store, SessionStore):
-        return TypedSessionStore(store, values, task.failures)
+        return TypedSessionStore(store, values)
     raise ProcessingError(
         f"Store {name} is the buffer of an operator and cannot be used by a processor.",
         remedy="give the processor a store of its own",

@@ -7,10 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from millrace.metrics import DropReason
 from millrace.serdes import Windowed
 from millrace.state import WindowStore
-from millrace.task.failures import FailureHandler
 from millrace.task.processing.store_values import StoreValues
 
 
@@ -20,16 +18,12 @@ class TypedWindowStore:
     Args:
         store: the bytes.
         values: their serdes.
-        failures: counts writes to expired windows.
         window_size_ms: length of the windows.
     """
 
-    def __init__(
-        self, store: WindowStore, values: StoreValues, failures: FailureHandler, *, window_size_ms: int
-    ) -> None:
+    def __init__(self, store: WindowStore, values: StoreValues, *, window_size_ms: int) -> None:
         self._store = store
         self._values = values
-        self._failures = failures
         self._window_size_ms = window_size_ms
 
     @property
@@ -43,7 +37,7 @@ class TypedWindowStore:
         expired = self._store.metrics.expired
         starts = np.array([window_start], dtype=np.int64)
         self._store.put_many([self._values.key(key)], starts, [data], timestamps)
-        self._failures.drop(DropReason.EXPIRED_WINDOW, self._store.metrics.expired - expired)
+        self._values.count_expired(self._store.metrics.expired - expired)
 
     def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
         """The value of the window that starts at a time; with two times, starts and values of those between."""

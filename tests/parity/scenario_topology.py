@@ -49,6 +49,7 @@ from tests.parity.functions import (
     TABLE_REDUCERS,
     TIMESTAMP_EXTRACTORS,
     VALUE_MAPPERS,
+    joiner_with_keys,
 )
 from tests.parity.processors import FIXED_KEY_PROCESSORS, PROCESSORS, StatefulTransformer, store_builder
 
@@ -348,6 +349,25 @@ class ScenarioTopology:
     def connect(self, _: Any, step: dict[str, Any]) -> None:
         self._low_level.connect_processor_and_state_stores(step["name"], *step["stores"])
 
+    def global_table(self, _: Any, step: dict[str, Any]) -> Any:
+        return self.builder.global_table(
+            step["topic"], self._consumed(step), self._optional_store(step, self._source_value)
+        )
+
+    def global_join(self, on: Any, step: dict[str, Any]) -> Any:
+        selector = self._function({**step, "fn": step["selector"]}, KEY_MAPPERS)
+        takes = step.get("takes")
+        join = on.join if step["op"] == "global_join" else on.left_join
+        return join(
+            self._named[step["table"]],
+            selector,
+            joiner_with_keys(step["fn"], takes),
+            joiner_takes_key=takes == "key",
+            joiner_takes_selected_key=takes == "both keys",
+        )
+
+    global_left_join = global_join
+
     # ---- tables
 
     def _optional_store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
@@ -441,6 +461,9 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "join",
         "left_join",
         "stream_join",
+        "global_table",
+        "global_join",
+        "global_left_join",
         "table_filter",
         "table_filter_not",
         "table_map_values",

@@ -10,6 +10,7 @@ from millrace.errors import ProcessingError
 from tests.parity.cogroup_scenarios import COGROUP_SCENARIOS
 from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.generated import generate
+from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
 from tests.parity.processor_scenarios import PROCESSOR_SCENARIOS
 from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace, settled
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
@@ -17,7 +18,14 @@ from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | FOREIGN_KEY_SCENARIOS | COGROUP_SCENARIOS | PROCESSOR_SCENARIOS
+SCENARIOS = {
+    **STREAM_SCENARIOS,
+    **TABLE_SCENARIOS,
+    **FOREIGN_KEY_SCENARIOS,
+    **GLOBAL_TABLE_SCENARIOS,
+    **COGROUP_SCENARIOS,
+    **PROCESSOR_SCENARIOS,
+}
 
 GENERATED = 200
 PER_JVM = 50

@@ -9,6 +9,7 @@ from millrace.dsl.cogrouped import (
     SessionWindowedCogroupedKStream,
     TimeWindowedCogroupedKStream,
 )
+from millrace.dsl.global_ktable import GlobalKTable
 from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
@@ -43,6 +44,7 @@ from millrace.topology.processor_api import (
     RecordMetadata,
     ValueTransformerWithKey,
 )
+from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.state_stores import (
@@ -72,6 +74,7 @@ __all__ = [
     "BranchedKStream",
     "Cancellable",
     "CogroupedKStream",
+    "Compression",
     "ConnectedStoreProvider",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
@@ -79,6 +82,7 @@ __all__ = [
     "FixedKeyProcessor",
     "FixedKeyProcessorContext",
     "FixedKeyRecord",
+    "GlobalKTable",
     "Grouped",
     "JoinWindows",
     "Joined",
@@ -101,6 +105,7 @@ __all__ = [
     "Record",
     "RecordMetadata",
     "Repartitioned",
+    "RocksDBOptions",
     "SessionStore",
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",

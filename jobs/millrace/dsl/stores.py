@@ -27,6 +27,7 @@ def key_value_store(
         logged=options.logging,
         cached=options.caching,
         changelog_settings=options.changelog_settings,
+        rocksdb=options.rocksdb,
     )
 
 
@@ -64,6 +65,7 @@ def window_store(
         window_size_ms=windows.size_ms,
         retention_ms=retention_ms,
         changelog_settings=options.changelog_settings,
+        rocksdb=options.rocksdb,
     )
 
 

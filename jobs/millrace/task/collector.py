@@ -8,7 +8,7 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from millrace.errors import RecordTooLargeError
+from millrace.errors import RecordTooLargeError, StateError
 from millrace.task.columns import BoolArray, IntArray
 from millrace.task.records import ObjectArray
 
@@ -67,3 +67,31 @@ class Collector(Protocol):
 
     def partition_count(self, topic: str, /) -> int:
         """How many partitions ``topic`` has."""
+
+
+class OutputBuffer:
+    """A :class:`Collector` that keeps what it is sent: the dead letters of records that no task has read."""
+
+    def __init__(self) -> None:
+        self._sent: list[OutputBatch] = []
+
+    def send(self, batch: OutputBatch) -> None:
+        """Keeps a batch of records."""
+        self._sent.append(batch)
+
+    def too_large(self, _batch: OutputBatch, /) -> list[tuple[int, RecordTooLargeError]]:
+        """Nothing is too large to be kept."""
+        return []
+
+    def partition_count(self, topic: str, /) -> int:
+        """Not known here.
+
+        Raises:
+            StateError: always: no topology writes through this.
+        """
+        raise StateError(f"Nothing of the topology is written to {topic} here.", remedy="report it")
+
+    def take(self) -> list[OutputBatch]:
+        """What was kept; it is forgotten here."""
+        sent, self._sent = self._sent, []
+        return sent

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
@@ -17,9 +16,9 @@ from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition, in_stream_order
 from millrace.task.operators import create_joint_processor, create_processor
-from millrace.task.processing.runtime import ProcessingRuntime
+from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
 from millrace.task.processing.steps import Punctuating, Steps
-from millrace.task.processor import Forwarded, JointProcessor, Processor, TaskContext
+from millrace.task.processor import Forwarded, JointProcessor, Processor, TaskContext, no_global_store
 from millrace.task.records import Records, merge_in_order
 from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
@@ -46,6 +45,7 @@ class Engine:
         stream_times: stream time of each windowed operator when the task starts, by the name of its store.
         partition_times: largest timestamp of each input partition so far.
         wall_clock_ms: the clock of what depends on the wall clock; ``None`` takes the system's.
+        open_global_store: returns a global store, as far as it is known now, for reading.
     """
 
     def __init__(
@@ -59,6 +59,7 @@ class Engine:
         stream_times: Mapping[str, int],
         partition_times: Mapping[TopicPartition, int],
         wall_clock_ms: Callable[[], int] | None = None,
+        open_global_store: Callable[[str], KeyValueStore] = no_global_store,
     ) -> None:
         self._state = state
         self._partition = partition
@@ -66,7 +67,7 @@ class Engine:
         self._application_id = config.application_id
         self.failures = FailureHandler(config, task)
         self.partition_times = dict(partition_times)
-        wall_clock = wall_clock_ms or _system_time_ms
+        wall_clock = wall_clock_ms or system_time_ms
         self._children = _children(sub_topology.nodes)
         self.context = TaskContext(
             config=config,
@@ -88,6 +89,8 @@ class Engine:
             children=self._children,
             task=task,
             state_directory=state.directory,
+            global_stores={each.store.name: each.store for each in sub_topology.global_stores},
+            open_global_store=open_global_store,
             partition=partition,
         )
         for name in self.context.shared_stores:
@@ -325,10 +328,6 @@ class Engine:
             batch = batch.filter(kept)
         if len(batch):
             collector.send(batch)
-
-
-def _system_time_ms() -> int:
-    return int(time.time() * 1000)
 
 
 def _replace(times: dict[Any, int], earlier: dict[Any, int]) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
+from millrace.errors import StateError
 from millrace.metrics import DropReason
 from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
 from millrace.task.columns import IntArray
@@ -57,6 +58,15 @@ class JointProcessor(ABC):
         """As :meth:`Processor.reset`."""
 
 
+def no_global_store(name: str) -> KeyValueStore:
+    """Where a task has no global stores.
+
+    Raises:
+        StateError: always.
+    """
+    raise StateError(f"There is no global store {name}.", remedy="add it to the topology with global_table()")
+
+
 @dataclass
 class TaskContext:
     """What the processors of one task share. Lives as long as the task's stores are open.
@@ -78,6 +88,8 @@ class TaskContext:
         children: names of the children of each node that has any.
         task: the task's name.
         state_directory: where the task's stores are; ``None`` where they are in memory.
+        global_stores: specifications of the global stores that the nodes may look up, by name.
+        open_global_store: returns one of them, for reading.
         partition: the task's partition, which is that of all its input records.
     """
 
@@ -96,6 +108,8 @@ class TaskContext:
     children: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     task: str = ""
     state_directory: Path | None = None
+    global_stores: Mapping[str, StoreSpec] = field(default_factory=dict)
+    open_global_store: Callable[[str], KeyValueStore] = no_global_store
     partition: int = 0
 
     def is_cached(self, store: str) -> bool:

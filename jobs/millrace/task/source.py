@@ -59,6 +59,14 @@ class Source:
         """
         return self._with_event_time(batch, self._readable(batch, rows, self._failures.deserialization))
 
+    def read_as_recorded(self, batch: InputBatch) -> Records:
+        """All records of the batch that can be read, at their records' own timestamps: those of a global topic.
+
+        Raises:
+            SerializationError: a record cannot be read, and the handler does not continue.
+        """
+        return self._readable(batch, np.arange(len(batch), dtype=np.int64), self._failures.deserialization)
+
     @property
     def may_reorder(self) -> bool:
         """Whether the turns of the inputs depend on what the timestamp extractor says."""

@@ -8,23 +8,19 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-import pyarrow as pa
-
 from millrace.config import StreamsConfig
 from millrace.dsl import low_level
 from millrace.errors import RecordTooLargeError, TopologyError
 from millrace.kafka.record_sizes import SizeLimits
 from millrace.metrics import DropReason
 from millrace.serdes import Serde
-from millrace.state import TaskPosition, TaskState
+from millrace.state import KeyValueStore, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
-from millrace.task.input import InputBatch
-from millrace.task.records import object_array
 from millrace.task.serialization import or_default
+from millrace.testing.global_stores import DrivenGlobalStore
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestWindowStore
-from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord
+from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
 from millrace.topology.stores import StoreKind
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration, to_milliseconds
@@ -61,8 +57,16 @@ class TopologyTestDriver:
         )
         self._topology = topology
         self._clock_ms = int(time.time() * 1000)
+        self._global_stores = {part.topic: DrivenGlobalStore(part, self._config) for part in topology.global_stores}
+        by_name = {each.spec.name: each for each in self._global_stores.values()}
         self._tasks = [
-            _DrivenTask(sub_topology, self._config, lambda: self._clock_ms, SizeLimits(max_message_bytes))
+            _DrivenTask(
+                sub_topology,
+                self._config,
+                lambda: self._clock_ms,
+                SizeLimits(max_message_bytes),
+                open_global_store=lambda name: by_name[name].store,
+            )
             for sub_topology in topology.sub_topologies
         ]
         self._outputs: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
@@ -93,6 +97,8 @@ class TopologyTestDriver:
         for task in self._tasks:
             task.engine.close()
             task.state.close()
+        for each in self._global_stores.values():
+            each.state.close()
 
     def create_input_topic(
         self,
@@ -115,7 +121,7 @@ class TopologyTestDriver:
         Raises:
             TopologyError: no source reads the topic.
         """
-        known = sorted({name for task in self._tasks for name in task.inputs})
+        known = sorted({name for task in self._tasks for name in task.inputs} | self._global_stores.keys())
         if topic not in known:
             raise TopologyError(f"No source reads the topic {topic!r}; the sources read {known}.")
         return TestInputTopic(
@@ -134,8 +140,8 @@ class TopologyTestDriver:
     def pipe_batch(self, records: Sequence[tuple[TestInputTopic, TestRecord]]) -> None:
         """Pipes records of several topics as one micro-batch.
 
-        They are processed in the order of Kafka Streams: within a topic as given, across topics always from the one
-        whose next record has the smallest timestamp.
+        Those of global topics come first, as everywhere. The others are processed in the order of Kafka Streams: within
+        a topic as given, across topics always from the one whose next record has the smallest timestamp.
 
         Args:
             records: pairs of the topic and the record.
@@ -152,6 +158,9 @@ class TopologyTestDriver:
         Raises:
             TopologyError: there is no such store.
         """
+        for each in self._global_stores.values():
+            if each.spec.name == name:
+                return TestKeyValueStore(each.store, or_default(each.spec.key_serde), or_default(each.spec.value_serde))
         task = self._task_of(name)
         spec = task.specs[name]
         return TestKeyValueStore(
@@ -195,6 +204,8 @@ class TopologyTestDriver:
         Raises:
             TopologyError: there is no such store.
         """
+        if any(each.spec.name == name for each in self._global_stores.values()):
+            return StoreKind.KEY_VALUE
         return self._task_of(name).specs[name].kind
 
     def is_window_store(self, name: str) -> bool:
@@ -203,7 +214,7 @@ class TopologyTestDriver:
         Raises:
             TopologyError: there is no such store.
         """
-        return self._task_of(name).specs[name].kind is StoreKind.WINDOW
+        return self.store_kind(name) is StoreKind.WINDOW
 
     def committed_offset(self, topic: str) -> int:
         """The offset after the last record of ``topic`` that was processed, dropped ones included."""
@@ -215,6 +226,7 @@ class TopologyTestDriver:
             if store in task.specs:
                 return task
         known = sorted(name for task in self._tasks for name in task.specs)
+        known += sorted(each.spec.name for each in self._global_stores.values())
         raise TopologyError(f"There is no store {store!r}; the stores are {known}.")
 
     def _pipe(self, records: list[tuple[str, RawRecord]]) -> None:
@@ -239,6 +251,12 @@ class TopologyTestDriver:
                 if topic in task.inputs:
                     task.waiting.append((topic, self._end_offsets[topic], record))
             self._end_offsets[topic] += 1
+        for topic, global_store in self._global_stores.items():
+            own = [record for name, record in records if name == topic]
+            if own:
+                written = global_store.apply(own)
+                self.dropped.update(global_store.dropped)
+                self._append(self._collect(written))
 
     def _collect(self, written: list[OutputBatch]) -> list[tuple[str, RawRecord]]:
         """Files what a task wrote, and returns what tasks read of it."""
@@ -265,7 +283,13 @@ class _DrivenTask:
     """A sub-topology over memory stores, with a collector that keeps what it is sent."""
 
     def __init__(
-        self, sub_topology: SubTopology, config: StreamsConfig, clock: Callable[[], int], limits: SizeLimits
+        self,
+        sub_topology: SubTopology,
+        config: StreamsConfig,
+        clock: Callable[[], int],
+        limits: SizeLimits,
+        *,
+        open_global_store: Callable[[str], KeyValueStore],
     ) -> None:
         self.state = TaskState.open(None, sub_topology.stores)
         self.specs = {spec.name: spec for spec in sub_topology.stores}
@@ -281,6 +305,7 @@ class _DrivenTask:
             stream_times={},
             partition_times={},
             wall_clock_ms=clock,
+            open_global_store=open_global_store,
         )
         self._sent: list[OutputBatch] = []
         self._limits = limits
@@ -301,17 +326,7 @@ class _DrivenTask:
     def run(self, *, wall_clock: bool = False) -> list[OutputBatch]:
         """Processes what waits as one batch, or what is due by the wall clock, and commits."""
         waiting, self.waiting = ([], self.waiting) if wall_clock else (self.waiting, [])
-        headers = [record.headers or None for _, _, record in waiting]
-        batch = InputBatch(
-            topics=self.inputs,
-            topic=np.array([self.inputs.index(topic) for topic, _, _ in waiting], dtype=np.int64),
-            partition=np.zeros(len(waiting), dtype=np.int64),
-            offset=np.array([offset for _, offset, _ in waiting], dtype=np.int64),
-            timestamp=np.array([record.timestamp for _, _, record in waiting], dtype=np.int64),
-            keys=pa.array([record.key for _, _, record in waiting], type=pa.binary()),
-            values=pa.array([record.value for _, _, record in waiting], type=pa.binary()),
-            headers=object_array(headers) if any(headers) else None,
-        )
+        batch = input_batch(self.inputs, waiting)
         self._sent = []
         try:
             self.engine.process(self.engine.in_stream_order(batch), self, wall_clock=wall_clock)

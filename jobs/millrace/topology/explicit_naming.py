@@ -5,6 +5,7 @@ from __future__ import annotations
 from millrace.errors import TopologyError
 from millrace.topology.logical import (
     ForeignKeyTopic,
+    GlobalStoreInput,
     LogicalGraph,
     Process,
     Repartition,
@@ -24,7 +25,9 @@ def check_explicit_naming(graph: LogicalGraph) -> None:
     Raises:
         TopologyError: there are some; the message lists all.
     """
-    owned = [node.store for node in graph.nodes if isinstance(node, TableInput | Process | TableJoin)]
+    owned = [
+        node.store for node in graph.nodes if isinstance(node, TableInput | GlobalStoreInput | Process | TableJoin)
+    ]
     owned += [node.waiting_store for node in graph.nodes if isinstance(node, StreamJoin)]
     stores = [store for store in owned if store is not None and store.name in graph.generated_stores]
     found = {

@@ -20,6 +20,7 @@ from millrace.topology.operators import (
     SessionAggregate,
     SlidingAggregate,
     StreamAggregate,
+    StreamGlobalTableJoin,
     StreamStreamJoin,
     StreamTableJoin,
     TableAggregate,
@@ -32,6 +33,11 @@ from millrace.topology.operators import (
 from millrace.topology.summary import describe_aggregation
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
+_JOINED: dict[type[Operator], str] = {
+    StreamTableJoin: "table",
+    StreamGlobalTableJoin: "global table",
+    StreamStreamJoin: "stream",
+}
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -56,9 +62,8 @@ def _operator_label(node: ProcessorNode) -> str:
             return _aggregation_label(aggregation)
         case CogroupAggregate(aggregation=aggregation):
             return f"cogroup: {_aggregation_label(aggregation)}"
-        case StreamTableJoin(kind=kind) | StreamStreamJoin(kind=kind):
-            with_what = "table" if isinstance(node.operator, StreamTableJoin) else "stream"
-            return f"{kind.value} join with {with_what}"
+        case (StreamTableJoin() | StreamGlobalTableJoin() | StreamStreamJoin()) as join:
+            return f"{join.kind.value} join with {_JOINED[type(join)]}"
         case operator:
             return _table_operator_label(operator) or _WORD_START.sub(" ", type(operator).__name__).lower()
 

@@ -70,6 +70,26 @@ class TableInput(LogicalNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GlobalStoreInput(LogicalNode):
+    """A topic that every task has wholly, in a store: a source node and the processor that writes the store.
+
+    Args:
+        source_name: name of the source node; ``name`` is that of the processor.
+        topic: the topic.
+        store: the store; never logged, since the topic itself restores it.
+        operator: what writes the store: ``TableSource`` for a global table, or an operator of the user.
+    """
+
+    source_name: str
+    topic: str
+    store: StoreSpec
+    operator: Operator
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Process(LogicalNode):
     """One processor.
 
@@ -224,6 +244,7 @@ class StreamJoin(LogicalNode):
 AnyLogicalNode = (
     StreamInput
     | TableInput
+    | GlobalStoreInput
     | Process
     | StreamJoin
     | Repartition

@@ -214,6 +214,27 @@ class StreamTableJoin:
     joiner_takes_key: bool = False
 
 
+@dataclass(frozen=True)
+class StreamGlobalTableJoin:
+    """Looks a key that each stream record names up in a global table.
+
+    Args:
+        store: the global table's store.
+        kind: inner drops a record without a partner, left joins it with ``None``.
+        key_selector: gives the key of the table's row.
+        joiner: ``(stream value, table value) -> value``; ``(key, stream value, table value) -> value`` where
+            ``joiner_takes_key``; ``(key, selected key, stream value, table value) -> value`` where
+            ``joiner_takes_selected_key``.
+    """
+
+    store: str
+    kind: JoinKind
+    key_selector: KeyMapper
+    joiner: Callable[..., Any]
+    joiner_takes_key: bool = False
+    joiner_takes_selected_key: bool = False
+
+
 class JoinSide(StrEnum):
     """Which of the two streams of a join."""
 
@@ -394,6 +415,13 @@ def looked_up_table(operator: Operator) -> str | None:
             return None
 
 
+def may_look_up_global_store(operator: Operator, store: str) -> bool:
+    """Whether the operator may read the global store ``store``, which stands in no node's list of stores."""
+    if isinstance(operator, ProcessRecords | TableTransformValues):
+        return True
+    return isinstance(operator, StreamGlobalTableJoin) and operator.store == store
+
+
 Operator = (
     Filter
     | Map
@@ -414,6 +442,7 @@ Operator = (
     | TableSource
     | TableToStream
     | StreamTableJoin
+    | StreamGlobalTableJoin
     | JoinBuffer
     | StreamStreamJoin
     | StreamSelfJoin

@@ -19,7 +19,7 @@ from millrace.topology.operators import (
     WindowedAggregate,
 )
 from millrace.topology.stores import StoreSpec
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import GlobalStore, SubTopology, Topology
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
 SUMMARY_VERSION = 1
@@ -30,9 +30,9 @@ def summarize(topology: Topology) -> dict[str, Any]:
 
     Returns:
         ``version``; ``sub_topologies``: lists of nodes; ``stores`` and ``repartition_topics`` by name;
-        ``co_partition_groups``.
+        ``co_partition_groups``; where there are any, ``global_stores`` by name.
     """
-    return {
+    summary = {
         "version": SUMMARY_VERSION,
         "sub_topologies": [[_node(node) for node in part.nodes] for part in topology.sub_topologies],
         "stores": {
@@ -41,6 +41,9 @@ def summarize(topology: Topology) -> dict[str, Any]:
         "repartition_topics": {spec.name: spec.partitions for spec in topology.repartition_topics},
         "co_partition_groups": [sorted(group) for group in topology.co_partition_groups],
     }
+    if topology.global_stores:
+        summary["global_stores"] = {each.store.name: _global_store(each) for each in topology.global_stores}
+    return summary
 
 
 def _node(node: Node) -> dict[str, Any]:
@@ -97,6 +100,18 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
             "retention_ms": store.retention_ms,
         }
     return data
+
+
+def _global_store(part: GlobalStore) -> dict[str, Any]:
+    return {
+        "number": part.number,
+        "nodes": [_node(node) for node in part.nodes],
+        "topic": part.topic,
+        "kind": part.store.kind.value,
+        "operator": type(part.processor.operator).__name__,
+        "key_serde": _serde(part.source.key_serde),
+        "value_serde": _serde(part.source.value_serde),
+    }
 
 
 def owners_of(part: SubTopology, store: str) -> list[ProcessorNode]:

@@ -19,6 +19,7 @@ import org.apache.kafka.streams.TopologyConfig;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
@@ -71,6 +72,42 @@ public class DescribeTopologies {
         }
         Files.writeString(directory.resolve("explicit_naming.list"), refused.toString());
         Files.writeString(directory.resolve("windowed_changelogs.list"), windowedChangelogs());
+    }
+
+    private static final Consumed<String, String> STRINGS = Consumed.with(S, S);
+
+    private static Map<String, Consumer<StreamsBuilder>> globalTables() {
+        final Map<String, Consumer<StreamsBuilder>> all = new LinkedHashMap<>();
+        all.put("global_table_joins", b -> {
+            final GlobalKTable<String, String> users = b.globalTable("users", STRINGS);
+            final KStream<String, String> stream = b.stream("in", STRINGS);
+            stream.join(users, (k, v) -> v, (v, o) -> v).to("out");
+            stream.filter((k, v) -> true).leftJoin(users, (k, v) -> v, (v, o) -> v).to("out-left");
+        });
+        all.put("global_table_joins_named", b -> {
+            final KStream<String, String> stream = b.stream("in", Consumed.with(S, S).withName("input"));
+            final GlobalKTable<String, String> users =
+                b.globalTable("users", Consumed.with(S, S).withName("users"), Materialized.as("user-store"));
+            stream.join(users, (k, v) -> v, (v, o) -> v, Named.as("enrich")).to("out");
+            stream.leftJoin(users, (k, v) -> v, (v, o) -> v, Named.as("enrich-left")).to("out-left");
+        });
+        all.put("global_tables_between_streams", b -> {
+            b.stream("a", STRINGS).to("out-a");
+            final GlobalKTable<String, String> one = b.globalTable("one", STRINGS);
+            final GlobalKTable<String, String> two = b.globalTable("two", STRINGS, Materialized.as("two-store"));
+            b.stream("b", STRINGS).leftJoin(one, (k, v) -> v, (v, o) -> v).join(two, (k, v) -> v, (v, o) -> v)
+                .to("out-b");
+            b.globalTable("three");
+            b.table("c", STRINGS).toStream().join(two, (k, v) -> v, (v, o) -> v).to("out-c");
+        });
+        all.put("global_table_join_between_key_change_and_aggregation", b -> {
+            final GlobalKTable<String, String> users = b.globalTable("users", STRINGS);
+            final KStream<String, String> joined = b.stream("in", STRINGS).selectKey((k, v) -> v)
+                .leftJoin(users, (k, v) -> v, (v, o) -> v);
+            joined.groupByKey(Grouped.with(S, S)).count().toStream().to("out");
+            joined.join(b.table("t", STRINGS), (v, o) -> v, Joined.with(S, S, S)).to("joined");
+        });
+        return all;
     }
 
     private static Properties properties(final String optimisation) {
@@ -351,6 +388,7 @@ public class DescribeTopologies {
         tables(all);
         cogroups(all);
         all.putAll(windowedCatalogue());
+        all.putAll(globalTables());
         for (int seed = 1; seed < 9; seed++) {
             final int start = seed;
             all.put("grown_" + seed, b -> grow(b, start));
@@ -627,6 +665,14 @@ public class DescribeTopologies {
         all.put("optimised_named_behind_a_filter", b ->
             b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v, Named.as("re-key")).filter((k, v) -> true)
                 .groupByKey(Grouped.as("by-value")).count(Materialized.as("counts")).toStream().to("out"));
+        all.put("optimised_global_table_join", b -> {
+            final GlobalKTable<String, String> users = b.globalTable("users", STRINGS);
+            final KStream<String, String> keyed = b.stream("in", STRINGS).selectKey((k, v) -> v);
+            keyed.leftJoin(users, (k, v) -> v, (v, o) -> v).groupByKey(Grouped.with(S, S)).count().toStream().to("out");
+            keyed.groupByKey(Grouped.with(S, S)).reduce((a, v) -> v).toStream().to("out-reduce");
+            b.table("t", STRINGS, Materialized.as("rows")).toStream().join(users, (k, v) -> v, (v, o) -> v)
+                .to("out-table");
+        });
         all.put("optimised_self_join", b -> {
             final KStream<String, String> a = b.stream("a", Consumed.with(S, S));
             a.join(a, (v, o) -> v, NEAR, StreamJoined.with(S, S, S).withStoreName("kept")).to("out");

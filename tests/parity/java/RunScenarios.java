@@ -44,6 +44,7 @@ import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.BranchedKStream;
 import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
@@ -51,6 +52,7 @@ import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KGroupedTable;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.KeyValueMapper;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
@@ -60,6 +62,8 @@ import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.ValueJoiner;
+import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
+import org.apache.kafka.streams.kstream.ValueJoinerWithStreamAndMappedKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
 import org.apache.kafka.streams.kstream.Windowed;
@@ -288,6 +292,11 @@ public class RunScenarios {
             case "left_join" -> named.put(as, stream(step).leftJoin((KTable<Object, Object>) get(step, "table"),
                 (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
             case "stream_join" -> named.put(as, joinedStreams(step, fn));
+            case "global_table" -> named.put(as, step.has("store")
+                ? builder.globalTable(step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE))
+                // It takes no Materialized without a name.
+                : builder.globalTable(step.get("topic").asText(), consumed(step)));
+            case "global_join", "global_left_join" -> named.put(as, joinedWithGlobal(step, fn));
             case "table_filter", "table_filter_not", "table_map_values", "table_transform_values", "table_join",
                 "table_left_join", "table_outer_join", "table_group_by", "table_count", "table_reduce",
                 "table_aggregate" -> named.put(as, table(step, fn));
@@ -492,6 +501,30 @@ public class RunScenarios {
         };
     }
 
+    private KStream<?, ?> joinedWithGlobal(final JsonNode step, final String fn) {
+        final GlobalKTable<Object, Object> table = (GlobalKTable<Object, Object>) get(step, "table");
+        final KeyValueMapper<Object, Object, Object> selector =
+            (key, value) -> key(step.get("selector").asText(), key, value);
+        final boolean inner = step.get("op").asText().equals("global_join");
+        switch (step.path("takes").asText()) {
+            case "key" -> {
+                final ValueJoinerWithKey<Object, Object, Object, Object> joiner =
+                    (key, left, right) -> TextNode.valueOf(key + "/" + json(joined(fn, left, right)));
+                return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
+            }
+            case "both keys" -> {
+                final ValueJoinerWithStreamAndMappedKey<Object, Object, Object, Object, Object> joiner =
+                    (key, selected, left, right) ->
+                        TextNode.valueOf(key + "/" + selected + "/" + json(joined(fn, left, right)));
+                return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
+            }
+            default -> {
+                final ValueJoiner<Object, Object, Object> joiner = (left, right) -> joined(fn, left, right);
+                return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
+            }
+        }
+    }
+
     private static Object windowed(final KGroupedStream<Object, Object> grouped, final JsonNode step) {
         if (step.has("gap")) {
             return grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(
@@ -626,7 +659,8 @@ public class RunScenarios {
             case "user" -> user(value);
             case "amount mod 3" -> number == null ? null : "m" + Math.floorMod(number, 3);
             case "key@start" -> ((Windowed<Object>) key).key() + "@" + ((Windowed<Object>) key).window().start();
-            case "same" -> key;
+            case "same", "key" -> key;
+            case "fails on 13" -> failsOn13(number) ? key : null;
             default -> throw new IllegalArgumentException(fn);
         };
     }

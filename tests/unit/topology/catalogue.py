@@ -669,6 +669,49 @@ def optimised_stream_stream_join(b: StreamsBuilder) -> None:
     other.group_by_key(Grouped.with_(S, S)).count().to_stream().to("counted-too")
 
 
+@catalogued
+def global_table_joins(b: StreamsBuilder) -> None:
+    users = b.global_table("users", STRINGS)
+    stream = b.stream("in", STRINGS)
+    stream.join(users, same, left).to("out")
+    stream.filter(true).left_join(users, same, left).to("out-left")
+
+
+@catalogued
+def global_table_joins_named(b: StreamsBuilder) -> None:
+    stream = b.stream("in", STRINGS.with_name("input"))
+    users = b.global_table("users", STRINGS.with_name("users"), Materialized.as_("user-store"))
+    stream.join(users, same, left, named="enrich").to("out")
+    stream.left_join(users, same, left, named=Named.as_("enrich-left")).to("out-left")
+
+
+@catalogued
+def global_tables_between_streams(b: StreamsBuilder) -> None:
+    b.stream("a", STRINGS).to("out-a")
+    one = b.global_table("one", STRINGS)
+    two = b.global_table("two", STRINGS, Materialized.as_("two-store"))
+    b.stream("b", STRINGS).left_join(one, same, left).join(two, same, left).to("out-b")
+    b.global_table("three")
+    b.table("c", STRINGS).to_stream().join(two, same, left).to("out-c")
+
+
+@catalogued
+def global_table_join_between_key_change_and_aggregation(b: StreamsBuilder) -> None:
+    users = b.global_table("users", STRINGS)
+    joined = b.stream("in", STRINGS).select_key(same).left_join(users, same, left)
+    joined.group_by_key(Grouped.with_(S, S)).count().to_stream().to("out")
+    joined.join(b.table("t", STRINGS), left, joined=Joined.with_(S, S)).to("joined")
+
+
+@optimised
+def optimised_global_table_join(b: StreamsBuilder) -> None:
+    users = b.global_table("users", STRINGS)
+    keyed = b.stream("in", STRINGS).select_key(same)
+    keyed.left_join(users, same, left).group_by_key(Grouped.with_(S, S)).count().to_stream().to("out")
+    keyed.group_by_key(Grouped.with_(S, S)).reduce(left).to_stream().to("out-reduce")
+    b.table("t", STRINGS, Materialized.as_("rows")).to_stream().join(users, same, left).to("out-table")
+
+
 @optimised
 def optimised_join_and_aggregation(b: StreamsBuilder) -> None:
     keyed = b.stream("in", STRINGS).select_key(same)

@@ -20,6 +20,7 @@ from millrace.task.operators.response_joining import ResponseJoinProcessor
 from millrace.task.operators.self_joining import StreamSelfJoinProcessor
 from millrace.task.operators.session_aggregating import SessionAggregateProcessor
 from millrace.task.operators.sliding_aggregating import SlidingAggregateProcessor
+from millrace.task.operators.stream_global_joining import StreamGlobalTableJoinProcessor
 from millrace.task.operators.stream_stream_joining import StreamStreamJoinProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
 from millrace.task.operators.subscription_joining import SubscriptionJoinProcessor
@@ -56,6 +57,7 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.TableSource: TableSourceProcessor,
     operators.TableToStream: TableToStreamProcessor,
     operators.StreamTableJoin: StreamTableJoinProcessor,
+    operators.StreamGlobalTableJoin: StreamGlobalTableJoinProcessor,
     operators.JoinBuffer: PassThroughProcessor,
     operators.StreamSelfJoin: StreamSelfJoinProcessor,
     operators.ProcessRecords: UserProcessor,

@@ -46,6 +46,7 @@ class UserProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         forwards = self._forwards = Forwards(self._children)
+        self.code.open()
         process = self.code.instance.process
         headers = [None] * len(records) if records.headers is None else records.headers.tolist()
         rows = zip(

@@ -10,7 +10,7 @@ from typing import Any
 from millrace.errors import ProcessingError
 from millrace.serdes import Serde
 from millrace.task.processing.runtime import ProcessingRuntime
-from millrace.task.processing.stores import open_typed_store
+from millrace.task.processing.stores import open_global_store, open_typed_store
 from millrace.task.processor import TaskContext
 from millrace.task.serialization import or_default
 from millrace.topology.processor_api import Cancellable, PunctuationType, Punctuator, RecordMetadata
@@ -82,6 +82,8 @@ class NodeContext:
 
     def get_state_store(self, name: str) -> Any:
         """A store that is connected to this node."""
+        if name in self._task.global_stores:
+            return open_global_store(name, self._task, self._runtime)
         connected = self._task.processors[self._node].stores
         if name not in connected:
             raise ProcessingError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -211,3 +212,8 @@ def _epoch_ms(start: datetime | int) -> int:
             )
         return round((start - datetime(1970, 1, 1, tzinfo=UTC)).total_seconds() * 1000)
     return start
+
+
+def system_time_ms() -> int:
+    """The system's clock, milliseconds since the epoch."""
+    return int(time.time() * 1000)

@@ -27,7 +27,7 @@ class StoreValues:
     """
 
     def __init__(self, name: str, task: TaskContext, runtime: ProcessingRuntime) -> None:
-        spec = task.stores[name]
+        spec = task.global_stores[name] if name in task.global_stores else task.stores[name]
         self.name = name
         self.key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)

@@ -119,6 +119,11 @@ def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime) -
     )
 
 
+def open_global_store(name: str, task: TaskContext, runtime: ProcessingRuntime) -> ReadOnlyTypedKeyValueStore:
+    """The global store ``name``, for reading."""
+    return ReadOnlyTypedKeyValueStore(task.open_global_store(name), StoreValues(name, task, runtime))
+
+
 def _while_prefixed(entries: Iterator[tuple[bytes, bytes, int]], start: bytes) -> Iterator[tuple[bytes, bytes, int]]:
     for entry in entries:
         if not entry[0].startswith(start):

@@ -28,6 +28,7 @@ from millrace.dsl.options import (
 )
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
+from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.processor_api import (
@@ -72,11 +73,13 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "BufferConfig",
     "Cancellable",
     "CogroupedKStream",
     "Compression",
     "ConnectedStoreProvider",
     "Consumed",
+    "EagerBufferConfig",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
     "FixedKeyProcessor",
@@ -116,6 +119,8 @@ __all__ = [
     "Stores",
     "StreamJoined",
     "StreamsBuilder",
+    "StrictBufferConfig",
+    "Suppressed",
     "TableJoined",
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",

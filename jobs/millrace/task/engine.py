@@ -10,7 +10,8 @@ import numpy as np
 
 from millrace.config import StreamsConfig
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
-from millrace.state import KeyValueStore, TaskState
+from millrace.state import KeyValueStore, SuppressionBuffer, TaskState
+from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
@@ -19,7 +20,7 @@ from millrace.task.operators import create_joint_processor, create_processor
 from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
 from millrace.task.processing.steps import Punctuating, Steps
 from millrace.task.processor import Forwarded, JointProcessor, Processor, TaskContext, no_global_store
-from millrace.task.records import Records, merge_in_order
+from millrace.task.records import Records, merge_in_order, object_array
 from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
@@ -95,6 +96,9 @@ class Engine:
         )
         for name in self.context.shared_stores:
             store = state.store(name)
+            if isinstance(store, SuppressionBuffer):
+                self.context.buffers[name] = BufferView(store)
+                continue
             assert isinstance(store, KeyValueStore)
             self.context.tables[name] = TableView(store)
         default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
@@ -155,6 +159,8 @@ class Engine:
             self.context.after_batch.clear()
             for view in self.context.tables.values():
                 view.clear()
+            for buffer_view in self.context.buffers.values():
+                buffer_view.clear()
             for processor in self._processors.values():
                 processor.reset()
             for joint_processor in self._joint_processors.values():
@@ -311,6 +317,7 @@ class Engine:
                         list(change.values),
                         change.timestamps,
                         self._partition,
+                        None if change.headers is None else object_array(change.headers),
                         store=change.store,
                     ),
                     collector,

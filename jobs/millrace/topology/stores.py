@@ -15,6 +15,8 @@ class StoreKind(StrEnum):
     KEY_VALUE = "key-value"
     WINDOW = "window"
     SESSION = "session"
+    BUFFER = "buffer"
+    """Changes of a suppressed table that wait, by key."""
 
 
 class StoreBackend(StrEnum):

@@ -17,7 +17,7 @@ _MOST_LINES = 60
 
 def forms_of(scenario: Scenario) -> list[Form]:
     """The forms whose result is defined for a scenario."""
-    in_batches = is_order_defined(ScenarioTopology(scenario, in_columns=False).builder.build())
+    in_batches = is_order_defined(ScenarioTopology(scenario, in_columns=False).build())
     return [form for form in Form if in_batches or not form.in_batches]
 
 

@@ -79,7 +79,7 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
     settings: dict[str, Any] = {"application.id": "app"}
     for sentence in sentences:
         settings |= SETTINGS[sentence]
-    built = topology.builder.build(rewrites=[REWRITES[sentence] for sentence in sentences if sentence in REWRITES])
+    built = topology.build(tuple(REWRITES[sentence] for sentence in sentences if sentence in REWRITES))
     with TopologyTestDriver(built, settings) as driver:
         topics: dict[str, TestInputTopic] = {}
         batches: list[tuple[str, list[TestRecord]]] = []
@@ -102,7 +102,10 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
         compare_buffers(scenario, topics_found, every_change=every_buffer_change)
         return {
             "topics": topics_found,
-            "stores": {step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+            "stores": {
+                **{step["state"]: _added_entries(driver, step) for step in scenario["topology"] if "state" in step},
+                **{step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+            },
             "dropped": sum(driver.dropped.values()),
             "description": built.describe(),
             "internal topics": _internal_topics(built),
@@ -178,6 +181,18 @@ def _header(name: str, value: bytes | None) -> str:
     if name.rpartition(".")[2] in {"exception", "message", "stacktrace"} or value is None:
         return name
     return f"{name}={value.decode()}"
+
+
+def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+    """The entries of a store that was added for processors."""
+    store = step["state"]
+    match step["kind"]:
+        case "key-value":
+            return [[key, _json(value)] for key, value, _ in driver.key_value_store(store).entries()]
+        case "window":
+            return [[at.key, _json(value), at.start, at.end] for at, value, _ in driver.window_store(store).entries()]
+        case _:
+            return _entries(driver, {"store": store})
 
 
 def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:

@@ -14,7 +14,17 @@ from tests.parity.searching import search
 
 SHARDS = 16
 EXAMPLES = 125
-NOT_GENERATED = {"foreign_key_join"}
+NOT_GENERATED = {
+    "add_processor",
+    "add_sink",
+    "add_source",
+    "connect",
+    "foreign_key_join",
+    "process",
+    "process_values",
+    "state_store",
+    "stateful_transform_values",
+}
 
 
 @pytest.mark.timeout(900)

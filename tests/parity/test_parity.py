@@ -13,20 +13,22 @@ from tests.parity.comparing import Difference, difference
 from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
 from tests.parity.kafka_streams import KafkaStreams
+from tests.parity.processor_scenarios import PROCESSOR_SCENARIOS
 from tests.parity.scenario import Form, Result, compare_buffers, run_in_millrace, settled
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = (
-    STREAM_SCENARIOS
-    | TABLE_SCENARIOS
-    | COGROUP_SCENARIOS
-    | FOREIGN_KEY_SCENARIOS
-    | GLOBAL_TABLE_SCENARIOS
-    | SUPPRESS_SCENARIOS
-)
+SCENARIOS = {
+    **STREAM_SCENARIOS,
+    **TABLE_SCENARIOS,
+    **FOREIGN_KEY_SCENARIOS,
+    **GLOBAL_TABLE_SCENARIOS,
+    **COGROUP_SCENARIOS,
+    **SUPPRESS_SCENARIOS,
+    **PROCESSOR_SCENARIOS,
+}
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 
 

@@ -110,7 +110,11 @@ def run_in_millrace(scenario: Scenario, form: Form) -> Result:
                 topics[topic].pipe_batch(records)
         return {
             "topics": _topics(driver, repartition="compare repartition topics" in scenario.get("settings", ())),
-            "stores": {step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+            "stores": {
+                step["store"]: _entries(driver, step, scenario["input"])
+                for step in scenario["topology"]
+                if "store" in step
+            },
             "dropped": sum(driver.dropped.values()),
         }
 
@@ -129,7 +133,11 @@ def _topics(driver: TopologyTestDriver, *, repartition: bool) -> dict[str, list[
         if topic.endswith("-repartition") and not repartition:
             continue
         if topic in driver.changelogs:
-            topics[topic] = [[_hex(raw.key), _hex(raw.value), raw.timestamp] for raw in driver.changelogs[topic]]
+            # Kafka Streams leaves the time of what it logs of such a buffer to the producer.
+            timed = not topic.endswith("-Buffer-changelog")
+            topics[topic] = [
+                [_hex(raw.key), _hex(raw.value), raw.timestamp if timed else None] for raw in driver.changelogs[topic]
+            ]
             continue
         records = driver.create_output_topic(topic, BytesSerde(), BytesSerde()).read_records()
         topics[topic] = [[_hex(record.key), _hex(record.value), record.timestamp] for record in records]
@@ -145,8 +153,10 @@ def _header(name: str, value: bytes | None) -> str:
     return name
 
 
-def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+def _entries(driver: TopologyTestDriver, step: dict[str, Any], records: list[list[Any]]) -> list[list[Any]]:
     store = step["store"]
+    if driver.store_kind(store) is StoreKind.VERSIONED:
+        return _versions(driver, store, records)
     if driver.is_window_store(store):
         windows = driver.window_store(store)
         return [
@@ -156,6 +166,19 @@ def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]
     if driver.store_kind(store) is StoreKind.SESSION:
         return [[at.key, _json(value), at.start, at.end] for at, value in driver.session_store(store).all().items()]
     return [[key, _json(value), timestamp] for key, value, timestamp in driver.key_value_store(store).entries()]
+
+
+def _versions(driver: TopologyTestDriver, store: str, records: list[list[Any]]) -> list[list[Any]]:
+    """What the store says of each key that may be in it, now and around each time of the input."""
+    keys = sorted({record[1] for record in records if record[1] is not None} | {"x", "y", "m0", "m1", "m2"})
+    times = sorted({time for record in records for time in (record[3] - 1, record[3])} - {-1})
+    found = []
+    for key in keys:
+        for as_of in (None, *times):
+            version = driver.versioned_store(store).get_version(key, as_of)
+            if version is not None:
+                found.append([key, as_of, _json(version[0]), version[1]])
+    return found
 
 
 def _json(value: Any) -> str:

@@ -13,8 +13,9 @@ from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
+from tests.parity.versioned_scenarios import VERSIONED_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS
+SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS | VERSIONED_SCENARIOS
 
 GENERATED = 200
 PER_JVM = 50

@@ -20,6 +20,7 @@ from millrace.dsl.options import (
     Repartitioned,
 )
 from millrace.dsl.session_windowed import SessionWindowedKStream
+from millrace.dsl.store_suppliers import Stores, VersionedStoreSupplier
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.session_windows import SessionWindows
@@ -58,12 +59,14 @@ __all__ = [
     "SessionWindows",
     "SlidingWindows",
     "StoreBackend",
+    "Stores",
     "StreamJoined",
     "StreamsBuilder",
     "TimeWindowedKStream",
     "TimeWindows",
     "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
+    "VersionedStoreSupplier",
     "WallclockTimestampExtractor",
     "field_timestamp",
 ]

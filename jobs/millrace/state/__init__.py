@@ -8,8 +8,12 @@ from millrace.state.restore import RestoreProgress, restore
 from millrace.state.rocksdb import RocksDBOptions
 from millrace.state.stores import KeyValueStore, Session, SessionStore, StoreMetrics, WindowStore
 from millrace.state.task_state import StateOptions, TaskState
+from millrace.state.versioned import VersionedKeyValueStore, VersionedSnapshot
+from millrace.state.versions import NOT_PUT, VALID_TO_UNDEFINED, VersionedRecord
 
 __all__ = [
+    "NOT_PUT",
+    "VALID_TO_UNDEFINED",
     "ChangelogBatch",
     "DirectoryLock",
     "JoinEntries",
@@ -24,6 +28,9 @@ __all__ = [
     "StoreMetrics",
     "TaskPosition",
     "TaskState",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedSnapshot",
     "WindowStore",
     "lock_holder",
     "restore",

@@ -22,6 +22,8 @@ from millrace.state.rocksdb import MEBIBYTE, RocksDatabase, RocksDBOptions
 from millrace.state.segments import Segments
 from millrace.state.session import LayeredSessionStore
 from millrace.state.stores import KeyValueStore, SessionStore, WindowStore
+from millrace.state.versioned import VersionedKeyValueStore
+from millrace.state.versioned_layout import HistorySegments
 from millrace.state.window import LayeredWindowStore
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
@@ -31,7 +33,7 @@ _OTHER_METHOD = "use the method of its kind"
 
 _log = structlog.get_logger(__name__)
 
-_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore | LayeredSessionStore
+_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore | LayeredSessionStore | VersionedKeyValueStore
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,7 +102,7 @@ class TaskState:
         """The task's directory, ``None`` where all stores are in memory."""
         return self._directory
 
-    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore:
+    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore | VersionedKeyValueStore:
         """The store ``name``.
 
         Raises:
@@ -151,6 +153,17 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredSessionStore):
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
+        return store
+
+    def versioned_store(self, name: str) -> VersionedKeyValueStore:
+        """The versioned key-value store ``name``.
+
+        Raises:
+            StateError: the task has no versioned store of that name, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, VersionedKeyValueStore):
             raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
         return store
 
@@ -219,7 +232,7 @@ class TaskState:
         if not keys:
             return 0
         batch = self._new_batch()
-        if isinstance(layered, LayeredWindowStore | JoinWindowStore | LayeredSessionStore):
+        if not isinstance(layered, LayeredKeyValueStore):
             taken, metadata = layered.stage_restored(batch, keys, values, timestamps)
             self._stage_metadata(batch, store, metadata)
         else:
@@ -274,6 +287,17 @@ class TaskState:
             committed, cache_bytes = MemoryBytesStore(), 0
         if spec.kind is StoreKind.KEY_VALUE:
             return LayeredKeyValueStore(spec.name, committed, changelog=changelog, read_cache_bytes=cache_bytes)
+        if spec.kind is StoreKind.VERSIONED:
+            segments = HistorySegments(
+                retention_ms=spec.history_retention_ms, segment_interval_ms=spec.segment_interval_ms
+            )
+            return VersionedKeyValueStore(
+                spec.name,
+                committed,
+                changelog=changelog,
+                segments=segments.restored(metadata),
+                read_cache_bytes=cache_bytes,
+            )
         if spec.retains_duplicates:
             return JoinWindowStore(
                 spec.name,
@@ -319,7 +343,7 @@ class TaskState:
         return self._database.new_batch() if self._database is not None else None
 
     def _stage(self, batch: Any, name: str, store: _Store) -> None:
-        if isinstance(store, LayeredWindowStore | JoinWindowStore | LayeredSessionStore):
+        if not isinstance(store, LayeredKeyValueStore):
             self._stage_metadata(batch, name, store.stage(batch))
         else:
             store.stage(batch)

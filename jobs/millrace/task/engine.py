@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
-from millrace.state import KeyValueStore, TaskState
+from millrace.state import KeyValueStore, TaskState, VersionedKeyValueStore
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
@@ -20,6 +20,7 @@ from millrace.task.records import Records, merge_in_order
 from millrace.task.sink import Sink, merge_outputs
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
+from millrace.task.versioned_view import VersionedTableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import StreamAggregate, TableAggregate, WindowedAggregate, looked_up_table
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
@@ -79,8 +80,10 @@ class Engine:
             self.context.wall_clock_ms = wall_clock_ms
         for name in self.context.shared_stores:
             store = state.store(name)
-            assert isinstance(store, KeyValueStore)
-            self.context.tables[name] = TableView(store)
+            assert isinstance(store, KeyValueStore | VersionedKeyValueStore)
+            self.context.tables[name] = (
+                VersionedTableView(store) if isinstance(store, VersionedKeyValueStore) else TableView(store)
+            )
         default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
         self._nodes = _schedule(sub_topology)
         self._children = _children(sub_topology.nodes)
@@ -250,7 +253,11 @@ def _children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
 def _shared_stores(sub_topology: SubTopology) -> frozenset[str]:
     """Stores that a join looks up."""
     return frozenset(
-        store for node in sub_topology.processors if looked_up_table(node.operator) is not None for store in node.stores
+        store
+        for node in sub_topology.processors
+        if looked_up_table(node.operator) is not None
+        for store in node.stores
+        if store != getattr(node.operator, "buffer", None)
     )
 
 

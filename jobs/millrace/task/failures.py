@@ -50,6 +50,11 @@ class FailureHandler:
         if count:
             self.dropped[reason] += count
 
+    def place(self, row: int) -> tuple[str, int, int]:
+        """Topic, partition and offset of a row of the batch."""
+        assert self._batch is not None
+        return self._batch.place(row)
+
     def deserialization(self, error: Exception, row: int) -> None:
         """A row's key or value cannot be read.
 
@@ -106,8 +111,7 @@ class FailureHandler:
         self._dead_letter(ProcessingError(f"The timestamp {timestamp} ms is negative."), row)
 
     def _place(self, row: int) -> str:
-        assert self._batch is not None
-        return _at(*self._batch.place(row))
+        return _at(*self.place(row))
 
     def _dead_letter(self, error: Exception, row: int) -> None:
         topic = self._config.errors_dead_letter_queue_topic_name

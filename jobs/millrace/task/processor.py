@@ -12,11 +12,12 @@ import numpy as np
 
 from millrace.config import StreamsConfig
 from millrace.metrics import DropReason
-from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
+from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, VersionedKeyValueStore, WindowStore
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
+from millrace.task.versioned_view import VersionedTableView
 from millrace.topology.aggregators import Aggregator, TableAggregator
 from millrace.topology.nodes import ProcessorNode
 from millrace.topology.operators import TableJoinSide
@@ -76,10 +77,10 @@ class TaskContext:
 
     config: StreamsConfig
     stores: Mapping[str, StoreSpec]
-    open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore]
+    open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore | VersionedKeyValueStore]
     failures: FailureHandler
     stream_times: dict[str, int] = field(default_factory=dict)
-    tables: dict[str, TableView] = field(default_factory=dict)
+    tables: dict[str, TableView | VersionedTableView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
     aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)
     after_batch: list[Callable[[], None]] = field(default_factory=list)

@@ -21,7 +21,7 @@ from millrace.task.engine import Engine
 from millrace.task.input import InputBatch
 from millrace.task.records import object_array
 from millrace.task.serialization import or_default
-from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestWindowStore
+from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord
 from millrace.topology.stores import StoreKind
 from millrace.topology.topology import SubTopology, Topology
@@ -169,6 +169,20 @@ class TopologyTestDriver:
             raise TopologyError(f"The store {name!r} is a {spec.kind} store.")
         return TestSessionStore(
             task.state.session_store(name), or_default(spec.key_serde), or_default(spec.value_serde)
+        )
+
+    def versioned_store(self, name: str) -> TestVersionedStore:
+        """The versioned key-value store ``name``.
+
+        Raises:
+            TopologyError: there is no such store.
+        """
+        task = self._task_of(name)
+        spec = task.specs[name]
+        if spec.kind is not StoreKind.VERSIONED:
+            raise TopologyError(f"The store {name!r} is a {spec.kind} store.")
+        return TestVersionedStore(
+            task.state.versioned_store(name), or_default(spec.key_serde), or_default(spec.value_serde)
         )
 
     def store_kind(self, name: str) -> StoreKind:

@@ -50,6 +50,7 @@ STATE_STORE = "STATE-STORE-"
 REPARTITION_SUFFIX = "-repartition"
 TABLE_SOURCE_SUFFIX = "-source"
 JOIN_STORE_SUFFIX = "-store"
+BUFFER_SUFFIX = "-Buffer"
 
 _LONGEST_NAME = 249
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+")

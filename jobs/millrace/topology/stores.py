@@ -14,6 +14,8 @@ class StoreKind(StrEnum):
     KEY_VALUE = "key-value"
     WINDOW = "window"
     SESSION = "session"
+    VERSIONED = "versioned"
+    """Keys with the history of their values (KIP-889)."""
 
 
 class StoreBackend(StrEnum):
@@ -40,6 +42,9 @@ class StoreSpec:
             only for window and session stores.
         retains_duplicates: whether a write of the same key and window start is kept beside the earlier ones: the
             buffers of stream-stream joins, which are window stores.
+        history_retention_ms: how far back from the newest timestamp versions may be put and asked for, milliseconds;
+            only for versioned stores. 0 keeps no history.
+        segment_interval_ms: how long the parts are in which a versioned store forgets its history, milliseconds.
         changelog_settings: topic settings that override the changelog topic's defaults.
         source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
     """
@@ -54,6 +59,8 @@ class StoreSpec:
     window_size_ms: int = 0
     retention_ms: int = 0
     retains_duplicates: bool = False
+    history_retention_ms: int = 0
+    segment_interval_ms: int = 0
     changelog_settings: tuple[tuple[str, str], ...] = field(default=())
     source_topic: str | None = None
 

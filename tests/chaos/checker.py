@@ -11,7 +11,7 @@ import orjson
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.kafka.offsets import End, Place, end_offsets
-from millrace.state import JoinWindowStore, KeyValueStore, StateDirectory, TaskState
+from millrace.state import JoinWindowStore, KeyValueStore, StateDirectory, TaskState, VersionedKeyValueStore
 from millrace.state.session import session_key
 from millrace.state.stores import SessionStore, WindowStore
 from millrace.topology.stores import StoreSpec
@@ -160,7 +160,7 @@ def _stored(directory: Path, specs: tuple[StoreSpec, ...]) -> tuple[dict[str, En
         state.close()
 
 
-def _entries(store: KeyValueStore | WindowStore | JoinWindowStore | SessionStore) -> Entries:
+def _entries(store: KeyValueStore | WindowStore | JoinWindowStore | SessionStore | VersionedKeyValueStore) -> Entries:
     if isinstance(store, WindowStore):
         return {
             key + start.to_bytes(8, "big") + bytes(4): (value, timestamp)

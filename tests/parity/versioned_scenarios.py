@@ -117,6 +117,12 @@ STORES: dict[str, dict[str, Any]] = {
     ", stored": {"store": "result"},
     ", versioned": {"store": "result", "history": 15},
 }
+
+
+def _function(fn: str) -> dict[str, Any]:
+    return {"fn": fn} if fn else {}
+
+
 KINDS = ("table_join", "table_left_join", "table_outer_join")
 
 
@@ -162,14 +168,13 @@ VERSIONED_SCENARIOS: dict[str, Scenario] = {
     **{
         f"{kind} of versioned tables{stored}": _scenario(
             op("table", as_="t", topic="t", **VERSIONED),
-            op("table", as_="u", topic="s", store="other", **({"history": 30} if versioned else {})),
+            op("table", as_="u", topic="s", store="other", history=30),
             op(kind, "t", "j", **{"with": "u"}, fn="left|right", **options),
             *_out("j"),
             records=BOTH,
         )
         for kind in KINDS
         for stored, options in STORES.items()
-        for versioned in (True,)
     },
     **{
         f"{kind} of a versioned with a plain table": _scenario(
@@ -187,7 +192,7 @@ VERSIONED_SCENARIOS: dict[str, Scenario] = {
         f"{name} {fn} by {by} of a versioned table{stored}": _scenario(
             op("table", as_="t", topic="t", **VERSIONED),
             op("table_group_by", "t", "g", fn=by),
-            op(name, "g", "r", **({"fn": fn} if fn else {}), **({"store": "result"} | options)),
+            op(name, "g", "r", **_function(fn), **options),
             *_out("r"),
             records=VERSIONS,
             settings=("compare repartition topics",),
@@ -218,13 +223,16 @@ VERSIONED_SCENARIOS: dict[str, Scenario] = {
         f"versioned {name} {fn}{sends}": _scenario(
             op("stream", as_="s", topics=["t"]),
             op("group_by_key", "s", "g"),
-            op(name, "g", "t", **({"fn": fn} if fn else {}), **VERSIONED),
+            op(name, "g", "t", **_function(fn), **VERSIONED),
             *_out("t"),
             *below,
             records=VERSIONS,
         )
         for name, fn in (("count", ""), ("reduce", "latest"), ("aggregate", "texts"), ("aggregate", "max"))
-        for sends, below in (("", ()), (", with old values", (op("table_filter", "t", "f", fn="amount>10"), *_out("f", "filtered"))))
+        for sends, below in (
+            ("", ()),
+            (", with old values", (op("table_filter", "t", "f", fn="amount>10"), *_out("f", "filtered"))),
+        )
     },
     **{f"a stream's {kind} with a versioned table": _joined_with(kind, None) for kind in ("join", "left_join")},
     **{
@@ -246,13 +254,15 @@ VERSIONED_SCENARIOS: dict[str, Scenario] = {
     },
     **{
         f"a stream's {kind} with a join of versioned tables": _joined_with(
-            kind, None, op("table", as_="u", topic="u", store="other", history=9), op("table_left_join", "t", "f", **{"with": "u"}, fn="left|right"), table="f"
+            kind,
+            None,
+            op("table", as_="u", topic="u", store="other", history=9),
+            op("table_left_join", "t", "f", **{"with": "u"}, fn="left|right"),
+            table="f",
         )
         for kind in ("join", "left_join")
     },
-    "a named join with grace behind a new key": _joined_with(
-        "join", 5, key=(op("select_key", "s", "k", fn="same"),)
-    ),
+    "a named join with grace behind a new key": _joined_with("join", 5, key=(op("select_key", "s", "k", fn="same"),)),
     "a stream joined with grace twice": _scenario(
         op("stream", as_="s", topics=["s"]),
         op("table", as_="t", topic="t", **VERSIONED),

@@ -388,7 +388,10 @@ class KStream:
         name = self._graph.new_name(prefix, options.name)
         key_serde = options.key_serde or stream._key_serde
         value_serde = options.value_serde or stream._value_serde
-        buffer = None if options.grace_ms is None else grace_buffer(name, key_serde=key_serde, value_serde=value_serde)
+        buffer = None
+        if options.grace_ms is not None:
+            buffer_name = self._graph.buffer_name(name, named=options.name is not None)
+            buffer = grace_buffer(buffer_name, key_serde=key_serde, value_serde=value_serde)
         operator = StreamTableJoin(
             table._name,
             kind,

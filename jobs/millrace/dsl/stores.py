@@ -7,7 +7,6 @@ from dataclasses import replace
 from millrace.dsl.options import Materialized
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
-from millrace.topology.naming import BUFFER_SUFFIX
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.stores import StoreKind, StoreSpec
@@ -38,10 +37,10 @@ def key_value_store(
     )
 
 
-def grace_buffer(join: str, *, key_serde: Serde | None, value_serde: Serde | None) -> StoreSpec:
+def grace_buffer(name: str, *, key_serde: Serde | None, value_serde: Serde | None) -> StoreSpec:
     """The store of the records that wait in a stream-table join with grace; the serdes are the stream's."""
     return StoreSpec(
-        name=join + BUFFER_SUFFIX,
+        name=name,
         kind=StoreKind.KEY_VALUE,
         key_serde=key_serde,
         value_serde=value_serde,

@@ -4,8 +4,8 @@ A newest value is a row of a 0 byte and the key, whose content is that of a key-
 row of a 1 byte, the 8-byte number of a segment, the 4-byte length of the key, the key and the 8-byte timestamp; its
 content is the 8-byte timestamp of the next version and the value. A version belongs to the segment in which it ends, so
 that a segment is dropped as a whole once nothing of it can be asked for. A tombstone is a row with one byte of content
-in the segment of its own timestamp, also one that the newest value has replaced and ends. Only the changelog has the layout of Kafka Streams; locally that one keeps all
-versions of a key and segment in one row.
+in the segment of its own timestamp, also one that the newest value has replaced and ends. Only the changelog has the
+layout of Kafka Streams; locally that one keeps all versions of a key and segment in one row.
 """
 
 from __future__ import annotations
@@ -109,10 +109,10 @@ def rows_of(key: bytes, versions: Versions, segments: HistorySegments) -> dict[b
             rows[latest_row(key)] = _TIME.pack(timestamp) + value
             if not versions.ends_tombstone:
                 continue
-            value = None
-        ends_at = timestamp if value is None else versions.times[place + 1]
+        is_tombstone = value is None or place == last
+        ends_at = timestamp if is_tombstone else versions.times[place + 1]
         segment = segments.segment_of(ends_at)
         if segment >= first_live:
-            content = _TOMBSTONE if value is None else _TIME.pack(ends_at) + value
+            content = _TOMBSTONE if value is None or is_tombstone else _TIME.pack(ends_at) + value
             rows[history_prefix(segment, key) + _TIME.pack(timestamp)] = content
     return rows

@@ -45,6 +45,7 @@ OVERLOOKED = {
         f"KTABLE-AGGREGATE-STATE-STORE-{number}-repartition" for number in ("0000000004", "0000000010", "0000000016")
     },
     "table_chain": {"KTABLE-AGGREGATE-STATE-STORE-0000000012-repartition"},
+    "versioned_tables": {"KTABLE-AGGREGATE-STATE-STORE-0000000015-repartition"},
 }
 
 

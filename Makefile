@@ -19,7 +19,8 @@ setup:
 demo: setup
 	@$(PYTHON) -m demo --rate $(RATE) $(if $(FOR),--seconds $(FOR))
 
-test: setup
+test:
+	@scripts/setup.sh --tests
 	@$(PYTHON) scripts/run_tests.py $(PARTS)
 
 check: setup

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Prepares a machine: uv, the environment in .venv from uv.lock, Java 17 or newer, jars. Does nothing that is done already.
+# Prepares a machine: uv, the environment in .venv from uv.lock, Java 17 or newer, jars; with --tests also PostgreSQL's
+# server, which the tests of the order pipeline start. Does nothing that is done already.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -51,6 +52,16 @@ install_java() {
     java_is_there || fail "apt-get installed no Java 17 or newer. Remedy: install it by hand and set JAVA_HOME"
 }
 
+postgres_is_there() {
+    command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1
+}
+
+install_postgres() {
+    may_use_apt || { say "PostgreSQL was not found: the tests of the order pipeline will fail"; return; }
+    say "PostgreSQL is missing: installing postgresql"
+    apt update && apt install postgresql
+}
+
 uv=$(find_uv)
 if [ -z "$uv" ]; then
     install_uv
@@ -60,3 +71,4 @@ fi
 "$uv" sync --locked --quiet || fail "the environment could not be made. Remedy: see uv's message above"
 java_is_there || install_java
 .venv/bin/millrace prepare >/dev/null || fail "the installation could not be prepared, see above"
+[ "${1:-}" != --tests ] || postgres_is_there || install_postgres

@@ -119,6 +119,14 @@ def run_in_millrace(scenario: Scenario, form: Form) -> Result:
         }
 
 
+def settled(result: Result) -> Result:
+    """What a result comes to in the end: the last record of each key of each topic, and the stores."""
+    topics: dict[str, dict[Any, list[Any]]] = {}
+    for topic, records in result["topics"].items():
+        topics[topic] = {record[0]: record for record in records}
+    return {"topics": topics, "stores": result["stores"]}
+
+
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 

@@ -17,12 +17,14 @@ from millrace.dsl import (
     Materialized,
     Produced,
     Repartitioned,
+    SessionWindowedCogroupedKStream,
     SessionWindowedKStream,
     SessionWindows,
     SlidingWindows,
     Stores,
     StreamJoined,
     StreamsBuilder,
+    TableJoined,
     TimeWindows,
     UnlimitedWindows,
 )
@@ -46,6 +48,7 @@ from tests.parity.functions import (
     TABLE_REDUCERS,
     TIMESTAMP_EXTRACTORS,
     VALUE_MAPPERS,
+    joiner_with_keys,
 )
 
 KEY = StringSerde()
@@ -228,10 +231,14 @@ class ScenarioTopology:
         return on.repartition(Repartitioned(name=step["name"], key_serde=KEY, value_serde=self._value_serde(step)))
 
     def group_by(self, on: Any, step: dict[str, Any]) -> Any:
-        return on.group_by(self._function(step, KEY_MAPPERS), Grouped.with_(KEY, self._value_serde(step)))
+        return on.group_by(self._function(step, KEY_MAPPERS), self._grouped(step))
 
     def group_by_key(self, on: Any, step: dict[str, Any]) -> Any:
-        return on.group_by_key(Grouped.with_(KEY, self._value_serde(step)))
+        return on.group_by_key(self._grouped(step))
+
+    def _grouped(self, step: dict[str, Any]) -> Grouped:
+        grouped = Grouped.with_(KEY, self._value_serde(step))
+        return grouped.with_name(step["name"]) if "name" in step else grouped
 
     def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
         if "gap" in step:
@@ -257,6 +264,19 @@ class ScenarioTopology:
         if isinstance(on, SessionWindowedKStream):
             return on.aggregate(*AGGREGATES[fn], MERGERS[fn], self._store(step, VALUE))
         return on.aggregate(*AGGREGATES[fn], self._store(step, VALUE))
+
+    def cogroup(self, _: Any, step: dict[str, Any]) -> Any:
+        first, *others = step["inputs"]
+        cogrouped = self._named[first["on"]].cogroup(AGGREGATES[first["fn"]][1])
+        for other in others:
+            cogrouped = cogrouped.cogroup(self._named[other["on"]], AGGREGATES[other["fn"]][1])
+        return cogrouped
+
+    def cogroup_aggregate(self, on: Any, step: dict[str, Any]) -> Any:
+        fn, store = step["fn"], self._store(step, VALUE)
+        if isinstance(on, SessionWindowedCogroupedKStream):
+            return on.aggregate(AGGREGATES[fn][0], MERGERS[fn], store)
+        return on.aggregate(AGGREGATES[fn][0], store)
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
         if "history" in step:
@@ -301,6 +321,25 @@ class ScenarioTopology:
         join = {"inner": on.join, "left": on.left_join, "outer": on.outer_join}[step["kind"]]
         return join(self._named[step["with"]], JOINERS[step["fn"]], windows, options.with_store_name(step["buffers"]))
 
+    def global_table(self, _: Any, step: dict[str, Any]) -> Any:
+        return self.builder.global_table(
+            step["topic"], self._consumed(step), self._optional_store(step, self._source_value)
+        )
+
+    def global_join(self, on: Any, step: dict[str, Any]) -> Any:
+        selector = self._function({**step, "fn": step["selector"]}, KEY_MAPPERS)
+        takes = step.get("takes")
+        join = on.join if step["op"] == "global_join" else on.left_join
+        return join(
+            self._named[step["table"]],
+            selector,
+            joiner_with_keys(step["fn"], takes),
+            joiner_takes_key=takes == "key",
+            joiner_takes_selected_key=takes == "both keys",
+        )
+
+    global_left_join = global_join
+
     # ---- tables
 
     def _optional_store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
@@ -328,6 +367,16 @@ class ScenarioTopology:
 
     def table_left_join(self, on: Any, step: dict[str, Any]) -> Any:
         return on.left_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
+
+    def foreign_key_join(self, on: Any, step: dict[str, Any]) -> Any:
+        join = {"inner": on.join, "left": on.left_join}[step["kind"]]
+        return join(
+            self._named[step["with"]],
+            JOINERS[step["fn"]],
+            self._optional_store(step, VALUE),
+            foreign_key_extractor=self._function({**step, "fn": step["by"]}, KEY_MAPPERS),
+            table_joined=TableJoined.as_(step["name"]) if "name" in step else None,
+        )
 
     def table_outer_join(self, on: Any, step: dict[str, Any]) -> Any:
         return on.outer_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
@@ -377,11 +426,16 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "count",
         "reduce",
         "aggregate",
+        "cogroup",
+        "cogroup_aggregate",
         "to_stream",
         "to_table",
         "join",
         "left_join",
         "stream_join",
+        "global_table",
+        "global_join",
+        "global_left_join",
         "table_filter",
         "table_filter_not",
         "table_map_values",
@@ -389,6 +443,7 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "table_join",
         "table_left_join",
         "table_outer_join",
+        "foreign_key_join",
         "table_group_by",
         "table_count",
         "table_reduce",

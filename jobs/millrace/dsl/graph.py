@@ -44,12 +44,9 @@ class GraphBuilder:
             self._generated_stores.add(name)
         return name
 
-    def buffer_name(self, join: str, *, named: bool) -> str:
-        """Name of the store of the records that wait in the join node ``join``."""
-        name = join + naming.BUFFER_SUFFIX
-        if not named:
-            self._generated_stores.add(name)
-        return name
+    def mark_generated_store(self, name: str) -> None:
+        """Remembers that a store's name was not given by the user."""
+        self._generated_stores.add(name)
 
     def burn_store_name(self, prefix: str) -> None:
         """Moves the counter as for a generated store name that Kafka Streams takes and does not use."""

@@ -11,13 +11,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from millrace.dsl.callables import check_callable, check_mapper
+from millrace.dsl.foreign_key_joins import join_on_foreign_key
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
 from millrace.dsl.options import Grouped, Materialized, Named, name_of
 from millrace.dsl.stores import key_value_store
+from millrace.dsl.table_joined import TableJoined
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import naming
+from millrace.topology.foreign_key_join import ForeignKeyExtractor
 from millrace.topology.logical import Process, TableJoin
 from millrace.topology.operators import (
     KeyMapper,
@@ -120,19 +123,35 @@ class KTable:
         materialized: Materialized | None = None,
         *,
         named: Named | str | None = None,
+        foreign_key_extractor: ForeignKeyExtractor | Callable[[Any], Any] | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable:
         """A row ``joiner(value, other value)`` for each key that both tables hold.
 
+        With a ``foreign_key_extractor``: for each row here whose foreign key ``other`` holds (KIP-213). Then the tables
+        may have different keys and numbers of partitions; both are stored, and meet through two internal topics. A row
+        whose foreign key changes or goes sends a deletion, also where no result was sent before. Rows without a
+        foreign key are dropped and counted.
+
         Args:
-            other: the other table, co-partitioned with this one.
+            other: the other table, co-partitioned with this one unless there is a ``foreign_key_extractor``.
             joiner: what it gives ``None`` for has no row.
-            materialized: the store; one without a name gets a generated one.
-            named: name of the node that merges both sides; the sides' are made from it.
+            materialized: the store; one without a name gets a generated one. Of a join by a foreign key it is made
+                where it is named or read.
+            named: name of the node that merges both sides; the sides' are made from it. Not of a join by a foreign
+                key, which is named by its ``table_joined``.
+            foreign_key_extractor: the foreign key of a row of this table, which is a key of ``other``: a callable
+                ``(value)`` or ``(key, value)`` (KIP-1104), or an expression. Must give the same for the same row.
+            table_joined: name and partitioners of a join by a foreign key (KIP-775).
 
         Raises:
-            TopologyError: the tables are of different builders.
+            TopologyError: the tables are of different builders, or the options are those of the other kind of join.
         """
-        return self._joined(other, joiner, TableJoinKind.INNER, materialized, named)
+        if foreign_key_extractor is not None:
+            return self._joined_on_foreign_key(
+                other, joiner, foreign_key_extractor, materialized, named, options=table_joined, left_join=False
+            )
+        return self._joined(other, joiner, TableJoinKind.INNER, materialized, named, table_joined=table_joined)
 
     def left_join(
         self,
@@ -141,9 +160,18 @@ class KTable:
         materialized: Materialized | None = None,
         *,
         named: Named | str | None = None,
+        foreign_key_extractor: ForeignKeyExtractor | Callable[[Any], Any] | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable:
-        """A row for each key that this table holds; ``other`` gives ``None`` where it has none. See :meth:`join`."""
-        return self._joined(other, joiner, TableJoinKind.LEFT, materialized, named)
+        """A row for each key that this table holds; ``other`` gives ``None`` where it has none. See :meth:`join`.
+
+        By a foreign key, rows that have none are joined with ``None`` too.
+        """
+        if foreign_key_extractor is not None:
+            return self._joined_on_foreign_key(
+                other, joiner, foreign_key_extractor, materialized, named, options=table_joined, left_join=True
+            )
+        return self._joined(other, joiner, TableJoinKind.LEFT, materialized, named, table_joined=table_joined)
 
     def outer_join(
         self,
@@ -221,6 +249,26 @@ class KTable:
             store=operator.store,
         )
 
+    def _joined_on_foreign_key(
+        self,
+        other: KTable,
+        joiner: Callable[[Any, Any], Any],
+        extractor: ForeignKeyExtractor | Callable[[Any], Any],
+        materialized: Materialized | None,
+        named: Named | str | None,
+        *,
+        options: TableJoined | None,
+        left_join: bool,
+    ) -> KTable:
+        if named is not None:
+            raise TopologyError(
+                "A join by a foreign key has many nodes and is not named by named=.",
+                remedy="name it with TableJoined.as_",
+            )
+        return join_on_foreign_key(
+            self, other, extractor, joiner, left_join=left_join, options=options, materialized=materialized
+        )
+
     def _joined(
         self,
         other: KTable,
@@ -228,7 +276,14 @@ class KTable:
         kind: TableJoinKind,
         materialized: Materialized | None,
         named: Named | str | None,
+        *,
+        table_joined: TableJoined | None = None,
     ) -> KTable:
+        if table_joined is not None:
+            raise TopologyError(
+                "TableJoined is for joins by a foreign key, and there is no foreign_key_extractor.",
+                remedy="give the foreign_key_extractor, or use named= and materialized",
+            )
         check_callable(joiner, 2, what="joiner", takes="value, other_value")
         if other._graph is not self._graph:
             raise TopologyError("Streams and tables of different StreamsBuilders cannot be combined.")

@@ -16,6 +16,7 @@ from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.operators import (
+    CogroupMerge,
     StreamAggregate,
     TableAggregate,
     TableFilter,
@@ -78,6 +79,7 @@ def table_getter(table: str, context: TaskContext) -> TableGetter:
             | TableMapValues(store=str(store))
             | TableJoinMerge(store=str(store))
             | StreamAggregate(store=store)
+            | CogroupMerge(store=store)
             | TableAggregate(store=store)
         ):
             return _StoredGetter(store, context)

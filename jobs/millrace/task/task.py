@@ -25,7 +25,7 @@ from functools import partial
 import numpy as np
 import structlog
 
-from millrace.errors import DriverFencedError, OffsetsMovedError, StateError
+from millrace.errors import DriverFencedError, OffsetsMovedError, RecordTooLargeError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
@@ -387,6 +387,11 @@ class _ProducerCollector:
             self.changelog_topics[batch.store] = batch.topic
         else:
             self.written[batch.topic] += len(batch)
+
+    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
+        """The records that their topic would refuse."""
+        headers = None if batch.headers is None else batch.headers.tolist()
+        return self._producer.too_large(batch.topic, batch.keys, batch.values, headers)
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has.

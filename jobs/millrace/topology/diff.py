@@ -83,6 +83,7 @@ def diff(old_summary: Mapping[str, Any], new: Topology) -> TopologyDiff:
     changes = [
         *_store_changes(old_summary["stores"], new_summary["stores"]),
         *_repartition_changes(old_summary["repartition_topics"], new_summary["repartition_topics"]),
+        *_global_changes(old_summary.get("global_stores", {}), new_summary.get("global_stores", {})),
     ]
     order = list(ChangeKind)
     return TopologyDiff(tuple(sorted(changes, key=lambda change: (order.index(change.kind), change.subject))))
@@ -158,3 +159,22 @@ def _repartition_changes(old: Mapping[str, int | None], new: Mapping[str, int | 
         if old[name] != new[name]:
             text = f"repartition topic {name} is asked to have {new[name] or 'its inputs'} partitions, not {old[name]}"
             yield Change(ChangeKind.INCOMPATIBLE, name, text)
+
+
+def _global_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """What a global store holds comes from its topic alone, so nothing of it can be lost or misread."""
+    for name in old.keys() - new.keys():
+        text = f"global store {name} of topic {old[name]['topic']} would not be used any more; its topic has all of it"
+        yield Change(ChangeKind.CHANGED, name, text)
+    for name in new.keys() - old.keys():
+        yield Change(ChangeKind.NEW, name, f"global store {name} is new and is read from topic {new[name]['topic']}")
+    for name in old.keys() & new.keys():
+        facts = ("topic", "kind", "operator", "key_serde", "value_serde")
+        changed = [
+            f"{fact} {old[name][fact]} becomes {new[name][fact]}"
+            for fact in facts
+            if old[name][fact] != new[name][fact]
+        ]
+        if changed:
+            text = f"global store {name} is built anew from its topic: {'; '.join(changed)}"
+            yield Change(ChangeKind.CHANGED, name, text)

@@ -16,6 +16,13 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator, TableAggregator
+from millrace.topology.foreign_key_join import (
+    ForeignTableJoin,
+    ResponseJoin,
+    SubscriptionJoin,
+    SubscriptionReceive,
+    SubscriptionSend,
+)
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.unlimited_windows import UnlimitedWindows
@@ -149,6 +156,28 @@ class SessionAggregate:
 
 
 @dataclass(frozen=True)
+class CogroupAggregate:
+    """One input of a cogroup: adds its records to the aggregates of all inputs (KIP-150), which run together.
+
+    Args:
+        joint: common name of the inputs: that of the node that merges their changes.
+        place: the input's place among them, from 0.
+        aggregation: what its records do; all but the adder is the same for every input.
+    """
+
+    joint: str
+    place: int
+    aggregation: StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate
+
+
+@dataclass(frozen=True)
+class CogroupMerge:
+    """The changes of all inputs of a cogroup as one table, which is in ``store``."""
+
+    store: str
+
+
+@dataclass(frozen=True)
 class TableSource:
     """Turns a stream of records into a table's changes; materialised in ``store`` where there is one."""
 
@@ -187,6 +216,27 @@ class StreamTableJoin:
     joiner_takes_key: bool = False
     buffer: str | None = None
     grace_ms: int | None = None
+
+
+@dataclass(frozen=True)
+class StreamGlobalTableJoin:
+    """Looks a key that each stream record names up in a global table.
+
+    Args:
+        store: the global table's store.
+        kind: inner drops a record without a partner, left joins it with ``None``.
+        key_selector: gives the key of the table's row.
+        joiner: ``(stream value, table value) -> value``; ``(key, stream value, table value) -> value`` where
+            ``joiner_takes_key``; ``(key, selected key, stream value, table value) -> value`` where
+            ``joiner_takes_selected_key``.
+    """
+
+    store: str
+    kind: JoinKind
+    key_selector: KeyMapper
+    joiner: Callable[..., Any]
+    joiner_takes_key: bool = False
+    joiner_takes_selected_key: bool = False
 
 
 class JoinSide(StrEnum):
@@ -348,7 +398,16 @@ class TableAggregate:
 
 def looked_up_table(operator: Operator) -> str | None:
     """Name of the node whose table the operator looks up, besides what its parents forward."""
-    return operator.table if isinstance(operator, StreamTableJoin | TableJoinSide) else None
+    match operator:
+        case StreamTableJoin() | TableJoinSide() | SubscriptionJoin() | ResponseJoin():
+            return operator.table
+        case _:
+            return None
+
+
+def may_look_up_global_store(operator: Operator, store: str) -> bool:
+    """Whether the operator may read the global store ``store``, which stands in no node's list of stores."""
+    return isinstance(operator, StreamGlobalTableJoin) and operator.store == store
 
 
 Operator = (
@@ -366,9 +425,12 @@ Operator = (
     | WindowedAggregate
     | SlidingAggregate
     | SessionAggregate
+    | CogroupAggregate
+    | CogroupMerge
     | TableSource
     | TableToStream
     | StreamTableJoin
+    | StreamGlobalTableJoin
     | JoinBuffer
     | StreamStreamJoin
     | StreamSelfJoin
@@ -378,4 +440,9 @@ Operator = (
     | TableJoinMerge
     | TableSelect
     | TableAggregate
+    | SubscriptionSend
+    | SubscriptionReceive
+    | ForeignTableJoin
+    | SubscriptionJoin
+    | ResponseJoin
 )

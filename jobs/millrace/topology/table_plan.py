@@ -9,8 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from millrace.errors import TopologyError
+from millrace.topology.foreign_key_join import SubscriptionSend
 from millrace.topology.logical import AnyLogicalNode, LogicalGraph, Process, TableInput, TableJoin
 from millrace.topology.operators import (
+    CogroupMerge,
     TableFilter,
     TableJoinKind,
     TableMapValues,
@@ -76,6 +78,9 @@ class _Walk:
                     self.senders.add(node.name)
             case Process(operator=TableSelect()):
                 self.send_old_values(node.parents[0], force=True)
+            case Process(operator=SubscriptionSend(foreign_table=foreign_table)):
+                self.send_old_values(foreign_table, force=True)
+                self.send_old_values(node.parents[0], force=True)
             case Process(operator=operator):
                 table = looked_up_table(operator)
                 if table is not None:
@@ -92,6 +97,8 @@ class _Walk:
                     f"Node {reader!r} reads windowed table {table!r}, which cannot be looked up.",
                     remedy="give its rows a plain key with to_stream() and a mapper, and make a table of them again",
                 )
+            case Process(operator=CogroupMerge(), parents=(first, *_)):
+                return self.look_up(first, reader)
             case TableInput(store=store) | Process(operator=TableSource(), store=store) if store is not None:
                 self.stored.add(table)
                 return (store.name,)
@@ -134,6 +141,8 @@ class _Walk:
                     self.senders.add(table)
                 elif table not in self.senders:
                     return False
+            case Process(operator=CogroupMerge(), parents=inputs):
+                self.senders |= {*inputs, table}
             case TableJoin():
                 self.send_old_values(node.left, force=True)
                 self.send_old_values(node.right, force=True)

@@ -21,6 +21,7 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.TreeSet;
+import java.util.function.BiFunction;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.record.TimestampType;
@@ -40,7 +41,9 @@ import org.apache.kafka.streams.errors.LogAndContinueExceptionHandler;
 import org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.BranchedKStream;
+import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
@@ -48,13 +51,18 @@ import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KGroupedTable;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.KeyValueMapper;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.ValueJoiner;
+import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
+import org.apache.kafka.streams.kstream.ValueJoinerWithStreamAndMappedKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
 import org.apache.kafka.streams.kstream.Windowed;
@@ -63,10 +71,12 @@ import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.ProcessorContext;
+import org.apache.kafka.streams.kstream.SessionWindowedCogroupedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedSerializer;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.TimeWindowedCogroupedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
@@ -284,9 +294,13 @@ public class RunScenarios {
             case "repartition" -> named.put(as, stream(step).repartition(
                 Repartitioned.<Object, Object>as(step.get("name").asText()).withKeySerde(KEY).withValueSerde(VALUE)));
             case "group_by" -> named.put(as, stream(step).groupBy(
-                (key, value) -> key(fn, key, value), Grouped.with(KEY, VALUE)));
-            case "group_by_key" -> named.put(as, stream(step).groupByKey(Grouped.with(KEY, VALUE)));
-            case "windowed_by" -> named.put(as, windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
+                (key, value) -> key(fn, key, value), grouped(step)));
+            case "group_by_key" -> named.put(as, stream(step).groupByKey(grouped(step)));
+            case "windowed_by" -> named.put(as, get(step, "on") instanceof CogroupedKStream
+                ? windowedCogroup((CogroupedKStream<Object, Object>) get(step, "on"), step)
+                : windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
+            case "cogroup" -> named.put(as, cogrouped(step));
+            case "cogroup_aggregate" -> named.put(as, cogroupAggregated(step, fn));
             case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
             case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
             case "to_table" -> named.put(as, stream(step).toTable(optionalStore(step)));
@@ -295,9 +309,15 @@ public class RunScenarios {
             case "left_join" -> named.put(as, stream(step).leftJoin((KTable<Object, Object>) get(step, "table"),
                 (left, right) -> joined(fn, left, right), joinedOptions(step)));
             case "stream_join" -> named.put(as, joinedStreams(step, fn));
+            case "global_table" -> named.put(as, step.has("store")
+                ? builder.globalTable(step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE))
+                // It takes no Materialized without a name.
+                : builder.globalTable(step.get("topic").asText(), consumed(step)));
+            case "global_join", "global_left_join" -> named.put(as, joinedWithGlobal(step, fn));
             case "table_filter", "table_filter_not", "table_map_values", "table_transform_values", "table_join",
                 "table_left_join", "table_outer_join", "table_group_by", "table_count", "table_reduce",
                 "table_aggregate" -> named.put(as, table(step, fn));
+            case "foreign_key_join" -> named.put(as, foreignKeyJoin(step, fn));
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
@@ -309,6 +329,48 @@ public class RunScenarios {
             options = options.withName(step.get("name").asText());
         }
         return step.has("grace") ? options.withGracePeriod(Duration.ofMillis(step.get("grace").asLong())) : options;
+    }
+
+    private static Grouped<Object, Object> grouped(final JsonNode step) {
+        final Grouped<Object, Object> grouped = Grouped.with(KEY, VALUE);
+        return step.has("name") ? grouped.withName(step.get("name").asText()) : grouped;
+    }
+
+    private CogroupedKStream<Object, Object> cogrouped(final JsonNode step) {
+        CogroupedKStream<Object, Object> cogrouped = null;
+        for (final JsonNode input : step.get("inputs")) {
+            final KGroupedStream<Object, Object> grouped = (KGroupedStream<Object, Object>) get(input, "on");
+            final String fn = input.get("fn").asText();
+            cogrouped = cogrouped == null
+                ? grouped.cogroup((key, value, old) -> aggregate(fn, key, value, old))
+                : cogrouped.cogroup(grouped, (key, value, old) -> aggregate(fn, key, value, old));
+        }
+        return cogrouped;
+    }
+
+    private static Object windowedCogroup(final CogroupedKStream<Object, Object> cogrouped, final JsonNode step) {
+        if (step.has("gap")) {
+            return cogrouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(
+                Duration.ofMillis(step.get("gap").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        if (step.has("difference")) {
+            return cogrouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(
+                Duration.ofMillis(step.get("difference").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        return step.has("start")
+            ? cogrouped.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(step.get("start").asLong())))
+            : cogrouped.windowedBy(windows(step));
+    }
+
+    private KTable<?, ?> cogroupAggregated(final JsonNode step, final String fn) {
+        final Object on = get(step, "on");
+        if (on instanceof SessionWindowedCogroupedKStream) {
+            return ((SessionWindowedCogroupedKStream<Object, Object>) on).aggregate(
+                () -> initial(fn), (key, older, newer) -> merged(fn, older, newer), sessionStore(step, VALUE));
+        }
+        return on instanceof TimeWindowedCogroupedKStream
+            ? ((TimeWindowedCogroupedKStream<Object, Object>) on).aggregate(() -> initial(fn), windowStore(step, VALUE))
+            : ((CogroupedKStream<Object, Object>) on).aggregate(() -> initial(fn), keyValueStore(step, VALUE));
     }
 
     private static Consumed<Object, Object> consumed(final JsonNode step) {
@@ -333,6 +395,19 @@ public class RunScenarios {
 
     private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> optionalStore(final JsonNode step) {
         return step.has("store") ? keyValueStore(step, VALUE) : Materialized.with(KEY, VALUE);
+    }
+
+    private Object foreignKeyJoin(final JsonNode step, final String fn) {
+        final KTable<Object, Object> table = (KTable<Object, Object>) get(step, "on");
+        final KTable<Object, Object> other = (KTable<Object, Object>) get(step, "with");
+        final String by = step.get("by").asText();
+        final BiFunction<Object, Object, Object> extractor = (key, value) -> key(by, key, value);
+        final ValueJoiner<Object, Object, Object> joiner = (left, right) -> joined(fn, left, right);
+        final TableJoined<Object, Object> options = step.has("name")
+            ? TableJoined.as(step.get("name").asText()) : TableJoined.with(null, null);
+        return step.get("kind").asText().equals("inner")
+            ? table.join(other, extractor, joiner, options, optionalStore(step))
+            : table.leftJoin(other, extractor, joiner, options, optionalStore(step));
     }
 
     private Object table(final JsonNode step, final String fn) {
@@ -447,6 +522,30 @@ public class RunScenarios {
             case "left" -> stream(step).leftJoin(other, (left, right) -> joined(fn, left, right), windows, options);
             default -> stream(step).outerJoin(other, (left, right) -> joined(fn, left, right), windows, options);
         };
+    }
+
+    private KStream<?, ?> joinedWithGlobal(final JsonNode step, final String fn) {
+        final GlobalKTable<Object, Object> table = (GlobalKTable<Object, Object>) get(step, "table");
+        final KeyValueMapper<Object, Object, Object> selector =
+            (key, value) -> key(step.get("selector").asText(), key, value);
+        final boolean inner = step.get("op").asText().equals("global_join");
+        switch (step.path("takes").asText()) {
+            case "key" -> {
+                final ValueJoinerWithKey<Object, Object, Object, Object> joiner =
+                    (key, left, right) -> TextNode.valueOf(key + "/" + json(joined(fn, left, right)));
+                return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
+            }
+            case "both keys" -> {
+                final ValueJoinerWithStreamAndMappedKey<Object, Object, Object, Object, Object> joiner =
+                    (key, selected, left, right) ->
+                        TextNode.valueOf(key + "/" + selected + "/" + json(joined(fn, left, right)));
+                return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
+            }
+            default -> {
+                final ValueJoiner<Object, Object, Object> joiner = (left, right) -> joined(fn, left, right);
+                return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
+            }
+        }
     }
 
     private static Object windowed(final KGroupedStream<Object, Object> grouped, final JsonNode step) {
@@ -592,7 +691,8 @@ public class RunScenarios {
             case "user" -> user(value);
             case "amount mod 3" -> number == null ? null : "m" + Math.floorMod(number, 3);
             case "key@start" -> ((Windowed<Object>) key).key() + "@" + ((Windowed<Object>) key).window().start();
-            case "same" -> key;
+            case "same", "key" -> key;
+            case "fails on 13" -> failsOn13(number) ? key : null;
             default -> throw new IllegalArgumentException(fn);
         };
     }
@@ -655,7 +755,7 @@ public class RunScenarios {
     private static Object initial(final String fn) {
         return switch (fn) {
             case "max", "min", "first", "last" -> null;
-            case "texts" -> TextNode.valueOf("");
+            case "texts", "notes" -> TextNode.valueOf("");
             default -> LongNode.valueOf(0);
         };
     }
@@ -671,6 +771,7 @@ public class RunScenarios {
             case "first" -> number == null || before != null ? old : LongNode.valueOf(number);
             case "last" -> number == null ? old : LongNode.valueOf(number);
             case "texts" -> TextNode.valueOf(((TextNode) old).asText() + key + ":" + number + ";");
+            case "notes" -> TextNode.valueOf(((TextNode) old).asText() + key + "=" + number + ",");
             case "sum, fails on 13" -> failsOn13(number) ? LongNode.valueOf(orZero(old) + orZero(value)) : null;
             default -> throw new IllegalArgumentException(fn);
         };
@@ -678,7 +779,7 @@ public class RunScenarios {
 
     private static Object merged(final String fn, final Object older, final Object newer) {
         return switch (fn) {
-            case "texts" -> TextNode.valueOf("(" + ((TextNode) older).asText() + ((TextNode) newer).asText() + ")");
+            case "texts", "notes" -> TextNode.valueOf("(" + ((TextNode) older).asText() + ((TextNode) newer).asText() + ")");
             default -> aggregate(fn, null, newer, older);
         };
     }

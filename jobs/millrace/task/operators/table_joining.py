@@ -39,10 +39,9 @@ class TableJoinSideProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         records = drop_null_keys(records, self._context.failures)
-        if self._operator.of_versioned:
-            newest = records.without_superseded()
-            self._context.failures.drop(DropReason.LATE, len(records) - len(newest))
-            records = newest
+        if self._operator.of_versioned and records.superseded is not None:
+            self._context.failures.drop(DropReason.LATE, records.origin[records.superseded])
+            records = records.without_superseded()
         if len(records) == 0:
             return None
         functions = RowFunctions(self._context, self._node, records)

@@ -78,7 +78,7 @@ class VersionedWriter:
         """
         codes = np.array(self._codes, dtype=np.int64)
         taken = codes != NOT_PUT
-        self._context.failures.drop(DropReason.LATE, int((~taken).sum()))
+        self._context.failures.drop(DropReason.LATE, updates.origin[~taken])
         late = codes != VALID_TO_UNDEFINED
         updates = replace(updates, superseded=late if bool(late.any()) else None)
         if not taken.all():

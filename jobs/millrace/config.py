@@ -37,6 +37,18 @@ class ProcessingGuarantee(StrEnum):
     AT_LEAST_ONCE = "at_least_once"
 
 
+class Compression(StrEnum):
+    """How the blocks of a store's files are compressed."""
+
+    NONE = "none"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    LZ4HC = "lz4hc"
+    ZSTD = "zstd"
+    ZLIB = "zlib"
+    BZ2 = "bz2"
+
+
 def _dotted(name: str) -> str:
     return name.replace("_", ".")
 
@@ -60,6 +72,44 @@ class StreamsConfig(BaseModel):
     bootstrap_servers: str = Field(min_length=1, description="Comma-separated host:port list of Kafka brokers.")
     processing_guarantee: ProcessingGuarantee = Field(
         ProcessingGuarantee.EXACTLY_ONCE_V2, description="exactly_once_v2 or at_least_once."
+    )
+    rocksdb_memory_bytes: int = Field(
+        134_217_728,
+        ge=1_048_576,
+        description="Memory of RocksDB in one worker process, over all its stores: blocks, indexes, filters and write "
+        "buffers share one cache of this size. Not a setting in Kafka Streams (code of a RocksDBConfigSetter there).",
+    )
+    rocksdb_write_buffers_bytes: int = Field(
+        67_108_864,
+        ge=1_048_576,
+        description="The part of it that write buffers may take before they are flushed. Not in Kafka Streams, like "
+        "all of `rocksdb.*`.",
+    )
+    rocksdb_max_open_files: int = Field(256, ge=16, description="Files that the database of one task keeps open.")
+    rocksdb_block_bytes: int = Field(
+        4_096,
+        ge=1_024,
+        description="Size of a block before compression. This and the following are the defaults of "
+        "stores; `Materialized.with_rocksdb_options` sets them for one.",
+    )
+    rocksdb_write_buffer_bytes: int = Field(
+        16_777_216, ge=65_536, description="How much is written to a store before a file is made of it."
+    )
+    rocksdb_max_write_buffers: int = Field(
+        3, ge=2, description="Write buffers of a store, those that are being written to files included."
+    )
+    rocksdb_bloom_filter_bits_per_key: int = Field(
+        10, ge=0, description="Size of the Bloom filters that spare lookups of absent keys; 0 makes none."
+    )
+    rocksdb_compression: Compression = Field(Compression.LZ4, description="How blocks are compressed.")
+    rocksdb_level0_file_num_compaction_trigger: int = Field(
+        4, ge=1, description="Files in level 0 at which they are merged downwards."
+    )
+    rocksdb_level0_slowdown_writes_trigger: int = Field(
+        20, ge=1, description="Files in level 0 at which writes are slowed down."
+    )
+    rocksdb_level0_stop_writes_trigger: int = Field(
+        36, ge=1, description="Files in level 0 at which writes wait for the compaction."
     )
     state_dir: str = Field(
         "/tmp/millrace-state", description="Directory of the local stores; one sub-directory per application."
@@ -186,6 +236,19 @@ class StreamsConfig(BaseModel):
             raise ValueError(f"{key} knows all, {', '.join(DROPPED_BY_OPERATORS)}; not {', '.join(sorted(unknown))}")
         if self.errors_dead_letter_queue_dropped_records and self.errors_dead_letter_queue_topic_name is None:
             raise ValueError(f"{key} needs errors.dead.letter.queue.topic.name")
+        return self
+
+    @model_validator(mode="after")
+    def _ascending_triggers(self) -> StreamsConfig:
+        triggers = (
+            self.rocksdb_level0_file_num_compaction_trigger,
+            self.rocksdb_level0_slowdown_writes_trigger,
+            self.rocksdb_level0_stop_writes_trigger,
+        )
+        if list(triggers) != sorted(triggers):
+            raise ValueError(f"the triggers rocksdb.level0.* must ascend: compaction, slowdown, stop; not {triggers}")
+        if self.rocksdb_write_buffers_bytes > self.rocksdb_memory_bytes:
+            raise ValueError("rocksdb.write.buffers.bytes is a part of rocksdb.memory.bytes and cannot exceed it")
         return self
 
     @property

@@ -30,6 +30,7 @@ from millrace.dsl.store_suppliers import Stores, VersionedStoreSupplier
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
+from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.stores import StoreBackend
@@ -48,6 +49,7 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "CogroupedKStream",
+    "Compression",
     "Consumed",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
@@ -64,6 +66,7 @@ __all__ = [
     "Named",
     "Produced",
     "Repartitioned",
+    "RocksDBOptions",
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",

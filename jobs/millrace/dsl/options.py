@@ -12,6 +12,7 @@ from millrace.dsl.store_suppliers import VersionedStoreSupplier
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
+from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import TimestampExtractor
 from millrace.topology.windows import Duration, to_milliseconds
@@ -313,6 +314,7 @@ class Materialized:
             size and grace.
         store_type: RocksDB on disk, or memory.
         supplier: a versioned store instead: it has its own name, backend and retention, and no caching.
+        rocksdb: tuning of RocksDB for this store; ``None`` takes the configuration's ``rocksdb.*``.
     """
 
     name: str | None = None
@@ -324,6 +326,7 @@ class Materialized:
     retention_ms: int | None = None
     store_type: StoreBackend = StoreBackend.ROCKSDB
     supplier: VersionedStoreSupplier | None = None
+    rocksdb: RocksDBOptions | None = None
 
     @classmethod
     def as_(cls, name: str | StoreBackend | VersionedStoreSupplier) -> Materialized:
@@ -378,6 +381,10 @@ class Materialized:
     def with_store_type(self, store_type: StoreBackend) -> Materialized:
         """In RocksDB or in memory."""
         return replace(self, store_type=StoreBackend(store_type))
+
+    def with_rocksdb_options(self, options: RocksDBOptions) -> Materialized:
+        """With a tuning of RocksDB for this store."""
+        return replace(self, rocksdb=options)
 
 
 @dataclass(frozen=True, kw_only=True)

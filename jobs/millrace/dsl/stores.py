@@ -19,12 +19,13 @@ def key_value_store(
 ) -> StoreSpec:
     """A store of a table without windows, versioned where the options have such a store."""
     if options.supplier is not None:
-        return options.supplier.spec(
+        store = options.supplier.spec(
             key_serde=key_serde,
             value_serde=value_serde,
             logged=options.logging,
             changelog_settings=options.changelog_settings,
         )
+        return replace(store, rocksdb=options.rocksdb)
     return StoreSpec(
         name=name,
         kind=StoreKind.KEY_VALUE,
@@ -34,6 +35,7 @@ def key_value_store(
         logged=options.logging,
         cached=options.caching,
         changelog_settings=options.changelog_settings,
+        rocksdb=options.rocksdb,
     )
 
 
@@ -92,6 +94,7 @@ def window_store(
         window_size_ms=windows.size_ms,
         retention_ms=retention_ms,
         changelog_settings=options.changelog_settings,
+        rocksdb=options.rocksdb,
     )
 
 

@@ -5,7 +5,7 @@ from millrace.state.directory import DirectoryLock, StateDirectory, lock_holder
 from millrace.state.join_window import JoinEntries, JoinWindowStore
 from millrace.state.position import TaskPosition
 from millrace.state.restore import RestoreProgress, restore
-from millrace.state.rocksdb import RocksDBOptions
+from millrace.state.rocksdb import DatabaseOptions
 from millrace.state.stores import KeyValueStore, Session, SessionStore, StoreMetrics, WindowStore
 from millrace.state.task_state import StateOptions, TaskState
 from millrace.state.versioned import VersionedKeyValueStore, VersionedSnapshot
@@ -15,12 +15,12 @@ __all__ = [
     "NOT_PUT",
     "VALID_TO_UNDEFINED",
     "ChangelogBatch",
+    "DatabaseOptions",
     "DirectoryLock",
     "JoinEntries",
     "JoinWindowStore",
     "KeyValueStore",
     "RestoreProgress",
-    "RocksDBOptions",
     "Session",
     "SessionStore",
     "StateDirectory",

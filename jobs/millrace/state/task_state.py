@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from millrace.config import StreamsConfig
 from millrace.errors import StateError
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
@@ -18,13 +19,14 @@ from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
 from millrace.state.position import TaskPosition
-from millrace.state.rocksdb import MEBIBYTE, RocksDatabase, RocksDBOptions
+from millrace.state.rocksdb import MEBIBYTE, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
 from millrace.state.session import LayeredSessionStore
 from millrace.state.stores import KeyValueStore, SessionStore, WindowStore
 from millrace.state.versioned import VersionedKeyValueStore
 from millrace.state.versioned_layout import HistorySegments
 from millrace.state.window import LayeredWindowStore
+from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
 _POSITION_KEY = b"position"
@@ -41,13 +43,35 @@ class StateOptions:
     """Memory and durability of a task's state.
 
     Args:
-        rocksdb: memory and durability of the database.
+        database: memory and durability of the RocksDB database.
         read_cache_bytes: committed values that the RocksDB stores of the task keep as Python objects, together; a hit
             takes a tenth of a read through RocksDB's own cache.
     """
 
-    rocksdb: RocksDBOptions = field(default_factory=RocksDBOptions)
+    database: DatabaseOptions = field(default_factory=DatabaseOptions)
     read_cache_bytes: int = 32 * MEBIBYTE
+
+    @classmethod
+    def from_config(cls, config: StreamsConfig) -> StateOptions:
+        """What the ``rocksdb.*`` settings say."""
+        stores = RocksDBOptions(
+            block_bytes=config.rocksdb_block_bytes,
+            write_buffer_bytes=config.rocksdb_write_buffer_bytes,
+            max_write_buffers=config.rocksdb_max_write_buffers,
+            bloom_filter_bits_per_key=config.rocksdb_bloom_filter_bits_per_key,
+            compression=config.rocksdb_compression,
+            level0_file_num_compaction_trigger=config.rocksdb_level0_file_num_compaction_trigger,
+            level0_slowdown_writes_trigger=config.rocksdb_level0_slowdown_writes_trigger,
+            level0_stop_writes_trigger=config.rocksdb_level0_stop_writes_trigger,
+        )
+        return cls(
+            database=DatabaseOptions(
+                memory_bytes=config.rocksdb_memory_bytes,
+                write_buffers_bytes=config.rocksdb_write_buffers_bytes,
+                max_open_files=config.rocksdb_max_open_files,
+                stores=stores,
+            )
+        )
 
 
 class TaskState:
@@ -268,7 +292,9 @@ class TaskState:
             for leftover in self._directory.glob(f"{DATABASE_DIRECTORY}.removed*"):
                 shutil.rmtree(leftover)
             self._database = RocksDatabase(
-                self._directory / DATABASE_DIRECTORY, persistent, options=self._options.rocksdb
+                self._directory / DATABASE_DIRECTORY,
+                {name: self._specs[name].rocksdb for name in persistent},
+                options=self._options.database,
             )
             data = self._database.metadata(_POSITION_KEY)
             if data is not None:

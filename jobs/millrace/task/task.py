@@ -29,7 +29,7 @@ from millrace.errors import DriverFencedError, OffsetsMovedError, RecordTooLarge
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
-from millrace.state import TaskPosition, TaskState
+from millrace.state import StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.engine import Engine
@@ -189,7 +189,9 @@ class Task:
     def _open(self, clock: _Clock) -> Signature:
         spec = self.spec
         try:
-            self._state = TaskState.open(spec.state_directory, spec.sub_topology.stores)
+            self._state = TaskState.open(
+                spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(spec.config)
+            )
             self._producer = TaskProducer(
                 spec.config.bootstrap_servers,
                 transactional_id=spec.transactional_id,

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from millrace.serdes import Serde
+from millrace.topology.rocksdb_options import RocksDBOptions
 
 
 class StoreKind(StrEnum):
@@ -46,6 +47,7 @@ class StoreSpec:
             only for versioned stores. 0 keeps no history.
         segment_interval_ms: how long the parts are in which a versioned store forgets its history, milliseconds.
         changelog_settings: topic settings that override the changelog topic's defaults.
+        rocksdb: tuning of RocksDB where it is not the application's.
         source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
     """
 
@@ -62,6 +64,7 @@ class StoreSpec:
     history_retention_ms: int = 0
     segment_interval_ms: int = 0
     changelog_settings: tuple[tuple[str, str], ...] = field(default=())
+    rocksdb: RocksDBOptions | None = None
     source_topic: str | None = None
 
     def changelog_topic(self, application_id: str) -> str | None:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from millrace.dsl import (
     Branched,
+    BufferConfig,
     Consumed,
     Grouped,
     Joined,
@@ -24,6 +25,7 @@ from millrace.dsl import (
     Stores,
     StreamJoined,
     StreamsBuilder,
+    Suppressed,
     TableJoined,
     TimeWindows,
     UnlimitedWindows,
@@ -103,6 +105,7 @@ _KEEPS_SHAPE = {
     "group_by_key",
     "windowed_by",
     "to_stream",
+    "suppress",
 }
 
 
@@ -381,6 +384,23 @@ class ScenarioTopology:
     def table_outer_join(self, on: Any, step: dict[str, Any]) -> Any:
         return on.outer_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
 
+    def suppress(self, on: Any, step: dict[str, Any]) -> Any:
+        if on._value_serde is None:
+            # Kafka Streams takes its default serde where an operator between names none.
+            on._value_serde = VALUE
+        buffer: BufferConfig = BufferConfig.unbounded()
+        if "records" in step:
+            buffer = buffer.with_max_records(step["records"])
+        if "bytes" in step:
+            buffer = buffer.with_max_bytes(step["bytes"])
+        if step.get("full") == "emit":
+            buffer = buffer.emit_early_when_full()
+        if step.get("logged") is False:
+            buffer = buffer.with_logging_disabled()
+        if "limit" in step:
+            return on.suppress(Suppressed.until_time_limit(step["limit"], buffer).with_name(step["name"]))
+        return on.suppress(Suppressed.until_window_closes(buffer).with_name(step["name"]))
+
     def table_group_by(self, on: Any, step: dict[str, Any]) -> Any:
         if self._in_columns and step["fn"] != "amount mod 3, value":
             self._summed_fields[step["as"]] = None
@@ -443,6 +463,7 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "table_join",
         "table_left_join",
         "table_outer_join",
+        "suppress",
         "foreign_key_join",
         "table_group_by",
         "table_count",

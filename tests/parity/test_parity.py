@@ -15,16 +15,18 @@ from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_mil
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
+from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 from tests.parity.versioned_scenarios import VERSIONED_SCENARIOS
 
 SCENARIOS = (
-    VERSIONED_SCENARIOS
-    | STREAM_SCENARIOS
+    STREAM_SCENARIOS
     | TABLE_SCENARIOS
+    | COGROUP_SCENARIOS
     | FOREIGN_KEY_SCENARIOS
     | GLOBAL_TABLE_SCENARIOS
-    | COGROUP_SCENARIOS
+    | SUPPRESS_SCENARIOS
+    | VERSIONED_SCENARIOS
 )
 
 GENERATED = 200

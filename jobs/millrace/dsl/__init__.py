@@ -28,6 +28,7 @@ from millrace.dsl.options import (
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.store_suppliers import Stores, VersionedStoreSupplier
 from millrace.dsl.stream_joined import StreamJoined
+from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
@@ -48,9 +49,11 @@ __all__ = [
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
+    "BufferConfig",
     "CogroupedKStream",
     "Compression",
     "Consumed",
+    "EagerBufferConfig",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
     "GlobalKTable",
@@ -75,6 +78,8 @@ __all__ = [
     "Stores",
     "StreamJoined",
     "StreamsBuilder",
+    "StrictBufferConfig",
+    "Suppressed",
     "TableJoined",
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",

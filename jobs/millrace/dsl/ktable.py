@@ -15,7 +15,8 @@ from millrace.dsl.foreign_key_joins import join_on_foreign_key
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
 from millrace.dsl.options import Grouped, Materialized, Named, name_of
-from millrace.dsl.stores import key_value_store
+from millrace.dsl.stores import key_value_store, suppression_buffer
+from millrace.dsl.suppressed import EagerBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
@@ -30,9 +31,11 @@ from millrace.topology.operators import (
     TableJoinKind,
     TableMapValues,
     TableSelect,
+    TableSuppress,
     TableToStream,
     ValueMapper,
 )
+from millrace.topology.window_close import close_delay_ms
 
 if TYPE_CHECKING:
     from millrace.dsl.kgrouped_table import KGroupedTable
@@ -199,6 +202,44 @@ class KTable:
         name = self._graph.new_name(naming.TABLE_SELECT, options.name)
         self._graph.add(Process(name=name, parents=(self._name,), operator=TableSelect(mapper)))
         return KGroupedTable(self._graph, name, options)
+
+    def suppress(self, suppressed: Suppressed) -> KTable:
+        """The same table with some of its changes held back: only the last of several goes on (KIP-328).
+
+        What waits is in a buffer in memory, in the task's database and in a changelog. Where the table is looked up
+        (in a join), a row that waits is still as it was before. As in Kafka Streams a change that goes on carries as
+        its old value the one just before it, not the one that went on last: do not ``group_by`` behind this.
+
+        Args:
+            suppressed: which changes wait, until when, and how many.
+
+        Raises:
+            TopologyError: the table has no windows whose close could be waited for, or a name is taken.
+        """
+        name = self._graph.new_name(naming.TABLE_SUPPRESS) if suppressed.name is None else suppressed.name
+        limit_ms = suppressed.time_limit_ms
+        wait_ms = close_delay_ms(self._name, self._graph.node) if limit_ms is None else limit_ms
+        given = None if suppressed.name is None else suppressed.name + naming.SUPPRESS_STORE_SUFFIX
+        store_name = self._graph.new_store_name(naming.TABLE_SUPPRESS, given)
+        buffer = suppressed.buffer
+        operator = TableSuppress(
+            store_name,
+            wait_ms,
+            until_window_closes=limit_ms is None,
+            max_records=buffer.record_limit,
+            max_bytes=buffer.byte_limit,
+            emits_when_full=isinstance(buffer, EagerBufferConfig),
+        )
+        store = suppression_buffer(store_name, buffer, key_serde=self._key_serde, value_serde=self._value_serde)
+        self._graph.add(Process(name=name, parents=(self._name,), operator=operator, store=store))
+        return KTable(
+            self._graph,
+            name,
+            key_serde=self._key_serde,
+            value_serde=self._value_serde,
+            sources=self._sources,
+            store=None,
+        )
 
     def to_stream(self, mapper: KeyMapper | None = None, *, named: Named | str | None = None) -> KStream:
         """The table's changes as a stream; deletions are records with a null value.

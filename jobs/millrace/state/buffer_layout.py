@@ -1,99 +1,159 @@
-"""Binary layout of the records that wait in a stream-table join with grace.
+"""What the changelog of a suppression buffer holds: a change of a table and the record that it came with.
 
-A key is a 0 byte, the 8-byte timestamp, the key's bytes and a 4-byte sequence number, so that the order of the bytes is
-the order of release. A value is the record's context (8-byte timestamp, 8-byte offset, topic, 4-byte partition, number
-of headers and the headers), two absent values and the value's bytes, each behind its 4-byte length (-1: absent), and 8
-zero bytes. As in Kafka Streams (``TimeFirstWindowKeySchema``, ``ProcessorRecordContext`` and ``BufferValue``).
+Source: ``BufferValue`` and ``ProcessorRecordContext``, version 3 of the layout of
+``InMemoryTimeOrderedKeyValueChangeBuffer``. All numbers are big-endian; a length of -1 is null, and an old value of
+length -2 is the same as the prior one.
 """
 
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, field
 
-_KEY_HEAD = struct.Struct(">bq")
-_SEQUENCE = struct.Struct(">i")
-_CONTEXT_HEAD = struct.Struct(">qq")
-_LENGTH = struct.Struct(">i")
-_ABSENT = _LENGTH.pack(-1)
-_TIME_OF_BUFFER = bytes(8)
+from millrace.errors import StateError
+
+BUFFER_HEADERS: list[tuple[str, bytes | None]] = [("v", b"\x03")]
+"""Headers of the changelog's records: the version of the layout."""
+
+_NULL = -1
+_SAME_AS_PRIOR = -2
+_LONG = struct.Struct(">q")
+_INT = struct.Struct(">i")
+_PLACE = struct.Struct(">ii")
+# Of a change: its time in the buffer. Of its record: timestamp, offset, partition.
+_FIXED_BYTES = 8 + 8 + 8 + 4
 
 
-class BufferedRecord(NamedTuple):
-    """A record that waits.
+@dataclass(slots=True)
+class RecordContext:
+    """The input record that a change came with.
 
     Args:
-        timestamp: milliseconds.
-        place: topic, partition and offset that it came from.
-        headers: (name, value) pairs.
-        value: value bytes.
+        timestamp: the change's, milliseconds.
+        offset: offset of the record in its partition.
+        topic: the record's topic.
+        partition: its partition.
+        headers: the change's headers, ``None`` for none.
     """
 
     timestamp: int
-    place: tuple[str, int, int]
-    headers: Sequence[tuple[str, bytes | None]]
-    value: bytes
+    offset: int
+    topic: str
+    partition: int
+    headers: list[tuple[str, bytes | None]] | None = None
 
 
-def buffer_key(timestamp: int, key: bytes, sequence: int) -> bytes:
-    """The key of a record of ``key`` at ``timestamp`` (milliseconds)."""
-    return _KEY_HEAD.pack(0, timestamp) + key + _SEQUENCE.pack(sequence)
+@dataclass(slots=True)
+class BufferedChange:
+    """A change of a table that waits.
 
+    Args:
+        time: what it is ordered by, milliseconds: the time of the first change of its key that is in the buffer.
+        prior: value of the table's row before the first of these changes.
+        old: value before this change.
+        new: value after it.
+        context: the record that it came with.
+        size: bytes that it counts for, its key included, as Kafka Streams counts them.
+    """
 
-def read_buffer_key(data: bytes) -> tuple[int, bytes, int]:
-    """Timestamp, the record's key and sequence number."""
-    timestamp = _KEY_HEAD.unpack_from(data)[1]
-    return timestamp, data[_KEY_HEAD.size : -_SEQUENCE.size], _SEQUENCE.unpack(data[-_SEQUENCE.size :])[0]
+    time: int
+    prior: bytes | None
+    old: bytes | None
+    new: bytes | None
+    context: RecordContext
+    size: int = field(default=0)
 
+    def sized(self, key: bytes) -> BufferedChange:
+        """The same, with the size that it has under ``key``."""
+        self.size = _FIXED_BYTES + len(key) + _text_length(self.context.topic)
+        for value in (self.prior, None if self.old == self.prior else self.old, self.new):
+            self.size += 0 if value is None else len(value)
+        for name, value in self.context.headers or ():
+            self.size += _text_length(name) + (0 if value is None else len(value))
+        return self
 
-def buffer_value(record: BufferedRecord) -> bytes:
-    """The value of a record."""
-    topic, partition, offset = record.place
-    parts = [
-        _CONTEXT_HEAD.pack(record.timestamp, offset),
-        _sized(topic.encode()),
-        _LENGTH.pack(partition),
-        _LENGTH.pack(len(record.headers)),
-    ]
-    for name, value in record.headers:
-        parts += [_sized(name.encode()), _sized(value)]
-    return b"".join([*parts, _ABSENT, _ABSENT, _sized(record.value), _TIME_OF_BUFFER])
+    def to_bytes(self) -> bytes:
+        """The value of the changelog's record."""
+        context = self.context
+        topic = context.topic.encode()
+        headers = context.headers or []
+        parts = [
+            _LONG.pack(context.timestamp),
+            _LONG.pack(context.offset),
+            _sized(topic),
+            _PLACE.pack(context.partition, len(headers)),
+        ]
+        for name, value in headers:
+            parts += [_sized(name.encode()), _sized(value)]
+        parts.append(_sized(self.prior))
+        parts.append(_INT.pack(_SAME_AS_PRIOR) if self.old is not None and self.old == self.prior else _sized(self.old))
+        parts += [_sized(self.new), _LONG.pack(self.time)]
+        return b"".join(parts)
 
+    @classmethod
+    def from_bytes(cls, key: bytes, data: bytes) -> BufferedChange:
+        """The inverse of :meth:`to_bytes`.
 
-def read_buffer_value(data: bytes) -> BufferedRecord:
-    """The inverse of :func:`buffer_value`."""
-    timestamp, offset = _CONTEXT_HEAD.unpack_from(data)
-    reader = _Reader(data, _CONTEXT_HEAD.size)
-    topic = (reader.sized() or b"").decode()
-    partition = reader.number()
-    headers = [((reader.sized() or b"").decode(), reader.sized()) for _ in range(reader.number())]
-    reader.sized()
-    reader.sized()
-    return BufferedRecord(timestamp, (topic, partition, offset), headers, reader.sized() or b"")
-
-
-def _sized(data: bytes | None) -> bytes:
-    return _ABSENT if data is None else _LENGTH.pack(len(data)) + data
+        Raises:
+            StateError: the bytes are not such a value.
+        """
+        reader = _Reader(data)
+        try:
+            timestamp, offset = reader.int64(), reader.int64()
+            topic = reader.sized() or b""
+            partition, count = reader.int32(), reader.int32()
+            headers = [((reader.sized() or b"").decode(), reader.sized()) for _ in range(count)]
+            prior = reader.sized()
+            old_length = reader.int32()
+            old = prior if old_length == _SAME_AS_PRIOR else reader.take(old_length)
+            new = reader.sized()
+            context = RecordContext(timestamp, offset, topic.decode(), partition, headers or None)
+            change = cls(reader.int64(), prior, old, new, context)
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise StateError(
+                f"An entry of a suppression buffer cannot be read, under the key {key!r}: {data[:80]!r}.",
+                remedy="delete the task's state directory, so that the buffer is restored from its changelog; if that "
+                "is what cannot be read, reset the application",
+            ) from error
+        return change.sized(key)
 
 
 class _Reader:
-    """Reads one thing after the other."""
+    """Takes numbers and values off the front of bytes."""
 
-    def __init__(self, data: bytes, place: int) -> None:
+    def __init__(self, data: bytes) -> None:
         self._data = data
-        self._place = place
+        self._place = 0
 
-    def number(self) -> int:
-        """A 4-byte number."""
-        number: int = _LENGTH.unpack_from(self._data, self._place)[0]
-        self._place += _LENGTH.size
-        return number
+    def int64(self) -> int:
+        """A 64-bit number."""
+        self._place += _LONG.size
+        return int(_LONG.unpack_from(self._data, self._place - _LONG.size)[0])
+
+    def int32(self) -> int:
+        """A 32-bit number."""
+        self._place += _INT.size
+        return int(_INT.unpack_from(self._data, self._place - _INT.size)[0])
 
     def sized(self) -> bytes | None:
-        """Bytes behind their length; a negative length is that of nothing."""
-        length = self.number()
-        if length < 0:
+        """A value behind its length."""
+        return self.take(self.int32())
+
+    def take(self, length: int) -> bytes | None:
+        """A value of that length."""
+        if length == _NULL:
             return None
-        self._place += length
-        return self._data[self._place - length : self._place]
+        end = self._place + length
+        if length < 0 or end > len(self._data):
+            raise IndexError(length)
+        self._place = end
+        return self._data[end - length : end]
+
+
+def _sized(value: bytes | None) -> bytes:
+    return _INT.pack(_NULL) if value is None else _INT.pack(len(value)) + value
+
+
+def _text_length(text: str) -> int:
+    """In Java's characters."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-be")) // 2

@@ -23,6 +23,7 @@ from millrace.state.rocksdb import MEBIBYTE, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
 from millrace.state.session import LayeredSessionStore
 from millrace.state.stores import KeyValueStore, SessionStore, WindowStore
+from millrace.state.suppression_buffer import SuppressionBuffer
 from millrace.state.versioned import VersionedKeyValueStore
 from millrace.state.versioned_layout import HistorySegments
 from millrace.state.window import LayeredWindowStore
@@ -35,7 +36,14 @@ _OTHER_METHOD = "use the method of its kind"
 
 _log = structlog.get_logger(__name__)
 
-_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore | LayeredSessionStore | VersionedKeyValueStore
+_Store = (
+    LayeredKeyValueStore
+    | LayeredWindowStore
+    | JoinWindowStore
+    | LayeredSessionStore
+    | SuppressionBuffer
+    | VersionedKeyValueStore
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,7 +134,9 @@ class TaskState:
         """The task's directory, ``None`` where all stores are in memory."""
         return self._directory
 
-    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore | VersionedKeyValueStore:
+    def store(
+        self, name: str
+    ) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer | VersionedKeyValueStore:
         """The store ``name``.
 
         Raises:
@@ -191,6 +201,17 @@ class TaskState:
             raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
         return store
 
+    def suppression_buffer(self, name: str) -> SuppressionBuffer:
+        """The buffer ``name`` of a suppressed table.
+
+        Raises:
+            StateError: the task has no such buffer, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, SuppressionBuffer):
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
+        return store
+
     def drain_changelog(self) -> list[ChangelogBatch]:
         """What was written to logged stores since the last drain, in the layout of the changelog topics.
 
@@ -230,7 +251,14 @@ class TaskState:
         for store in self._stores.values():
             store.rollback()
 
-    def restore_batch(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:
+    def restore_batch(
+        self,
+        store: str,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps: Int64Array,
+        headers: Sequence[list[tuple[str, bytes | None]] | None] | None = None,
+    ) -> int:
         """Apply changelog records, in their order, without overlay and logging. Expired windows are skipped.
 
         The records are durable on return, the position moves by :meth:`commit` only. A crash in between is harmless:
@@ -241,6 +269,7 @@ class TaskState:
             keys: keys in the changelog's layout.
             values: values; ``None`` is a tombstone.
             timestamps: record timestamps, int64 milliseconds.
+            headers: their headers, where :meth:`restores_headers` asks for them.
 
         Returns:
             how many records were taken.
@@ -256,13 +285,19 @@ class TaskState:
         if not keys:
             return 0
         batch = self._new_batch()
-        if not isinstance(layered, LayeredKeyValueStore):
+        if isinstance(layered, LayeredWindowStore | JoinWindowStore | LayeredSessionStore | VersionedKeyValueStore):
             taken, metadata = layered.stage_restored(batch, keys, values, timestamps)
             self._stage_metadata(batch, store, metadata)
+        elif isinstance(layered, SuppressionBuffer):
+            taken = layered.stage_restored(batch, keys, values, headers)
         else:
             taken = layered.stage_restored(batch, keys, values, timestamps)
         self._write(batch, [layered])
         return taken
+
+    def restores_headers(self, store: str) -> bool:
+        """Whether the changelog's headers say how its records are to be read."""
+        return isinstance(self._layered(store), SuppressionBuffer)
 
     def wipe(self) -> None:
         """Remove all data and the position; the stores are open and empty afterwards. A crash midway is harmless."""
@@ -311,6 +346,8 @@ class TaskState:
             metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
         else:
             committed, cache_bytes = MemoryBytesStore(), 0
+        if spec.kind is StoreKind.BUFFER:
+            return SuppressionBuffer(spec.name, committed, logged=spec.logged)
         if spec.kind is StoreKind.KEY_VALUE:
             return LayeredKeyValueStore(spec.name, committed, changelog=changelog, read_cache_bytes=cache_bytes)
         if spec.kind is StoreKind.VERSIONED:
@@ -369,7 +406,7 @@ class TaskState:
         return self._database.new_batch() if self._database is not None else None
 
     def _stage(self, batch: Any, name: str, store: _Store) -> None:
-        if not isinstance(store, LayeredKeyValueStore):
+        if isinstance(store, LayeredWindowStore | JoinWindowStore | LayeredSessionStore | VersionedKeyValueStore):
             self._stage_metadata(batch, name, store.stage(batch))
         else:
             store.stage(batch)

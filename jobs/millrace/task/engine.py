@@ -9,14 +9,15 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
-from millrace.state import KeyValueStore, TaskState, VersionedKeyValueStore
+from millrace.state import KeyValueStore, SuppressionBuffer, TaskState, VersionedKeyValueStore
+from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition, in_stream_order
 from millrace.task.operators import create_joint_processor, create_processor
 from millrace.task.processor import JointProcessor, Processor, TaskContext, no_global_store
-from millrace.task.records import Records, merge_in_order
+from millrace.task.records import Records, merge_in_order, object_array
 from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
@@ -85,10 +86,14 @@ class Engine:
             self.context.wall_clock_ms = wall_clock_ms
         for name in self.context.shared_stores:
             store = state.store(name)
-            assert isinstance(store, KeyValueStore | VersionedKeyValueStore)
-            self.context.tables[name] = (
-                VersionedTableView(store) if isinstance(store, VersionedKeyValueStore) else TableView(store)
-            )
+            if isinstance(store, SuppressionBuffer):
+                self.context.buffers[name] = BufferView(store)
+                continue
+            if isinstance(store, VersionedKeyValueStore):
+                self.context.tables[name] = VersionedTableView(store)
+                continue
+            assert isinstance(store, KeyValueStore)
+            self.context.tables[name] = TableView(store)
         default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
         self._nodes = _schedule(sub_topology)
         self._children = _children(sub_topology.nodes)
@@ -130,6 +135,8 @@ class Engine:
             self.context.after_batch.clear()
             for view in self.context.tables.values():
                 view.clear()
+            for buffer_view in self.context.buffers.values():
+                buffer_view.clear()
             for processor in self._processors.values():
                 processor.reset()
             for joint_processor in self._joint_processors.values():
@@ -241,6 +248,7 @@ class Engine:
                         list(change.values),
                         change.timestamps,
                         self._partition,
+                        None if change.headers is None else object_array(change.headers),
                         store=change.store,
                     ),
                     collector,

@@ -233,6 +233,13 @@ class FailureHandler:
             ) from error
         return response
 
+    def places(self, rows: IntArray) -> list[tuple[str, int, int]]:
+        """Topic, partition and offset of the batch's rows."""
+        assert self._batch is not None
+        batch = self._batch
+        topics = [batch.topics[topic] for topic in batch.topic[rows].tolist()]
+        return list(zip(topics, batch.partition[rows].tolist(), batch.offset[rows].tolist(), strict=True))
+
     def _warn_of_retry(self, response: Response, error: Exception) -> None:
         if response.result is Result.RETRY:
             _log.warning("RETRY counts as FAIL: another attempt would fail as well", task=self._task, error=str(error))

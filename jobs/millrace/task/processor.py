@@ -13,7 +13,15 @@ import numpy as np
 from millrace.config import StreamsConfig
 from millrace.errors import StateError
 from millrace.metrics import DropReason
-from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, VersionedKeyValueStore, WindowStore
+from millrace.state import (
+    JoinWindowStore,
+    KeyValueStore,
+    SessionStore,
+    SuppressionBuffer,
+    VersionedKeyValueStore,
+    WindowStore,
+)
+from millrace.task.buffer_view import BufferView
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.records import Records
@@ -78,6 +86,7 @@ class TaskContext:
         stream_times: stream time of each windowed operator, milliseconds, by the name of its store. Survives
             restarts, and topologies in which the operator has another name.
         tables: views of the tables that other processors look up, by store name.
+        buffers: views of the suppression buffers behind such tables, by store name.
         shared_stores: stores that a processor other than their writer reads.
         aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
         after_batch: what is left to do once all nodes have run.
@@ -90,10 +99,13 @@ class TaskContext:
 
     config: StreamsConfig
     stores: Mapping[str, StoreSpec]
-    open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore | VersionedKeyValueStore]
+    open_store: Callable[
+        [str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer | VersionedKeyValueStore
+    ]
     failures: FailureHandler
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView | VersionedTableView] = field(default_factory=dict)
+    buffers: dict[str, BufferView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
     aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)
     after_batch: list[Callable[[], None]] = field(default_factory=list)

@@ -116,6 +116,7 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    old_suppression, new_suppression = old.get("suppression", {}), new.get("suppression", {})
     old_windows, new_windows = old.get("windows", {}), new.get("windows", {})
     facts = {
         "shape": (old["kind"], new["kind"]),
@@ -127,6 +128,7 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         "window start": (old_windows.get("start_ms"), new_windows.get("start_ms")),
         "inactivity gap": (old_windows.get("gap_ms"), new_windows.get("gap_ms")),
         "longest duration": (old_windows.get("longest_ms"), new_windows.get("longest_ms")),
+        "suppression until": (old_suppression.get("until"), new_suppression.get("until")),
         "window advance": (old_windows.get("advance_ms"), new_windows.get("advance_ms")),
     }
     if is_generated_store_name(name):
@@ -140,6 +142,10 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         "changelog": (old["source_topic"], new["source_topic"]),
         "grace": (old_windows.get("grace_ms"), new_windows.get("grace_ms")),
         "retention": (old_windows.get("retention_ms"), new_windows.get("retention_ms")),
+        "wait": (old_suppression.get("wait_ms"), new_suppression.get("wait_ms")),
+        "most records": (old_suppression.get("max_records"), new_suppression.get("max_records")),
+        "most bytes": (old_suppression.get("max_bytes"), new_suppression.get("max_bytes")),
+        "full buffer": (old_suppression.get("when_full"), new_suppression.get("when_full")),
         "sub-topology": (old["sub_topology"], new["sub_topology"]),
     }
     if not is_generated_store_name(name):

@@ -14,6 +14,7 @@ from millrace.topology.logical import (
     TableJoin,
     TableRepartition,
 )
+from millrace.topology.stores import StoreKind
 
 
 def check_explicit_naming(graph: LogicalGraph) -> None:
@@ -32,7 +33,8 @@ def check_explicit_naming(graph: LogicalGraph) -> None:
     stores = [store for store in owned if store is not None and store.name in graph.generated_stores]
     found = {
         "changelog topics": [f"{store.name}-changelog" for store in stores if store.logged],
-        "stores": [store.name for store in stores],
+        # As in Kafka Streams a buffer without a changelog may be unnamed.
+        "stores": [store.name for store in stores if store.kind is not StoreKind.BUFFER],
         "repartition topics": [
             node.topic for node in graph.nodes if isinstance(node, Repartition | TableRepartition) and node.generated
         ],

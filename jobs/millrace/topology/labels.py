@@ -28,6 +28,7 @@ from millrace.topology.operators import (
     TableJoinMerge,
     TableJoinSide,
     TableMapValues,
+    TableSuppress,
     WindowedAggregate,
 )
 from millrace.topology.summary import describe_aggregation
@@ -69,19 +70,25 @@ def _operator_label(node: ProcessorNode) -> str:
 
 
 def _table_operator_label(operator: Operator) -> str | None:
+    words = None
     match operator:
         case TableFilter(negated=negated):
-            return "table filter not" if negated else "table filter"
+            words = "table filter not" if negated else "table filter"
         case TableMapValues(maps_nulls=True):
-            return "table transform values"
+            words = "table transform values"
         case TableJoinSide(kind=kind, is_left=is_left):
-            return f"{kind.value} join of tables, {'left' if is_left else 'right'} side"
+            words = f"{kind.value} join of tables, {'left' if is_left else 'right'} side"
         case TableJoinMerge(kind=kind):
-            return f"{kind.value} join of tables"
+            words = f"{kind.value} join of tables"
         case TableAggregate(aggregator=aggregator):
-            return f"{describe_aggregation(aggregator)} of table"
+            words = f"{describe_aggregation(aggregator)} of table"
+        case TableSuppress(until_window_closes=True):
+            words = "suppress until window closes"
+        case TableSuppress(wait_ms=wait_ms):
+            words = f"suppress for {wait_ms} ms"
         case _:
-            return _foreign_key_label(operator)
+            words = _foreign_key_label(operator)
+    return words
 
 
 def _foreign_key_label(operator: Operator) -> str | None:

@@ -396,6 +396,28 @@ class TableAggregate:
     aggregator: TableAggregator
 
 
+@dataclass(frozen=True)
+class TableSuppress:
+    """Holds changes of a table back in ``store``, ordered by time, and lets the last one of each key go.
+
+    Args:
+        store: the buffer.
+        wait_ms: a change goes once stream time is this much behind its time or more, milliseconds.
+        until_window_closes: a change's time is the end of its key's window, and tombstones never go; otherwise it is
+            the timestamp of the first change of its key that waits.
+        max_records: keys that may wait; ``None``: any number.
+        max_bytes: bytes that may wait; ``None``: any number.
+        emits_when_full: whether the first changes go early when there are more, instead of a failure.
+    """
+
+    store: str
+    wait_ms: int
+    until_window_closes: bool
+    max_records: int | None = None
+    max_bytes: int | None = None
+    emits_when_full: bool = False
+
+
 def looked_up_table(operator: Operator) -> str | None:
     """Name of the node whose table the operator looks up, besides what its parents forward."""
     match operator:
@@ -440,6 +462,7 @@ Operator = (
     | TableJoinMerge
     | TableSelect
     | TableAggregate
+    | TableSuppress
     | SubscriptionSend
     | SubscriptionReceive
     | ForeignTableJoin

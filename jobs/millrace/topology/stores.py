@@ -17,6 +17,8 @@ class StoreKind(StrEnum):
     SESSION = "session"
     VERSIONED = "versioned"
     """Keys with the history of their values (KIP-889)."""
+    BUFFER = "buffer"
+    """Changes of a suppressed table that wait, by key."""
 
 
 class StoreBackend(StrEnum):

@@ -16,6 +16,7 @@ from millrace.topology.operators import (
     SlidingAggregate,
     StreamAggregate,
     TableAggregate,
+    TableSuppress,
     WindowedAggregate,
 )
 from millrace.topology.stores import StoreSpec
@@ -98,6 +99,15 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
             "grace_ms": sessions.grace_ms,
             "longest_ms": sessions.longest_ms,
             "retention_ms": store.retention_ms,
+        }
+    if isinstance(operator, TableSuppress):
+        suppress = operator
+        data["suppression"] = {
+            "until": "window close" if suppress.until_window_closes else "time limit",
+            "wait_ms": suppress.wait_ms,
+            "max_records": suppress.max_records,
+            "max_bytes": suppress.max_bytes,
+            "when_full": "emit early" if suppress.emits_when_full else "fail",
         }
     return data
 

@@ -18,6 +18,7 @@ from millrace.topology.operators import (
     TableMapValues,
     TableSelect,
     TableSource,
+    TableSuppress,
     looked_up_table,
 )
 from millrace.topology.stores import StoreKind, StoreSpec
@@ -76,7 +77,7 @@ class _Walk:
                 # Where rows are stored anyway, old values spare deletions of rows that were never sent.
                 if self.send_old_values(node.parents[0], force=False):
                     self.senders.add(node.name)
-            case Process(operator=TableSelect()):
+            case Process(operator=TableSelect() | TableSuppress()):
                 self.send_old_values(node.parents[0], force=True)
             case Process(operator=SubscriptionSend(foreign_table=foreign_table)):
                 self.send_old_values(foreign_table, force=True)
@@ -92,6 +93,8 @@ class _Walk:
         """Has the rows of ``table`` stored where they cannot be computed; returns the stores."""
         node = self.nodes.get(table)
         match node:
+            case Process(operator=TableSuppress(store=buffer), parents=(parent,)):
+                return (buffer, *self.look_up(parent, reader))
             case Process(store=StoreSpec(kind=kind)) if kind in (StoreKind.WINDOW, StoreKind.SESSION):
                 raise TopologyError(
                     f"Node {reader!r} reads windowed table {table!r}, which cannot be looked up.",
@@ -141,6 +144,9 @@ class _Walk:
                     self.senders.add(table)
                 elif table not in self.senders:
                     return False
+            case Process(operator=TableSuppress(), parents=(parent,)):
+                self.send_old_values(parent, force=force)
+                self.senders.add(table)
             case Process(operator=CogroupMerge(), parents=inputs):
                 self.senders |= {*inputs, table}
             case TableJoin():

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from millrace.errors import TopologyError
 from millrace.topology.logical import AnyLogicalNode, Process, TableInput, TableJoin
-from millrace.topology.operators import Operator, StreamTableJoin, TableFilter, TableSelect
+from millrace.topology.operators import Operator, StreamTableJoin, TableFilter, TableSelect, TableSuppress
 from millrace.topology.stores import StoreKind, StoreSpec
 
 
@@ -19,6 +19,8 @@ def is_versioned(nodes: Mapping[str, AnyLogicalNode], name: str) -> bool:
     """Whether the table of the node ``name`` is versioned."""
     node = nodes[name]
     match node:
+        case Process(operator=TableSuppress()):
+            return False
         case TableInput(store=StoreSpec(kind=kind)):
             return kind is StoreKind.VERSIONED
         case TableJoin(store=store):
@@ -32,8 +34,17 @@ def is_versioned(nodes: Mapping[str, AnyLogicalNode], name: str) -> bool:
 
 
 def with_versioned_semantics(nodes: Mapping[str, AnyLogicalNode], node: Process) -> Operator:
-    """The operator of a node, told where the table that it works on is versioned."""
+    """The operator of a node, told where the table that it works on is versioned.
+
+    Raises:
+        TopologyError: it suppresses updates of a versioned table.
+    """
     operator = node.operator
+    if isinstance(operator, TableSuppress) and is_versioned(nodes, node.parents[0]):
+        raise TopologyError(
+            f"Node {node.name!r} suppresses updates of a versioned table, which would lose those that come late.",
+            remedy="suppress a table in a plain store, or leave suppress() out",
+        )
     if isinstance(operator, TableFilter | TableSelect) and is_versioned(nodes, node.parents[0]):
         return replace(operator, of_versioned=True)
     return operator

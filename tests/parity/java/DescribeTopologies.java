@@ -32,6 +32,9 @@ import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.Suppressed;
+import static org.apache.kafka.streams.kstream.Suppressed.BufferConfig.maxRecords;
+import static org.apache.kafka.streams.kstream.Suppressed.BufferConfig.unbounded;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.processor.ProcessorContext;
@@ -146,6 +149,37 @@ public class DescribeTopologies {
         return text.toString();
     }
 
+    private static void suppressions(final Map<String, Consumer<StreamsBuilder>> all) {
+        all.put("suppressed_unnamed", b -> {
+            final var grouped = b.stream("in", Consumed.with(S, S)).groupByKey();
+            grouped.windowedBy(MINUTE).count().suppress(Suppressed.untilWindowCloses(unbounded()))
+                .toStream().to("final");
+            grouped.count().suppress(Suppressed.untilTimeLimit(Duration.ofSeconds(5), maxRecords(10)))
+                .mapValues(v -> v).toStream().to("latest");
+        });
+        all.put("suppressed_named", b ->
+            b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v).groupByKey().windowedBy(MINUTE)
+                .count(Materialized.as("counts"))
+                .suppress(Suppressed.untilWindowCloses(unbounded()).withName("final"))
+                .filter((k, v) -> true).toStream().to("out"));
+        all.put("suppressed_with_changelog_settings", b ->
+            b.stream("in", Consumed.with(S, S)).groupByKey().windowedBy(MINUTE).count(Materialized.as("counts"))
+                .suppress(Suppressed.untilWindowCloses(
+                    unbounded().withLoggingEnabled(Map.of("min.insync.replicas", "2"))).withName("final"))
+                .toStream().to("out"));
+        all.put("suppressed_without_changelog", b ->
+            b.table("in", Consumed.with(S, S)).suppress(Suppressed.untilTimeLimit(
+                Duration.ofSeconds(5), maxRecords(10).withLoggingDisabled())).toStream().to("out"));
+        all.put("suppressed_table_looked_up", b -> {
+            final KTable<String, String> held = b.table("in", Consumed.with(S, S), Materialized.as("rows"))
+                .filter((k, v) -> true).suppress(
+                    Suppressed.<String>untilTimeLimit(Duration.ofSeconds(5), maxRecords(10)).withName("held"));
+            b.stream("clicks", Consumed.with(S, S)).join(held, (v, t) -> v).to("joined");
+            held.groupBy((k, v) -> KeyValue.pair(v, v), Grouped.as("by-value")).count(Materialized.as("totals"))
+                .suppress(Suppressed.untilTimeLimit(Duration.ofSeconds(5), unbounded())).toStream().to("totals");
+        });
+    }
+
     private static Map<String, Consumer<StreamsBuilder>> windowedCatalogue() {
         final Map<String, Consumer<StreamsBuilder>> all = new LinkedHashMap<>();
         all.put("sessions_unnamed_after_key_change", b -> {
@@ -174,6 +208,7 @@ public class DescribeTopologies {
         all.put("sliding_counted_with_unnamed_materialized", b ->
             b.stream("in").groupByKey().windowedBy(SLIDING).count(Materialized.with(null, Serdes.Long()))
                 .toStream().to("out"));
+        suppressions(all);
         all.put("unlimited_window", b ->
             b.stream("in").groupByKey().windowedBy(UnlimitedWindows.of()).count().toStream().to("out"));
         all.put("windowed_cogroups_unnamed", b -> {

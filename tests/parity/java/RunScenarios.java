@@ -24,6 +24,7 @@ import java.util.TreeSet;
 import java.util.function.BiFunction;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -56,6 +57,7 @@ import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.Suppressed;
 import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
@@ -130,6 +132,7 @@ public class RunScenarios {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:0");
         settings.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0");
+        settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, ValueSerde.class);
         for (final JsonNode setting : scenario.path("settings")) {
             switch (setting.asText()) {
                 case "continue after deserialization errors" -> settings.put(
@@ -143,7 +146,8 @@ public class RunScenarios {
                     StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 1000L);
                 case "single store self join" -> settings.put(
                     StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.SINGLE_STORE_SELF_JOIN);
-                case "compare repartition topics" -> { }
+                case "caches of one byte" -> settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "1");
+                case "compare headers", "compare repartition topics" -> { }
                 default -> throw new IllegalArgumentException(setting.asText());
             }
         }
@@ -157,7 +161,8 @@ public class RunScenarios {
                 }
                 inputs.computeIfAbsent(topic, name -> driver.createInputTopic(
                     name, new ByteArraySerializer(), new ByteArraySerializer()))
-                    .pipeInput(bytes(record.get(1)), bytes(record.get(2)), record.get(3).asLong());
+                    .pipeInput(new TestRecord<>(bytes(record.get(1)), bytes(record.get(2)), headers(record.path(4)),
+                        record.get(3).asLong()));
             }
             return topology.result(scenario, driver);
         } finally {
@@ -167,6 +172,12 @@ public class RunScenarios {
                 }
             }
         }
+    }
+
+    private static RecordHeaders headers(final JsonNode texts) {
+        final RecordHeaders headers = new RecordHeaders();
+        texts.fields().forEachRemaining(header -> headers.add(header.getKey(), bytes(header.getValue())));
+        return headers;
     }
 
     private static byte[] bytes(final JsonNode text) {
@@ -187,6 +198,10 @@ public class RunScenarios {
                 row.add(hex(record.key())).add(hex(record.value())).add(record.timestamp());
                 if (topic.equals("dlq")) {
                     deadLetterHeaders(record, row.addArray());
+                } else if (topic.endsWith("-changelog") ? record.headers().toArray().length > 0
+                    : scenario.path("settings").toString().contains("compare headers")) {
+                    final ArrayNode texts = row.addArray();
+                    record.headers().forEach(header -> texts.add(header.key() + "=" + hex(header.value())));
                 }
             }
         }
@@ -317,6 +332,7 @@ public class RunScenarios {
             case "table_filter", "table_filter_not", "table_map_values", "table_transform_values", "table_join",
                 "table_left_join", "table_outer_join", "table_group_by", "table_count", "table_reduce",
                 "table_aggregate" -> named.put(as, table(step, fn));
+            case "suppress" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).suppress(suppressed(step)));
             case "foreign_key_join" -> named.put(as, foreignKeyJoin(step, fn));
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
@@ -395,6 +411,26 @@ public class RunScenarios {
 
     private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> optionalStore(final JsonNode step) {
         return step.has("store") ? keyValueStore(step, VALUE) : Materialized.with(KEY, VALUE);
+    }
+
+    private static Suppressed suppressed(final JsonNode step) {
+        Suppressed.BufferConfig buffer = Suppressed.BufferConfig.unbounded();
+        if (step.has("records")) {
+            buffer = buffer.withMaxRecords(step.get("records").asLong());
+        }
+        if (step.has("bytes")) {
+            buffer = buffer.withMaxBytes(step.get("bytes").asLong());
+        }
+        if (step.path("full").asText().equals("emit")) {
+            buffer = buffer.emitEarlyWhenFull();
+        }
+        if (!step.path("logged").asBoolean(true)) {
+            buffer = buffer.withLoggingDisabled();
+        }
+        final Suppressed suppressed = step.has("limit")
+            ? Suppressed.untilTimeLimit(Duration.ofMillis(step.get("limit").asLong()), buffer)
+            : Suppressed.untilWindowCloses((Suppressed.StrictBufferConfig) buffer);
+        return suppressed.withName(step.get("name").asText());
     }
 
     private Object foreignKeyJoin(final JsonNode step, final String fn) {
@@ -823,6 +859,13 @@ public class RunScenarios {
         @Override
         public Object deserialize(final String topic, final byte[] data) {
             return data == null ? null : new String(data, StandardCharsets.UTF_8);
+        }
+    }
+
+    /** For tables whose operators name no serde. */
+    public static final class ValueSerde extends Serdes.WrapperSerde<Object> {
+        public ValueSerde() {
+            super(new ValueSerializer(), new ValueDeserializer());
         }
     }
 

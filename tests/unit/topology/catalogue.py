@@ -8,6 +8,7 @@ from typing import Any
 
 from millrace.dsl import (
     Branched,
+    BufferConfig,
     CogroupedKStream,
     Consumed,
     Grouped,
@@ -24,6 +25,7 @@ from millrace.dsl import (
     Stores,
     StreamJoined,
     StreamsBuilder,
+    Suppressed,
     TableJoined,
     TimeWindows,
     UnlimitedWindows,
@@ -379,6 +381,44 @@ def sliding_counted_with_unnamed_materialized(b: StreamsBuilder) -> None:
 @catalogued
 def unlimited_window(b: StreamsBuilder) -> None:
     b.stream("in").group_by_key().windowed_by(UnlimitedWindows.of()).count().to_stream().to("out")
+
+
+@catalogued
+def suppressed_unnamed(b: StreamsBuilder) -> None:
+    grouped = b.stream("in", STRINGS).group_by_key()
+    final = Suppressed.until_window_closes(BufferConfig.unbounded())
+    grouped.windowed_by(MINUTE).count().suppress(final).to_stream().to("final")
+    limited = Suppressed.until_time_limit(timedelta(seconds=5), BufferConfig.max_records(10))
+    grouped.count().suppress(limited).map_values(same).to_stream().to("latest")
+
+
+@catalogued
+def suppressed_named(b: StreamsBuilder) -> None:
+    windowed = b.stream("in", STRINGS).select_key(same).group_by_key().windowed_by(MINUTE)
+    final = Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("final")
+    windowed.count(Materialized.as_("counts")).suppress(final).filter(true).to_stream().to("out")
+
+
+@catalogued
+def suppressed_with_changelog_settings(b: StreamsBuilder) -> None:
+    counts = b.stream("in", STRINGS).group_by_key().windowed_by(MINUTE).count(Materialized.as_("counts"))
+    buffer = BufferConfig.unbounded().with_logging_enabled({"min.insync.replicas": "2"})
+    counts.suppress(Suppressed.until_window_closes(buffer).with_name("final")).to_stream().to("out")
+
+
+@catalogued
+def suppressed_without_changelog(b: StreamsBuilder) -> None:
+    buffer = BufferConfig.max_records(10).with_logging_disabled()
+    b.table("in", STRINGS).suppress(Suppressed.until_time_limit(5000, buffer)).to_stream().to("out")
+
+
+@catalogued
+def suppressed_table_looked_up(b: StreamsBuilder) -> None:
+    limited = Suppressed.until_time_limit(5000, BufferConfig.max_records(10))
+    held = b.table("in", STRINGS, Materialized.as_("rows")).filter(true).suppress(limited.with_name("held"))
+    b.stream("clicks", STRINGS).join(held, left).to("joined")
+    totals = held.group_by(pair, Grouped.as_("by-value")).count(Materialized.as_("totals"))
+    totals.suppress(Suppressed.until_time_limit(5000, BufferConfig.unbounded())).to_stream().to("totals")
 
 
 @catalogued

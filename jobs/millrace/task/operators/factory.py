@@ -26,6 +26,7 @@ from millrace.task.operators.stream_table_joining import StreamTableJoinProcesso
 from millrace.task.operators.subscription_joining import SubscriptionJoinProcessor
 from millrace.task.operators.subscription_keeping import SubscriptionKeepingProcessor
 from millrace.task.operators.subscription_sending import SubscriptionSendProcessor
+from millrace.task.operators.suppressing import SuppressProcessor
 from millrace.task.operators.table_aggregating import TableAggregateProcessor
 from millrace.task.operators.table_filtering import TableFilterProcessor, TableMapValuesProcessor
 from millrace.task.operators.table_joining import TableJoinMergeProcessor, TableJoinSideProcessor
@@ -64,6 +65,7 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.TableJoinMerge: TableJoinMergeProcessor,
     operators.TableSelect: TableSelectProcessor,
     operators.TableAggregate: TableAggregateProcessor,
+    operators.TableSuppress: SuppressProcessor,
     foreign_key_join.SubscriptionSend: SubscriptionSendProcessor,
     foreign_key_join.SubscriptionJoin: SubscriptionJoinProcessor,
     foreign_key_join.ResponseJoin: ResponseJoinProcessor,

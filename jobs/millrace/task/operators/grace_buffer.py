@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
-from millrace.state import KeyValueStore
-from millrace.state.buffer_layout import BufferedRecord, buffer_key, buffer_value, read_buffer_key, read_buffer_value
+from millrace.state import BufferedChange, KeyValueStore
+from millrace.state.buffer_layout import RecordContext
+from millrace.state.grace_layout import grace_key, grace_timestamp, read_grace_key
 from millrace.task.columns import Column, IntArray
 from millrace.task.processor import TaskContext
 from millrace.task.records import Headers, Records, object_array
@@ -79,7 +80,7 @@ class GraceBuffer:
         self._waiting = [key for key, _, _ in self._store.all()]
         heapify(self._waiting)
         # A record of the same key and time as one that waits needs a number of its own, also after a restart.
-        self._sequence = max((read_buffer_key(place)[2] for place in self._waiting), default=0)
+        self._sequence = max((read_grace_key(place)[1] for place in self._waiting), default=0)
 
     def release(self, records: Records) -> Records:
         """Lets records wait, and returns those whose time has come, at the places where it came.
@@ -104,12 +105,13 @@ class GraceBuffer:
                 continue
             stream_time = max(stream_time, timestamp)
             self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
-            place = buffer_key(timestamp, key, self._sequence)
-            origin = self._context.failures.place(int(records.origin[row]))
-            log.append((place, buffer_value(BufferedRecord(timestamp, origin, headers or [], value)), timestamp))
+            place = grace_key(timestamp, key, self._sequence)
+            topic, partition, offset = self._context.failures.place(int(records.origin[row]))
+            origin = RecordContext(timestamp, offset, topic, partition, headers)
+            log.append((place, BufferedChange(0, None, None, value, origin).to_bytes(), timestamp))
             rows_of[place] = row
             heappush(self._waiting, place)
-            while self._waiting and read_buffer_key(self._waiting[0])[0] <= stream_time - self._grace_ms:
+            while self._waiting and grace_timestamp(self._waiting[0]) <= stream_time - self._grace_ms:
                 place = heappop(self._waiting)
                 log.append((place, None, timestamp))
                 own = rows_of.get(place)
@@ -130,10 +132,11 @@ class GraceBuffer:
     def _release_stored(self, place: bytes, row: int, released: _Released) -> None:
         found = self._store.get(place)
         assert found is not None
-        record = read_buffer_value(found[0])
-        key = self._key_serde.deserialize(read_buffer_key(place)[1])
-        headers = list(record.headers) or None
-        released.add(row, key, self._value_serde.deserialize(record.value), record.timestamp, headers)
+        record = BufferedChange.from_bytes(place, found[0])
+        assert record.new is not None
+        key = self._key_serde.deserialize(read_grace_key(place)[0])
+        value = self._value_serde.deserialize(record.new)
+        released.add(row, key, value, record.context.timestamp, record.context.headers)
 
     def _released(self, records: Records, released: _Released) -> Records:
         rows: IntArray = np.array(released.rows, dtype=np.int64)

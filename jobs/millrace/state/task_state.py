@@ -375,6 +375,16 @@ class TaskState:
                 segments=segments.restored(metadata),
                 read_cache_bytes=cache_bytes,
             )
+        return self._open_windows(spec, committed, changelog, metadata, cache_bytes)
+
+    def _open_windows(
+        self,
+        spec: StoreSpec,
+        committed: BytesStore,
+        changelog: Changelog | None,
+        metadata: bytes | None,
+        cache_bytes: int,
+    ) -> _Store:
         if spec.retains_duplicates:
             return JoinWindowStore(
                 spec.name,

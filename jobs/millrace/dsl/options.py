@@ -8,13 +8,13 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from millrace.dsl.callables import check_callable
-from millrace.dsl.store_suppliers import VersionedStoreSupplier
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import TimestampExtractor
+from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import Duration, to_milliseconds
 
 if TYPE_CHECKING:

@@ -24,6 +24,7 @@ from millrace.topology.operators import (
     TableMapValues,
     TableSource,
     TableSuppress,
+    TableTransformValues,
 )
 from millrace.topology.stores import StoreKind
 
@@ -80,6 +81,7 @@ def table_getter(table: str, context: TaskContext) -> TableGetter:
             TableSource(store=str(store))
             | TableFilter(store=str(store))
             | TableMapValues(store=str(store))
+            | TableTransformValues(store=str(store))
             | TableJoinMerge(store=str(store))
             | StreamAggregate(store=store)
             | CogroupMerge(store=store)

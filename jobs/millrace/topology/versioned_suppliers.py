@@ -1,4 +1,4 @@
-"""``Stores``: where stores come from that are more than a name. Named as in Kafka Streams."""
+"""Where versioned key-value stores come from (KIP-889)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from millrace.topology.windows import Duration, to_milliseconds
 
 @dataclass(frozen=True, kw_only=True)
 class VersionedStoreSupplier:
-    """A versioned key-value store: made by :class:`Stores`, taken by ``Materialized.as_``.
+    """A versioned key-value store: made by ``Stores``, taken by ``Materialized.as_``.
 
     Args:
         name: name of the store.
@@ -50,50 +50,14 @@ class VersionedStoreSupplier:
         )
 
 
-class Stores:
-    """Factories of stores."""
-
-    @staticmethod
-    def persistent_versioned_key_value_store(
-        name: str, history_retention: Duration, segment_interval: Duration | None = None
-    ) -> VersionedStoreSupplier:
-        """A store that keeps the history of each key in RocksDB (KIP-889).
-
-        Args:
-            name: name of the store.
-            history_retention: how far back from the newest timestamp versions may be put and asked for, a timedelta
-                or milliseconds. The newest version of a key never expires.
-            segment_interval: how long the parts are in which history is forgotten; ``None`` takes a twenty-fourth of a
-                long retention, a third of a short one.
-
-        Raises:
-            TopologyError: the retention is negative, or the interval not positive.
-        """
-        return _versioned(name, history_retention, segment_interval, StoreBackend.ROCKSDB)
-
-    @staticmethod
-    def in_memory_versioned_key_value_store(
-        name: str, history_retention: Duration, segment_interval: Duration | None = None
-    ) -> VersionedStoreSupplier:
-        """As :meth:`persistent_versioned_key_value_store`, in memory. Kafka Streams has no such store."""
-        return _versioned(name, history_retention, segment_interval, StoreBackend.MEMORY)
-
-    @staticmethod
-    def versioned_key_value_store_builder(
-        supplier: VersionedStoreSupplier, key_serde: Serde | None = None, value_serde: Serde | None = None
-    ) -> StoreSpec:
-        """A versioned store for processors: put, get and delete take timestamps.
-
-        Args:
-            supplier: made by :meth:`persistent_versioned_key_value_store`.
-            key_serde: ``None`` takes the configuration's default; the same for ``value_serde``.
-        """
-        return supplier.spec(key_serde=key_serde, value_serde=value_serde)
-
-
-def _versioned(
+def versioned_store(
     name: str, history_retention: Duration, segment_interval: Duration | None, backend: StoreBackend
 ) -> VersionedStoreSupplier:
+    """A versioned store; the arguments are those of ``Stores.persistent_versioned_key_value_store``.
+
+    Raises:
+        TopologyError: the retention is negative, or the interval not positive.
+    """
     retention_ms = to_milliseconds(history_retention)
     if retention_ms < 0:
         raise TopologyError(f"The history retention must be 0 ms or more, not {retention_ms}.")

@@ -104,7 +104,11 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
             "topics": topics_found,
             "stores": {
                 **{step["state"]: _added_entries(driver, step) for step in scenario["topology"] if "state" in step},
-                **{step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+                **{
+                    step["store"]: _entries(driver, step, scenario["input"])
+                    for step in scenario["topology"]
+                    if "store" in step
+                },
             },
             "dropped": sum(driver.dropped.values()),
             "description": built.describe(),
@@ -164,6 +168,9 @@ def _topics(driver: TopologyTestDriver, *, repartition: bool) -> dict[str, list[
         if topic in driver.changelogs:
             with_headers = not topic.endswith("-join-store-changelog")
             topics[topic] = [_row(raw, with_headers=with_headers) for raw in driver.changelogs[topic]]
+            if topic.endswith("-Buffer-changelog"):
+                # Kafka Streams leaves the time of what it logs of such a buffer to the producer.
+                topics[topic] = [[key, value, None, *rest] for key, value, _, *rest in topics[topic]]
             continue
         topics[topic] = [
             _row(record) for record in driver.create_output_topic(topic, BytesSerde(), BytesSerde()).read_records()
@@ -192,11 +199,13 @@ def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[lis
         case "window":
             return [[at.key, _json(value), at.start, at.end] for at, value, _ in driver.window_store(store).entries()]
         case _:
-            return _entries(driver, {"store": store})
+            return _entries(driver, {"store": store}, [])
 
 
-def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+def _entries(driver: TopologyTestDriver, step: dict[str, Any], records: list[list[Any]]) -> list[list[Any]]:
     store = step["store"]
+    if driver.store_kind(store) is StoreKind.VERSIONED:
+        return _versions(driver, store, records)
     if driver.is_window_store(store):
         windows = driver.window_store(store)
         return [
@@ -206,6 +215,19 @@ def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]
     if driver.store_kind(store) is StoreKind.SESSION:
         return [[at.key, _json(value), at.start, at.end] for at, value in driver.session_store(store).all().items()]
     return [[key, _json(value), timestamp] for key, value, timestamp in driver.key_value_store(store).entries()]
+
+
+def _versions(driver: TopologyTestDriver, store: str, records: list[list[Any]]) -> list[list[Any]]:
+    """What the store says of each key that may be in it, now and around each time of the input."""
+    keys = sorted({record[1] for record in records if record[1] is not None} | {"x", "y", "m0", "m1", "m2"})
+    times = sorted({time for record in records for time in (record[3] - 1, record[3])} - {-1})
+    found = []
+    for key in keys:
+        for as_of in (None, *times):
+            version = driver.versioned_store(store).get_version(key, as_of)
+            if version is not None:
+                found.append([key, as_of, _json(version[0]), version[1]])
+    return found
 
 
 def _json(value: Any) -> str:

@@ -22,6 +22,7 @@ from millrace.dsl import (
     SessionWindowedKStream,
     SessionWindows,
     SlidingWindows,
+    Stores,
     StreamJoined,
     StreamsBuilder,
     Suppressed,
@@ -289,9 +290,17 @@ class ScenarioTopology:
         return on.aggregate(AGGREGATES[fn][0], store)
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
+        if "history" in step:
+            return self._versioned(step, value_serde)
         named = Materialized.as_(step["store"]) if "store" in step else Materialized.with_(None, None)
         store = named.with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
         return store.with_retention(step["retention"]) if "retention" in step else store
+
+    def _versioned(self, step: dict[str, Any], value_serde: Any) -> Materialized:
+        supplier = Stores.persistent_versioned_key_value_store(
+            step["store"], step["history"], step.get("segment_interval")
+        )
+        return Materialized.as_(supplier).with_key_serde(KEY).with_value_serde(value_serde)
 
     def to_stream(self, on: Any, step: dict[str, Any]) -> Any:
         return on.to_stream()
@@ -300,12 +309,17 @@ class ScenarioTopology:
         serde = self._value_serde(step)
         return on.to_table(self._store(step, serde))
 
-    def join(self, on: Any, step: dict[str, Any]) -> Any:
+    def _joined(self, step: dict[str, Any]) -> Joined:
         options = Joined.with_(KEY, self._value_serde(step))
+        options = options if "name" not in step else options.with_name(step["name"])
+        return options if "grace" not in step else options.with_grace_period(step["grace"])
+
+    def join(self, on: Any, step: dict[str, Any]) -> Any:
+        options = self._joined(step)
         return on.join(self._named[step["table"]], JOINERS[step["fn"]], joined=options)
 
     def left_join(self, on: Any, step: dict[str, Any]) -> Any:
-        options = Joined.with_(KEY, self._value_serde(step))
+        options = self._joined(step)
         return on.left_join(self._named[step["table"]], JOINERS[step["fn"]], joined=options)
 
     def stream_join(self, on: Any, step: dict[str, Any]) -> Any:

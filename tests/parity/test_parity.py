@@ -19,6 +19,7 @@ from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
+from tests.parity.versioned_scenarios import VERSIONED_SCENARIOS
 
 SCENARIOS = {
     **STREAM_SCENARIOS,
@@ -28,6 +29,7 @@ SCENARIOS = {
     **COGROUP_SCENARIOS,
     **SUPPRESS_SCENARIOS,
     **PROCESSOR_SCENARIOS,
+    **VERSIONED_SCENARIOS,
 }
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 

@@ -101,6 +101,9 @@ import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.VersionedBytesStoreSupplier;
+import org.apache.kafka.streams.state.VersionedKeyValueStore;
+import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.state.WindowStoreIterator;
 import org.apache.kafka.streams.test.TestRecord;
@@ -240,6 +243,10 @@ public class RunScenarios {
             }
             final String name = step.get("store").asText();
             final ArrayNode entries = stores.putArray(name);
+            if (step.has("history")) {
+                versions(scenario, driver.getVersionedKeyValueStore(name), entries);
+                continue;
+            }
             final KeyValueStore<Object, ValueAndTimestamp<Object>> table = driver.getTimestampedKeyValueStore(name);
             if (table != null) {
                 try (KeyValueIterator<Object, ValueAndTimestamp<Object>> all = table.all()) {
@@ -271,6 +278,32 @@ public class RunScenarios {
         }
         result.put("dropped", (long) dropped);
         return result;
+    }
+
+    /** What the store says of each key that may be in it, now and around each time of the input. */
+    private static void versions(
+        final JsonNode scenario, final VersionedKeyValueStore<Object, Object> store, final ArrayNode entries) {
+        final TreeSet<String> keys = new TreeSet<>(List.of("x", "y", "m0", "m1", "m2"));
+        final TreeSet<Long> times = new TreeSet<>();
+        for (final JsonNode record : scenario.get("input")) {
+            if (!record.get(1).isNull()) {
+                keys.add(record.get(1).asText());
+            }
+            times.add(record.get(3).asLong() - 1);
+            times.add(record.get(3).asLong());
+        }
+        times.remove(-1L);
+        for (final String key : keys) {
+            version(key, null, store.get(key), entries);
+            times.forEach(time -> version(key, time, store.get(key, time), entries));
+        }
+    }
+
+    private static void version(
+        final String key, final Long time, final VersionedRecord<Object> found, final ArrayNode entries) {
+        if (found != null) {
+            entries.addArray().add(key).add(time).add(json(found.value())).add(found.timestamp());
+        }
     }
 
     /** Headers; of an error only the name where the text is that of a Java exception. */
@@ -319,9 +352,9 @@ public class RunScenarios {
             case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
             case "to_table" -> named.put(as, stream(step).toTable(keyValueStore(step, VALUE)));
             case "join" -> named.put(as, stream(step).join((KTable<Object, Object>) get(step, "table"),
-                (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
+                (left, right) -> joined(fn, left, right), joinedOptions(step)));
             case "left_join" -> named.put(as, stream(step).leftJoin((KTable<Object, Object>) get(step, "table"),
-                (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
+                (left, right) -> joined(fn, left, right), joinedOptions(step)));
             case "stream_join" -> named.put(as, joinedStreams(step, fn));
             case "global_table" -> named.put(as, step.has("store")
                 ? builder.globalTable(step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE))
@@ -338,6 +371,14 @@ public class RunScenarios {
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
+    }
+
+    private static Joined<Object, Object, Object> joinedOptions(final JsonNode step) {
+        Joined<Object, Object, Object> options = Joined.with(KEY, VALUE, VALUE);
+        if (step.has("name")) {
+            options = options.withName(step.get("name").asText());
+        }
+        return step.has("grace") ? options.withGracePeriod(Duration.ofMillis(step.get("grace").asLong())) : options;
     }
 
     private static Grouped<Object, Object> grouped(final JsonNode step) {
@@ -600,6 +641,15 @@ public class RunScenarios {
 
     private static <V> Materialized<Object, V, KeyValueStore<Bytes, byte[]>> keyValueStore(
         final JsonNode step, final Serde<V> serde) {
+        if (step.has("history")) {
+            final VersionedBytesStoreSupplier store = step.has("segment_interval")
+                ? Stores.persistentVersionedKeyValueStore(step.get("store").asText(),
+                    Duration.ofMillis(step.get("history").asLong()),
+                    Duration.ofMillis(step.get("segment_interval").asLong()))
+                : Stores.persistentVersionedKeyValueStore(step.get("store").asText(),
+                    Duration.ofMillis(step.get("history").asLong()));
+            return Materialized.<Object, V>as(store).withKeySerde(KEY).withValueSerde(serde);
+        }
         return step.has("store")
             ? Materialized.<Object, V, KeyValueStore<Bytes, byte[]>>as(step.get("store").asText())
                 .withKeySerde(KEY).withValueSerde(serde)

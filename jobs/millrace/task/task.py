@@ -73,6 +73,8 @@ class BatchOutcome:
         store_sizes: entries and bytes by store.
         stream_times: stream time of each windowed operator, milliseconds, by store.
         restored: changelog records that were replayed before the batch.
+        next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch; ``None`` where
+            none is scheduled.
     """
 
     task: str
@@ -86,6 +88,7 @@ class BatchOutcome:
     store_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     stream_times: Mapping[str, int] = field(default_factory=dict)
     restored: int = 0
+    next_punctuation_ms: int | None = None
 
 
 class Task:
@@ -149,7 +152,8 @@ class Task:
                 self._untold = signature.counts
         assert self._engine is not None
         findings = self._catch_up(global_ends or {}, clock)
-        if all(self._committed[place] >= offsets.end for place, offsets in ranges.items()):
+        nothing_new = all(self._committed[place] >= offsets.end for place, offsets in ranges.items())
+        if nothing_new and not self._engine.is_punctuation_due:
             if recommit or findings:
                 self._commit_again(clock, findings)
             return self._already_committed(clock, findings)
@@ -162,7 +166,7 @@ class Task:
         collector = _ProducerCollector(self._open_producer(), self.spec)
         try:
             self._tell(findings, collector)
-            self._engine.process(decided, collector)
+            self._engine.process(decided, collector, wall_clock=True)
             clock.lap("process")
             positions = {**self._committed, **positions_after(ordered, length, ranges)}
             counts = self._counts(decided, collector, findings)
@@ -185,6 +189,7 @@ class Task:
             store_sizes=self._state.sizes(),
             stream_times=dict(self._engine.context.stream_times),
             restored=self._take_restored(),
+            next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
 
     def close(self) -> None:
@@ -405,6 +410,7 @@ class Task:
         counts = Counter(untold)
         counts.update({f"dropped.{reason}": count for reason, count in findings.dropped.items()})
         counts.update({"dead_letters": findings.dead_letters} if findings.dead_letters else {})
+        assert self._engine is not None
         return BatchOutcome(
             task=self.spec.name,
             positions=dict(self._committed),
@@ -412,6 +418,7 @@ class Task:
             counts=dict(counts),
             durations=clock.laps,
             restored=self._take_restored(),
+            next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
 
 

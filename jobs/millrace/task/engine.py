@@ -22,7 +22,13 @@ from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import StreamAggregate, TableAggregate, WindowedAggregate, looked_up_table
+from millrace.topology.operators import (
+    StreamAggregate,
+    TableAggregate,
+    WindowedAggregate,
+    looked_up_table,
+    written_besides,
+)
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
 from millrace.topology.topology import SubTopology, full_topic_name
 
@@ -98,6 +104,10 @@ class Engine:
         self._source_of_topic: dict[str, str] = {}
         self._sinks: dict[str, Sink] = {}
         self._processors: dict[str, Processor] = {}
+        # Topics are written in the order of the topology, which is that of the walk; the schedule may be another.
+        self._topics = tuple(
+            full_topic_name(node.topic, config.application_id, internal=node.internal) for node in sub_topology.sinks
+        )
         self._joint_nodes = _joint_nodes(sub_topology)
         self._joint_processors: dict[str, JointProcessor] = {}
         for node in self._nodes:
@@ -141,7 +151,7 @@ class Engine:
 
     def _process(self, batch: InputBatch, collector: Collector) -> None:
         self.failures.begin_batch(batch)
-        outputs: dict[str, list[tuple[OutputBatch, tuple[IntArray, ...]]]] = {}
+        outputs: dict[str, list[tuple[OutputBatch, tuple[IntArray, ...]]]] = {topic: [] for topic in self._topics}
         pending: dict[str, list[Records]] = {}
         if len(batch):
             self._read(batch, pending)
@@ -162,7 +172,7 @@ class Engine:
                 outputs.setdefault(sink.topic, []).append(sink.encode(records, partitions, self.failures))
             else:
                 self._process_alone(node, records, pending)
-        for parts in outputs.values():
+        for parts in filter(None, outputs.values()):
             self._send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]), collector)
         for action in self.context.after_batch:
             action()
@@ -298,7 +308,7 @@ def _joint_nodes(sub_topology: SubTopology) -> dict[str, tuple[ProcessorNode, ..
 def _feeds(sub_topology: SubTopology) -> dict[str, list[str]]:
     """For each node the nodes that must have run before it: its parents, and the writers of the tables it looks up.
 
-    For a node that runs together with others also their parents.
+    For a node that runs together with others also their parents, for a sink those who write to it besides.
     """
     joint_nodes = _joint_nodes(sub_topology)
     feeds: dict[str, list[str]] = {}
@@ -311,6 +321,7 @@ def _feeds(sub_topology: SubTopology) -> dict[str, list[str]]:
                 for other in sub_topology.processors
                 if looked_up_table(other.operator) is None and set(other.stores) & set(node.stores)
             ]
+        before += [other.name for other in sub_topology.processors if written_besides(other.operator) == node.name]
         feeds[node.name] = before
     return feeds
 

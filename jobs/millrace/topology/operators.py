@@ -402,6 +402,11 @@ class TableSuppress:
     emits_when_full: bool = False
 
 
+def written_besides(operator: Operator) -> str | None:
+    """Name of the sink that the operator writes to, besides what its children get."""
+    return operator.again.sink if isinstance(operator, ResponseJoin) and operator.again is not None else None
+
+
 def looked_up_table(operator: Operator) -> str | None:
     """Name of the node whose table the operator looks up, besides what its parents forward."""
     match operator:

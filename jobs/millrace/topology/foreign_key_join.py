@@ -76,8 +76,9 @@ class SubscribeAgain:
 
     A response without a foreign row may have been the last word on a result that must go. If the row has changed
     before it came, that word is lost in Kafka Streams: the later subscription of an unchanged foreign key, or of a row
-    that is new, is not answered where there is no foreign row, and the old result stays. So the row asks again, for an
-    answer in any case. Nothing of this shows where responses come before the next change.
+    that is new, is not answered where there is no foreign row, and the old result stays. Here a row that has gone or
+    has no foreign key now has its result deleted, and another one asks again, for an answer in any case. Nothing of
+    this shows where responses come before the next change.
 
     Args:
         extractor: as in ``SubscriptionSend``.

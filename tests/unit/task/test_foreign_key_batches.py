@@ -65,6 +65,10 @@ CUTS = st.lists(st.integers(1, 7), min_size=1, max_size=6)
 KINDS = pytest.mark.parametrize("kind", ["inner", "left"])
 
 
+def hash_of(customer: str) -> bytes:
+    return hash128(JSON.serialize({"customer": customer}))
+
+
 def join(kind: str) -> Topology:
     builder = StreamsBuilder()
     orders = builder.table("orders", Consumed.with_(TEXT, JSON), Materialized.as_("orders").with_caching_disabled())
@@ -162,14 +166,27 @@ def test_an_inner_join_asks_again_where_the_end_of_a_result_comes_too_late(sizes
     [
         ("left", Response(None, None), {"customer": "y"}),
         ("inner", Response(None, "X"), {"customer": "y"}),
-        ("inner", Response(None, None), {"customer": None}),
-        ("inner", Response(None, None), None),
+        ("inner", Response(hash_of("y"), None), {"customer": None}),
+        ("inner", Response(hash_of("y"), None), None),
     ],
 )
 def test_nothing_asks_again_where_an_answer_comes_anyway(kind: str, response: Response, final: Any) -> None:
     rows = [("orders", "a", {"customer": "y"}, 1), ("orders", "a", final, 2), (RESPONSES, "a", response, 3)]
     with_response, without = (run(side(kind, 0), part, [1])[0] for part in (rows, rows[:2]))
     assert subscriptions(with_response) == subscriptions(without)
+
+
+@pytest.mark.parametrize("final", [{"customer": None}, None], ids=["without a foreign key", "deleted"])
+@pytest.mark.parametrize("sizes", [[1], [3], [2, 2]])
+def test_the_result_of_a_row_that_has_none_any_more_goes_whenever_that_is_known(final: Any, sizes: list[int]) -> None:
+    """The end came with the hash of a value that the row has lost meanwhile."""
+    rows = [
+        ("orders", "a", {"customer": "x"}, 1),
+        ("orders", "a", final, 2),
+        (RESPONSES, "a", Response(hash_of("gone"), None), 3),
+    ]
+    outputs, _, _ = run(side("inner", 0), rows, sizes)
+    assert outputs["out"] == [(b"a", None, 3)]
 
 
 def test_a_row_that_changes_further_within_the_batch_asks_again_as_it_is_then() -> None:
@@ -186,10 +203,6 @@ def test_a_row_that_changes_further_within_the_batch_asks_again_as_it_is_then() 
         (b"y", Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE, hash_of("y")),
         (b"y", Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE, hash_of("y")),
     ]
-
-
-def hash_of(customer: str) -> bytes:
-    return hash128(JSON.serialize({"customer": customer}))
 
 
 @KINDS

@@ -11,9 +11,9 @@ from millrace.metrics import DropReason
 from millrace.serdes.subscriptions import Instruction, Response, Subscription
 from millrace.task.columns import Column
 from millrace.task.operators.row_hashes import row_hashes
-from millrace.task.operators.table_rows import RowFunctions
+from millrace.task.operators.table_rows import RowFunctions, no_rows
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
-from millrace.task.records import Records
+from millrace.task.records import Records, merge_in_order
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.table_getters import table_getter
 from millrace.topology.foreign_key_join import ResponseJoin, SubscribeAgain
@@ -22,7 +22,7 @@ from millrace.topology.operators import TableMapValues
 
 class ResponseJoinProcessor(Processor):
     """A response whose hash is not that of the row's value now is dropped and counted: a later one follows, for which
-    an inner join must ask where the dropped one had no foreign row.
+    an inner join must ask where the dropped one had no foreign row: see ``SubscribeAgain``.
 
     No foreign row means no result, which a left join has only where the primary row is gone as well.
     """
@@ -49,18 +49,32 @@ class ResponseJoinProcessor(Processor):
         stale = ~current & ~functions.failed
         self._context.failures.drop(DropReason.STALE_RESPONSE, records.origin[stale])
         forwarded: dict[str, Records] = {}
-        if self._again is not None and stale.any():
-            ends = np.fromiter((response.foreign_value is None for response in responses), dtype=bool)
-            again = self._subscriptions(records.filter(stale & ends), self._again)
-            if again is not None:
-                forwarded[self._again.sink] = again
+        results: list[Records] = []
         kept = np.flatnonzero(current & ~functions.failed)
         if len(kept):
-            forwarded[self._result] = self._joined(records.take(kept), rows.take(kept).objects)
+            results.append(self._joined(records.take(kept), rows.take(kept).objects))
+        if self._again is not None and stale.any():
+            ends = np.fromiter((response.foreign_value is None for response in responses), dtype=bool)
+            late = np.flatnonzero(stale & ends)
+            results.append(self._deletions(records.take(late), rows.take(late), self._again))
+            again = self._subscriptions(records.take(late), self._again)
+            if again is not None:
+                forwarded[self._again.sink] = again
+        if results:
+            forwarded[self._result] = merge_in_order(results)
         return forwarded
 
+    def _deletions(self, records: Records, rows: Column, again: SubscribeAgain) -> Records:
+        """The ends of results whose rows have gone or have no foreign key at the records' places."""
+        foreign_keys = RowFunctions(self._context, self._node, records).map(TableMapValues(again.extractor), rows)
+        ended = records.filter(foreign_keys.null_mask())
+        return ended.with_values(no_rows(len(ended)))
+
     def _subscriptions(self, records: Records, again: SubscribeAgain) -> Records | None:
-        """Subscriptions of the records' rows as the batch leaves them, behind all others."""
+        """Subscriptions of the records' rows as the batch leaves them, behind all others.
+
+        Earlier ones than that a cache may have merged away, and then nothing would end them.
+        """
         last = np.full(len(records), np.iinfo(np.int64).max, dtype=np.int64)
         asking = replace(records, order=(last,))
         functions = RowFunctions(self._context, self._node, asking)

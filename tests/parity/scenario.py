@@ -98,11 +98,11 @@ def run_in_kafka_streams(scenarios: Sequence[Scenario], *, every_buffer_change: 
 def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool = False) -> Result:
     """The result of our test driver, with caching off."""
     topology = ScenarioTopology(scenario, in_columns=form.in_columns)
-    settings: dict[str, Any] = {"application.id": "app"}
+    settings: dict[str, Any] = {"application.id": "app", "foreign.key.join.settles": form.in_batches}
     for sentence in scenario.get("settings", ()):
         settings |= SETTINGS[sentence]
     rewrites = ("single-store-self-join",) if "single store self join" in scenario.get("settings", ()) else ()
-    with TopologyTestDriver(topology.builder.build(rewrites=rewrites), settings) as driver:
+    with TopologyTestDriver(topology.build(rewrites), settings) as driver:
         topics: dict[str, TestInputTopic] = {}
         batches: list[tuple[str, list[TestRecord]]] = []
         for topic, key, value, timestamp, *rest in scenario["input"]:
@@ -124,7 +124,14 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
         _compare_buffers(scenario, topics_found, every_change=every_buffer_change)
         return {
             "topics": topics_found,
-            "stores": {step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+            "stores": {
+                **{step["state"]: _added_entries(driver, step) for step in scenario["topology"] if "state" in step},
+                **{
+                    step["store"]: _entries(driver, step, scenario["input"])
+                    for step in scenario["topology"]
+                    if "store" in step
+                },
+            },
             "dropped": sum(driver.dropped.values()),
         }
 
@@ -165,13 +172,17 @@ def _compare_buffers(scenario: Scenario, topics: dict[str, list[list[Any]]], *, 
 
 
 def _topics(driver: TopologyTestDriver, settings: Sequence[str]) -> dict[str, list[list[Any]]]:
-    repartition, headers = "compare repartition topics" in settings, "compare headers" in settings
+    headers = "compare headers" in settings
     topics: dict[str, list[list[Any]]] = {}
     for topic in sorted(driver.produced_topic_names()):
-        if topic.endswith("-repartition") and not repartition:
+        if topic.endswith("-repartition") and "compare repartition topics" not in settings:
             continue
         if topic in driver.changelogs:
-            topics[topic] = [[_hex(raw.key), _hex(raw.value), raw.timestamp] for raw in driver.changelogs[topic]]
+            # Kafka Streams leaves the time of what it logs of such a buffer to the producer.
+            timed = not topic.endswith("-Buffer-changelog")
+            topics[topic] = [
+                [_hex(raw.key), _hex(raw.value), raw.timestamp if timed else None] for raw in driver.changelogs[topic]
+            ]
             for compared, raw in zip(topics[topic], driver.changelogs[topic], strict=True):
                 compared.extend([_texts(raw.headers)] if raw.headers else [])
             continue
@@ -196,8 +207,22 @@ def _header(name: str, value: bytes | None) -> str:
     return name
 
 
-def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+    """The entries of a store that was added for processors."""
+    store = step["state"]
+    match step["kind"]:
+        case "key-value":
+            return [[key, _json(value)] for key, value, _ in driver.key_value_store(store).entries()]
+        case "window":
+            return [[at.key, _json(value), at.start, at.end] for at, value, _ in driver.window_store(store).entries()]
+        case _:
+            return _entries(driver, {"store": store}, [])
+
+
+def _entries(driver: TopologyTestDriver, step: dict[str, Any], records: list[list[Any]]) -> list[list[Any]]:
     store = step["store"]
+    if driver.store_kind(store) is StoreKind.VERSIONED:
+        return _versions(driver, store, records)
     if driver.is_window_store(store):
         windows = driver.window_store(store)
         return [
@@ -207,6 +232,19 @@ def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]
     if driver.store_kind(store) is StoreKind.SESSION:
         return [[at.key, _json(value), at.start, at.end] for at, value in driver.session_store(store).all().items()]
     return [[key, _json(value), timestamp] for key, value, timestamp in driver.key_value_store(store).entries()]
+
+
+def _versions(driver: TopologyTestDriver, store: str, records: list[list[Any]]) -> list[list[Any]]:
+    """What the store says of each key that may be in it, now and around each time of the input."""
+    keys = sorted({record[1] for record in records if record[1] is not None} | {"x", "y", "m0", "m1", "m2"})
+    times = sorted({time for record in records for time in (record[3] - 1, record[3])} - {-1})
+    found = []
+    for key in keys:
+        for as_of in (None, *times):
+            version = driver.versioned_store(store).get_version(key, as_of)
+            if version is not None:
+                found.append([key, as_of, _json(version[0]), version[1]])
+    return found
 
 
 def _json(value: Any) -> str:

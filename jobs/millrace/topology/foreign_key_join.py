@@ -78,7 +78,7 @@ class SubscribeAgain:
     before it came, that word is lost in Kafka Streams: the later subscription of an unchanged foreign key, or of a row
     that is new, is not answered where there is no foreign row, and the old result stays. Here a row that has gone or
     has no foreign key now has its result deleted, and another one asks again, for an answer in any case. Nothing of
-    this shows where responses come before the next change.
+    this shows where responses come before the next change, or where ``foreign.key.join.settles`` is off.
 
     Args:
         extractor: as in ``SubscriptionSend``.

@@ -206,12 +206,16 @@ class StreamTableJoin:
         kind: inner drops a record without a partner, left joins it with ``None``.
         joiner: ``(stream value, table value) -> value``, or ``(key, stream value, table value) -> value``
             where ``joiner_takes_key``.
+        buffer: store of the records that wait for late updates of the table, ``None`` where they are joined at once.
+        grace_ms: how long they wait, milliseconds of stream time.
     """
 
     table: str
     kind: JoinKind
     joiner: Callable[..., Any]
     joiner_takes_key: bool = False
+    buffer: str | None = None
+    grace_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -287,16 +291,37 @@ class StreamSelfJoin:
     joiner_takes_key: bool = False
 
 
+@dataclass(frozen=True)
+class ProcessRecords:
+    """Hands each record to a processor that the user wrote.
+
+    Args:
+        supplier: makes the processor: a ``Processor``, or, with a fixed key, a ``FixedKeyProcessor``.
+        fixed_key: the processor keeps the keys.
+    """
+
+    supplier: Callable[[], Any]
+    fixed_key: bool = False
+
+
 # ---- operators of tables
 
 
 @dataclass(frozen=True)
 class TableFilter:
-    """A table's rows for which ``predicate`` is true, or, negated, is not; materialised where there is a ``store``."""
+    """A table's rows for which ``predicate`` is true, or, negated, is not; materialised where there is a ``store``.
+
+    Args:
+        predicate: tells which rows.
+        negated: whether it is about the others.
+        store: the store of the rows.
+        of_versioned: the table is versioned, so that a row that does not match is a version all the same.
+    """
 
     predicate: Predicate
     negated: bool = False
     store: str | None = None
+    of_versioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -312,6 +337,19 @@ class TableMapValues:
     mapper: ValueMapper
     store: str | None = None
     maps_nulls: bool = False
+
+
+@dataclass(frozen=True)
+class TableTransformValues:
+    """As ``TableMapValues`` by a ``ValueTransformerWithKey``, which may use stores; called for deletions too.
+
+    Args:
+        supplier: makes the transformer.
+        store: the store of the results.
+    """
+
+    supplier: Callable[[], Any]
+    store: str | None = None
 
 
 class TableJoinKind(StrEnum):
@@ -334,12 +372,14 @@ class TableJoinSide:
         table: name of the node that makes the other table.
         joiner: ``(left value, right value) -> value``.
         is_left: whether the changes are the left table's.
+        of_versioned: the table of the changes is versioned: what comes out of order is dropped and counted.
     """
 
     kind: TableJoinKind
     table: str
     joiner: Callable[[Any, Any], Any]
     is_left: bool
+    of_versioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -367,9 +407,11 @@ class TableSelect:
 
     Args:
         mapper: ``(key, value) -> (key, value)``.
+        of_versioned: the table is versioned: what comes out of order goes no further.
     """
 
     mapper: PairMapper
+    of_versioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -402,11 +444,6 @@ class TableSuppress:
     emits_when_full: bool = False
 
 
-def written_besides(operator: Operator) -> str | None:
-    """Name of the sink that the operator writes to, besides what its children get."""
-    return operator.again.sink if isinstance(operator, ResponseJoin) and operator.again is not None else None
-
-
 def looked_up_table(operator: Operator) -> str | None:
     """Name of the node whose table the operator looks up, besides what its parents forward."""
     match operator:
@@ -418,6 +455,8 @@ def looked_up_table(operator: Operator) -> str | None:
 
 def may_look_up_global_store(operator: Operator, store: str) -> bool:
     """Whether the operator may read the global store ``store``, which stands in no node's list of stores."""
+    if isinstance(operator, ProcessRecords | TableTransformValues):
+        return True
     return isinstance(operator, StreamGlobalTableJoin) and operator.store == store
 
 
@@ -445,8 +484,10 @@ Operator = (
     | JoinBuffer
     | StreamStreamJoin
     | StreamSelfJoin
+    | ProcessRecords
     | TableFilter
     | TableMapValues
+    | TableTransformValues
     | TableJoinSide
     | TableJoinMerge
     | TableSelect

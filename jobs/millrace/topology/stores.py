@@ -16,6 +16,8 @@ class StoreKind(StrEnum):
     KEY_VALUE = "key-value"
     WINDOW = "window"
     SESSION = "session"
+    VERSIONED = "versioned"
+    """Keys with the history of their values (KIP-889)."""
     BUFFER = "buffer"
     """Changes of a suppressed table that wait, by key."""
 
@@ -44,11 +46,15 @@ class StoreSpec:
             only for window and session stores.
         retains_duplicates: whether a write of the same key and window start is kept beside the earlier ones: the
             buffers of stream-stream joins, which are window stores.
+        history_retention_ms: how far back from the newest timestamp versions may be put and asked for, milliseconds;
+            only for versioned stores. 0 keeps no history.
+        segment_interval_ms: how long the parts are in which a versioned store forgets its history, milliseconds.
         changelog_settings: topic settings that override the changelog topic's defaults.
         custom: makes the store, where it is one of the user's; ``backend`` then says nothing.
         capacity: most keys that the store holds (a least-recently-used map in memory); only for key-value stores.
         rocksdb: tuning of RocksDB where it is not the application's.
         source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
+        timestamped: whether a processor is shown the timestamps of its values.
     """
 
     name: str
@@ -61,11 +67,14 @@ class StoreSpec:
     window_size_ms: int = 0
     retention_ms: int = 0
     retains_duplicates: bool = False
+    history_retention_ms: int = 0
+    segment_interval_ms: int = 0
     changelog_settings: tuple[tuple[str, str], ...] = field(default=())
     custom: StoreFactory | None = None
     capacity: int | None = None
     rocksdb: RocksDBOptions | None = None
     source_topic: str | None = None
+    timestamped: bool = True
 
     def changelog_topic(self, application_id: str) -> str | None:
         """Name of the topic that backs the store, ``None`` where it is not logged."""

@@ -22,6 +22,7 @@ from millrace.topology.topology import Topology
 
 TEXT, JSON = StringSerde(), JsonSerde()
 APPLICATION = "app"
+SETTINGS = {"application.id": APPLICATION, "foreign.key.join.settles": True}
 SUBSCRIPTIONS = "app-fk-subscription-registration-topic"
 RESPONSES = "app-fk-subscription-response-topic"
 SERDES: dict[str, Any] = {
@@ -88,7 +89,7 @@ def join(kind: str) -> Topology:
 
 def run(topology: Topology, rows: list[tuple[str, Any, Any, int]], sizes: list[int]) -> Any:
     """What a sub-topology makes of rows, in the order of their processing, in batches of the given sizes."""
-    with TopologyTestDriver(topology, {"application.id": APPLICATION}) as driver:
+    with TopologyTestDriver(topology, SETTINGS) as driver:
         (inputs,) = (part.input_topics(APPLICATION) for part in topology.sub_topologies)
         topics = {name: driver.create_input_topic(name, TEXT, SERDES[name]) for name in inputs}
         place, turn = 0, 0
@@ -207,10 +208,20 @@ def test_a_row_that_changes_further_within_the_batch_asks_again_as_it_is_then() 
 
 @KINDS
 def test_what_a_batch_replaces_leaves_no_result_behind(kind: str) -> None:
-    with TopologyTestDriver(join(kind), {"application.id": APPLICATION}) as driver:
+    with TopologyTestDriver(join(kind), SETTINGS) as driver:
         orders = driver.create_input_topic("orders", TEXT, JSON)
         driver.create_input_topic("customers", TEXT, TEXT).pipe_input("x", "X", 0)
         orders.pipe_input("a", {"customer": "x"}, 1)
         orders.pipe_batch([TestRecord("a", None, 2), TestRecord("a", {"customer": "y"}, 3)])
         left = {"a": [{"customer": "y"}, None]} if kind == "left" else {}
         assert driver.key_value_store("joined").all() == left
+
+
+def test_without_settling_the_old_result_stays_as_in_kafka_streams() -> None:
+    settings = {**SETTINGS, "foreign.key.join.settles": False}
+    with TopologyTestDriver(join("inner"), settings) as driver:
+        driver.create_input_topic("customers", TEXT, TEXT).pipe_input("x", "X", 0)
+        orders = driver.create_input_topic("orders", TEXT, JSON)
+        orders.pipe_input("a", {"customer": "x"}, 1)
+        orders.pipe_batch([TestRecord("a", None, 2), TestRecord("a", {"customer": "y"}, 3)])
+        assert driver.key_value_store("joined").all() == {"a": [{"customer": "x"}, "X"]}

@@ -33,7 +33,7 @@ class ResponseJoinProcessor(Processor):
         self._joiner = operator.joiner
         self._left_join = operator.left_join
         self._result = operator.result
-        self._again = operator.again
+        self._again = operator.again if context.config.foreign_key_join_settles else None
         self._key_serde = or_default(operator.key_serde)
         self._value_serde = or_default(operator.value_serde)
         self._getter = table_getter(operator.table, context)

@@ -8,6 +8,7 @@ import pytest
 
 from millrace.errors import ProcessingError
 from tests.parity.cogroup_scenarios import COGROUP_SCENARIOS
+from tests.parity.emit_scenarios import EMIT_SCENARIOS
 from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.generated import generate
 from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
@@ -24,6 +25,7 @@ SCENARIOS = (
     | COGROUP_SCENARIOS
     | FOREIGN_KEY_SCENARIOS
     | GLOBAL_TABLE_SCENARIOS
+    | EMIT_SCENARIOS
     | SUPPRESS_SCENARIOS
 )
 

@@ -29,6 +29,7 @@ from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from millrace.topology.session_windows import SessionWindows
@@ -53,6 +54,7 @@ __all__ = [
     "Compression",
     "Consumed",
     "EagerBufferConfig",
+    "EmitStrategy",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
     "GlobalKTable",

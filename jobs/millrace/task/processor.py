@@ -6,7 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,6 +26,21 @@ from millrace.topology.stores import StoreSpec
 
 Forwarded = Records | Mapping[str, Records] | None
 """Records for every child, records by child name, or nothing."""
+
+
+class HeldBack(NamedTuple):
+    """What waits in a store for stream time to pass.
+
+    Args:
+        results: how many results.
+        size_bytes: their bytes, where there is a limit to them.
+        since_ms: end of the window, or time of the change, that has waited longest, milliseconds; ``None``: nothing
+            waits.
+    """
+
+    results: int
+    size_bytes: int | None
+    since_ms: int | None
 
 
 class Processor(ABC):
@@ -83,6 +98,7 @@ class TaskContext:
         aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
         after_batch: what is left to do once all nodes have run.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
+        held_back: by store, what says how much waits there for stream time to pass.
         processors: the processor nodes, by name: how the rows of a table are found that is not stored.
         global_stores: specifications of the global stores that the nodes may look up, by name.
         open_global_store: returns one of them, for reading.
@@ -100,6 +116,7 @@ class TaskContext:
     aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)
     after_batch: list[Callable[[], None]] = field(default_factory=list)
     wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
+    held_back: dict[str, Callable[[], HeldBack]] = field(default_factory=dict)
     processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
     global_stores: Mapping[str, StoreSpec] = field(default_factory=dict)
     open_global_store: Callable[[str], KeyValueStore] = no_global_store

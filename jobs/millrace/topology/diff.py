@@ -142,6 +142,7 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         "changelog": (old["source_topic"], new["source_topic"]),
         "grace": (old_windows.get("grace_ms"), new_windows.get("grace_ms")),
         "retention": (old_windows.get("retention_ms"), new_windows.get("retention_ms")),
+        "results are sent": (old.get("emit"), new.get("emit")),
         "wait": (old_suppression.get("wait_ms"), new_suppression.get("wait_ms")),
         "most records": (old_suppression.get("max_records"), new_suppression.get("max_records")),
         "most bytes": (old_suppression.get("max_bytes"), new_suppression.get("max_bytes")),

@@ -73,6 +73,8 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
     }
     if isinstance(operator, StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate | TableAggregate):
         data["aggregation"] = describe_aggregation(operator.aggregator)
+    if isinstance(operator, WindowedAggregate | SlidingAggregate | SessionAggregate):
+        data["emit"] = operator.emit.value
     if isinstance(operator, WindowedAggregate):
         windows = operator.windows
         data["windows"] = {

@@ -44,7 +44,6 @@ def of_kafka_streams() -> dict[str, Result]:
 def test_a_scenario_has_the_result_of_kafka_streams(name: str, form: Form, of_kafka_streams: dict[str, Result]) -> None:
     ours, theirs = run_in_millrace(SCENARIOS[name], form), of_kafka_streams[name]
     if form.in_batches and name in FOREIGN_KEY_SCENARIOS:
-        # Responses to values that the batch has replaced meanwhile are dropped, as they are on a cluster.
         assert settled(ours) == settled(theirs)
     else:
         assert ours == theirs

@@ -57,4 +57,10 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
             remedy="mend the function; `millrace --verbose topology` shows the traceback",
         ) from error
     naming = config is not None and config.ensure_explicit_internal_resource_naming
-    return builder.build(ensure_explicit_naming=naming)
+    topology = builder.build(ensure_explicit_naming=naming)
+    if not topology.sub_topologies:
+        raise TopologyError(
+            f"{module} reads global tables and nothing else, so there is nothing to run.",
+            remedy="read a stream or a table as well",
+        )
+    return topology

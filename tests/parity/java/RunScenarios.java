@@ -685,6 +685,7 @@ public class RunScenarios {
         return switch (fn) {
             case "user" -> user(value);
             case "amount mod 3" -> number == null ? null : "m" + Math.floorMod(number, 3);
+            case "user, fails on 13" -> failsOn13(number) ? user(value) : null;
             case "key@start" -> ((Windowed<Object>) key).key() + "@" + ((Windowed<Object>) key).window().start();
             case "same", "key" -> key;
             case "fails on 13" -> failsOn13(number) ? key : null;

@@ -102,6 +102,21 @@ def test_a_final_result_comes_when_stream_time_passes_not_when_the_clock_does(ho
 
 
 @HOW
+def test_what_an_idle_stream_holds_back_is_counted(how: str) -> None:
+    windows = TimeWindows.of_size_and_grace(10, 5)
+    store = "final-store" if how == "suppress" else "counts"
+    with TopologyTestDriver(counting(windows, how)) as driver:
+        topic = driver.create_input_topic("in", TEXT, JSON)
+        assert driver.held_back()[store][::2] == (0, None)
+        topic.pipe_batch([TestRecord("k", 1, 21), TestRecord("k", 1, 13), TestRecord("j", 1, 22)])
+        results, size_bytes, since_ms = driver.held_back()[store]
+        assert (results, since_ms) == (3, 20)
+        assert (size_bytes is not None) == (how == "suppress")
+        topic.pipe_input("k", 1, 40)
+        assert driver.held_back()[store][::2] == (1, 50)
+
+
+@HOW
 @pytest.mark.parametrize("declared", [("a", "b"), ("b", "a")])
 @pytest.mark.parametrize("published", [("a", "b"), ("b", "a")])
 def test_the_order_of_merged_inputs_does_not_change_sessions(

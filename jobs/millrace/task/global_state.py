@@ -8,12 +8,14 @@ from contextlib import contextmanager
 
 from millrace.config import StreamsConfig
 from millrace.errors import StateError
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import KeyValueStore, TaskPosition, TaskState
 from millrace.state.read_only import ReadOnlyKeyValueStore
 from millrace.task.collector import Collector
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition
 from millrace.task.operators import create_processor
+from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
 from millrace.task.processor import Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.source import Source
@@ -46,6 +48,8 @@ class GlobalState:
             stores={part.store.name: part.store},
             open_store=state.store,
             failures=self.failures,
+            processing=ProcessingRuntime(stream_time_ms=UNKNOWN_TIME, wall_clock_ms=system_time_ms),
+            task=f"of global store {part.store.name}",
             processors={part.processor.name: part.processor},
         )
         self._processor = self._open_processor()
@@ -111,7 +115,9 @@ class GlobalState:
         records = self._source.read_as_recorded(batch)
         self.failures.node = self.part.processor.name
         if self._processor is not None:
+            self._context.processing.begin_batch(batch)
             self._processor.process(records)
+            self._context.processing.end_batch()
         else:
             self._write(batch, drop_null_keys(records, self.failures))
 

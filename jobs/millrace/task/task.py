@@ -193,9 +193,11 @@ class Task:
 
     def close(self) -> None:
         """Gives up an open transaction and closes the stores. May be called more than once."""
-        producer, state = self._producer, self._state
+        producer, state, engine = self._producer, self._state, self._engine
         self._producer = self._state = self._engine = None
         try:
+            if engine is not None:
+                engine.close()
             if producer is not None:
                 producer.close()
         finally:

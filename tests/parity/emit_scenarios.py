@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from tests.parity.scenario import Scenario
 from tests.parity.suppress_scenarios import BOUNDARIES, SESSIONS
 from tests.parity.table_scenarios import Record, Step, op, row
@@ -13,13 +11,13 @@ LONG = 10_000
 
 
 def _scenario(
+    windows: dict[str, int],
     *steps: Step,
     records: list[Record],
     fn: str = "",
     aggregate: str = "count",
     retention: int = LONG,
     settings: tuple[str, ...] = ("compare headers",),
-    **windows: Any,
 ) -> Scenario:
     return {
         "topology": [
@@ -63,7 +61,7 @@ EARLY = [
 
 EMIT_SCENARIOS: dict[str, Scenario] = {
     **{
-        f"{name} on close with grace {grace}": _scenario(records=records, grace=grace, **windows)
+        f"{name} on close with grace {grace}": _scenario({**windows, "grace": grace}, records=records)
         for grace in (0, 5, 30)
         for name, windows, records in (
             ("tumbling windows", {"size": 10}, AROUND),
@@ -77,7 +75,7 @@ EMIT_SCENARIOS: dict[str, Scenario] = {
     },
     **{
         f"{aggregate} {fn} of {name} on close": _scenario(
-            records=AROUND, grace=5, aggregate=aggregate, fn=fn, **windows
+            {**windows, "grace": 5}, records=AROUND, aggregate=aggregate, fn=fn
         )
         for aggregate, fn in (
             ("reduce", "sum"),
@@ -93,27 +91,24 @@ EMIT_SCENARIOS: dict[str, Scenario] = {
         )
     },
     "a session that was sent goes on": _scenario(
-        gap=10,
-        grace=0,
+        {"gap": 10, "grace": 0},
         records=[row("in", "k", 1, 0), row("in", "j", 1, 15), row("in", "k", 1, 9), row("in", "j", 1, 40)],
     ),
     "on close, filtered and mapped": _scenario(
+        {"size": 10, "grace": 5},
         op("table_filter", "t", "f", fn="amount even"),
         op("table_map_values", "f", "m", fn="amount+1"),
         op("to_stream", "m", "mapped"),
         op("to", "mapped", topic="more"),
-        size=10,
-        grace=5,
         aggregate="aggregate",
         fn="sum",
         records=AROUND,
     ),
     "on close, then suppressed": _scenario(
+        {"size": 10, "grace": 5},
         op("suppress", "t", "u", name="held"),
         op("to_stream", "u", "held"),
         op("to", "held", topic="more"),
-        size=10,
-        grace=5,
         records=AROUND,
     ),
 }

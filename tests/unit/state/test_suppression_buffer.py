@@ -53,7 +53,10 @@ HEADERS = st.none() | st.lists(st.tuples(st.text(max_size=3), VALUE), min_size=1
 
 @given(values=st.tuples(VALUE, VALUE, VALUE), headers=HEADERS, topic=st.text(max_size=5), key=st.binary(max_size=3))
 def test_every_change_survives_its_bytes(
-    values: tuple[bytes | None, ...], headers: list[tuple[str, bytes | None]] | None, topic: str, key: bytes
+    values: tuple[bytes | None, bytes | None, bytes | None],
+    headers: list[tuple[str, bytes | None]] | None,
+    topic: str,
+    key: bytes,
 ) -> None:
     change = BufferedChange(5, *values, RecordContext(1, 2, topic, 3, headers)).sized(key)
     assert BufferedChange.from_bytes(key, change.to_bytes()) == change

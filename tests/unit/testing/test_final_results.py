@@ -36,6 +36,7 @@ from millrace.serdes import (
     TimeWindowedSerde,
 )
 from millrace.testing import TestRecord, TopologyTestDriver
+from millrace.topology.operators import TableSuppress
 from millrace.topology.topology import Topology
 
 TEXT = StringSerde()
@@ -308,10 +309,9 @@ def test_the_longest_grace_of_all_windows_above_counts() -> None:
     ]
     merged = streams[0].merge(streams[1]).merge(streams[2])
     merged.to_table(Materialized.with_(TimeWindowedSerde(TEXT, 10), LONG)).suppress(FINAL.with_name("final"))
-    (operator,) = (
-        node.operator for part in builder.build().sub_topologies for node in part.processors if node.name == "final"
-    )
-    assert operator.wait_ms == 9
+    (node,) = (node for part in builder.build().sub_topologies for node in part.processors if node.name == "final")
+    assert isinstance(node.operator, TableSuppress)
+    assert node.operator.wait_ms == 9
 
 
 @pytest.mark.parametrize("limit", [-1, timedelta(milliseconds=-1)])

@@ -11,12 +11,15 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's doc
 
 from apps import fraud_detection
 from millrace.dsl import (
+    BufferConfig,
     Consumed,
+    EmitStrategy,
     Grouped,
     Materialized,
     Produced,
     Repartitioned,
     StreamsBuilder,
+    Suppressed,
     TableJoined,
     TimeWindows,
 )
@@ -112,6 +115,16 @@ def enriching(builder: StreamsBuilder) -> None:
     orders.left_join(products, lambda key, value: value, lambda value, price: f"{value}:{price}").to(
         topic("enriched"), Produced.with_(StringSerde(), StringSerde())
     )
+
+
+def final_results(builder: StreamsBuilder) -> None:
+    """Counts by key in windows of 10 ms, each sent once: by suppression, and on window close."""
+    windowed = builder.stream(topic("in"), TEXT).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
+    written = Produced.with_(TimeWindowedSerde(StringSerde(), 10), LongSerde())
+    final = Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("final")
+    windowed.count(Materialized.as_("counts")).suppress(final).to_stream().to(topic("suppressed"), written)
+    closing = windowed.emit_strategy(EmitStrategy.on_window_close())
+    closing.count(Materialized.as_("closing")).to_stream().to(topic("on-close"), written)
 
 
 def collecting(builder: StreamsBuilder) -> None:

@@ -11,13 +11,13 @@ import pyarrow as pa
 from millrace.serdes import Serde
 from millrace.state import Session, SessionStore
 from millrace.task.aggregation.groups import group
-from millrace.task.aggregation.kernels import input_of, needs_a_value, results_of
+from millrace.task.aggregation.kernels import input_of, needs_a_value
 from millrace.task.aggregation.update import is_typed, update_aggregates
 from millrace.task.columns import BoolArray, Column, IntArray, WindowedColumn
 from millrace.task.operators.session_plan import SessionPlan, SessionRows, plan_sessions
+from millrace.task.operators.table_writing import decoded_by
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
-from millrace.task.serialization import from_bytes
 from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 from millrace.topology.operators import SessionAggregate
 
@@ -144,7 +144,7 @@ class SessionColumns:
             None if (old := before[session]) is None or (session in taken_back and not tombstone) else old.value
             for session, tombstone in zip(entries.sessions.tolist(), is_gone.tolist(), strict=True)
         ]
-        return Column(arrow=results_of(self._aggregator, from_bytes(values, self._serde).arrow))
+        return decoded_by(self._aggregator, self._serde, values)
 
 
 @dataclass(frozen=True)

@@ -59,7 +59,7 @@ def _topology(aggregator: Any, windows: SessionWindows, *, old_values: bool, ret
     )
     if old_values:
         # A filter sends a tombstone for what it has sent before, which it learns from the old value.
-        table = table.filter(lambda key, value: hash(repr(value)) % 2 == 0)
+        table = table.filter(lambda key, value: len(str(value).removesuffix(".0")) % 2 == 0)
     table.to_stream().to("out", Produced.with_(SessionWindowedSerde(TEXT)))
     return builder.build()
 
@@ -98,7 +98,7 @@ def _one_by_one(topology: Topology, rows: list[tuple[Any, Any, int]], sizes: lis
     grace=st.sampled_from([0, 5, 40]),
     old_values=st.booleans(),
 )
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_columns_give_what_single_records_give(
     name: str, rows: list[tuple[Any, Any, int]], sizes: list[int], gap: int, grace: int, old_values: bool
 ) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import repeat
 from typing import Any
 
@@ -15,6 +14,7 @@ from millrace.task.aggregation.calls import calls_of, check_values
 from millrace.task.aggregation.groups import group_codes
 from millrace.task.columns import Column, IntArray
 from millrace.task.failures import processed_record
+from millrace.task.operators.final_results import ClosingSessions, FinalResults
 from millrace.task.operators.session_columns import SessionColumns, takes_columns
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
@@ -22,6 +22,7 @@ from millrace.task.records import Records, merge_in_order
 from millrace.task.serialization import or_default, to_bytes_array
 from millrace.task.stream_time import advance_stream_time
 from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import SessionAggregate
 from millrace.topology.session_windows import SessionWindows
 
@@ -55,34 +56,60 @@ class SessionAggregateProcessor(Processor):
         self._calls = calls_of(operator.aggregator, operator.merger)
         self._sends_old_values = context.sends_old_values(node)
         self._retention = spec.retention_ms
+        self._closing: ClosingSessions | None = None
+        if operator.emit is EmitStrategy.WINDOW_CLOSE:
+            lag_ms = operator.windows.gap_ms + operator.windows.grace_ms + 1
+            self._closing = ClosingSessions(operator.store, context, lag_ms=lag_ms)
         self._columns: SessionColumns | None = None
-        if context.is_cached(operator.store) and isinstance(operator.aggregator, BuiltInAggregator | StructAggregator):
+        if (
+            self._closing is None
+            and context.is_cached(operator.store)
+            and isinstance(operator.aggregator, BuiltInAggregator | StructAggregator)
+        ):
             self._columns = SessionColumns(operator, store, serde=self._value_serde, context=context, node=node)
+
+    def reset(self) -> None:
+        if self._closing is not None:
+            self._closing.reset()
+
+    def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[tuple[int, bytes]], IntArray]:
+        """Collects what goes downstream; and stream time as each record sees it."""
+        if self._closing is None:
+            merged = self._context.is_cached(self._operator.store)
+            stream_times = advance_stream_time(self._context, self._operator.store, records)
+            return WindowedResults(merged=merged, with_old_values=self._sends_old_values), stream_times
+        self._closing.load()
+        stream_times = advance_stream_time(self._context, self._operator.store, records)
+        closed_until = self._closing.closed_until(stream_times)
+        return FinalResults(
+            self._closing, closed_until, key_serde=self._key_serde, result=self._stored_result
+        ), stream_times
+
+    def _stored_result(self, value: bytes) -> Any:
+        return self._calls.result(self._value_serde.deserialize(value))
 
     def process(self, records: Records) -> Forwarded:
         records = drop_null_keys(records, self._context.failures)
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)
-        closed_before = advance_stream_time(self._context, self._operator.store, records) - (
-            self._windows.gap_ms + self._windows.grace_ms
-        )
+        results, stream_times = self._results(records)
+        closed_before = stream_times - (self._windows.gap_ms + self._windows.grace_ms)
         key_column = to_bytes_array(records.keys, self._key_serde)
         key_bytes: list[bytes] = key_column.to_pylist()
         if self._columns is None or not takes_columns(self._operator, records):
             everything = np.arange(len(records), dtype=np.int64)
-            updates, late = self._one_by_one(records, everything, key_bytes, closed_before)
+            updates, late = self._one_by_one(records, everything, key_bytes, closed_before, results=results)
         else:
             # The store, which is written later, would still show sessions that records before have made expire.
             newest = np.maximum.accumulate(np.concatenate(([self._store.observed_stream_time], records.timestamps)))
             readable = newest[:-1] - self._retention + 1
             plan = self._columns.plan(records, key_bytes, group_codes(key_column), closed_before, readable)
-            singles, late = self._one_by_one(records, plan.left, key_bytes, closed_before, readable)
+            singles, late = self._one_by_one(records, plan.left, key_bytes, closed_before, readable, results=results)
             late = np.sort(np.concatenate((late, plan.late)))
             updates = _merged(self._columns.update(records, key_bytes, plan), singles)
         self._context.failures.drop(DropReason.LATE, records.origin[late])
-        # As in Kafka Streams changes of sessions have no headers.
-        return None if updates is None else replace(updates, headers=None)
+        return updates
 
     def _one_by_one(
         self,
@@ -91,14 +118,13 @@ class SessionAggregateProcessor(Processor):
         key_bytes: list[bytes],
         closed_before: IntArray,
         readable: IntArray | None = None,
+        *,
+        results: WindowedResults | FinalResults[tuple[int, bytes]],
     ) -> tuple[Records | None, IntArray]:
         """Takes the records at ``rows`` one after the other; returns their updates and the rows of late ones."""
         late: list[int] = []
         if len(rows) == 0:
             return None, np.array(late, dtype=np.int64)
-        results = WindowedResults(
-            merged=self._context.is_cached(self._operator.store), with_old_values=self._sends_old_values
-        )
         columns = zip(
             rows.tolist(),
             records.keys.take(rows).objects,
@@ -147,13 +173,13 @@ class SessionAggregateProcessor(Processor):
                 old=None if continued is None or replaced else self._old_result(continued),
             )
             self._write(stored_key, replaced, window, aggregate, timestamp)
-        return results.of_windows(records), np.array(late, dtype=np.int64)
+        return results.of_sessions(records), np.array(late, dtype=np.int64)
 
     def _old_result(self, session: Session) -> Any:
         """What was sent of a session, where a node below needs it."""
         if not self._sends_old_values:
             return None
-        return self._calls.result(self._value_serde.deserialize(session.value))
+        return self._stored_result(session.value)
 
     def _sessions_to_join(self, key: bytes, timestamp: int, first_readable: int) -> list[Session]:
         gap, longest = self._windows.gap_ms, self._windows.longest_ms

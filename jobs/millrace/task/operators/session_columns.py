@@ -131,7 +131,9 @@ class SessionColumns:
             WindowedColumn(records.keys.take(entries.rows), entries.starts, entries.ends),
             Column(arrow=update.results.arrow.take(pa.array(np.maximum(written, 0), mask=is_gone))),
         )
-        return replace(made, timestamps=entries.ends, old_values=self._old_values(before, gone, entries, is_gone))
+        old_values = self._old_values(before, gone, entries, is_gone)
+        # As in Kafka Streams changes of sessions have no headers.
+        return replace(made, timestamps=entries.ends, headers=None, old_values=old_values)
 
     def _old_values(
         self, before: Sequence[Session | None], gone: _Entries, entries: _Entries, is_gone: BoolArray

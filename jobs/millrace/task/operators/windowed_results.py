@@ -67,6 +67,11 @@ class WindowedResults:
             self._born.add(place)
         self._last[place] = update if known is None else (*update[:-1], known[-1])
 
+    def of_sessions(self, records: Records) -> Records | None:
+        """The updates as records; as in Kafka Streams those of sessions have no headers."""
+        made = self.of_windows(records)
+        return None if made is None else replace(made, headers=None)
+
     def of_windows(self, records: Records) -> Records | None:
         """The updates as records, in their order.
 

@@ -111,9 +111,9 @@ def test_records_that_follow_each_other_never_go_one_by_one(monkeypatch: pytest.
     taken: list[int] = []
     way = session_aggregating.SessionAggregateProcessor._one_by_one
 
-    def watched(self: Any, records: Any, rows: Any, *more: Any) -> Any:
+    def watched(self: Any, records: Any, rows: Any, *more: Any, **options: Any) -> Any:
         taken.extend(rows.tolist())
-        return way(self, records, rows, *more)
+        return way(self, records, rows, *more, **options)
 
     monkeypatch.setattr(session_aggregating.SessionAggregateProcessor, "_one_by_one", watched)
     windows = SessionWindows.of_inactivity_gap_and_grace(5, 10)

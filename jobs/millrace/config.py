@@ -14,8 +14,20 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from millrace.errors import ConfigurationError
+from millrace.handlers import HANDLER_PATTERN
+from millrace.metrics import DropReason
 
 PASSED_ON_PREFIXES = ("consumer.", "producer.", "admin.", "topic.", "spark.")
+
+DROPPED_BY_OPERATORS = tuple(
+    reason
+    for reason in DropReason
+    if reason
+    not in (DropReason.DESERIALIZATION, DropReason.PROCESSING, DropReason.PRODUCTION, DropReason.STALE_RESPONSE)
+)
+"""Why operators drop records of the user by their definition, without an error."""
+
+_OLD_NAMES = {"default.deserialization.exception.handler": "deserialization.exception.handler"}
 
 
 class ProcessingGuarantee(StrEnum):
@@ -25,15 +37,24 @@ class ProcessingGuarantee(StrEnum):
     AT_LEAST_ONCE = "at_least_once"
 
 
-class HandlerResponse(StrEnum):
-    """What follows a record that could not be read, processed or written."""
+class Compression(StrEnum):
+    """How the blocks of a store's files are compressed."""
 
-    CONTINUE = "continue"
-    FAIL = "fail"
+    NONE = "none"
+    SNAPPY = "snappy"
+    LZ4 = "lz4"
+    LZ4HC = "lz4hc"
+    ZSTD = "zstd"
+    ZLIB = "zlib"
+    BZ2 = "bz2"
 
 
 def _dotted(name: str) -> str:
     return name.replace("_", ".")
+
+
+def _listed(text: str | None) -> list[str]:
+    return [part.strip() for part in (text or "").split(",") if part.strip()]
 
 
 class StreamsConfig(BaseModel):
@@ -51,6 +72,44 @@ class StreamsConfig(BaseModel):
     bootstrap_servers: str = Field(min_length=1, description="Comma-separated host:port list of Kafka brokers.")
     processing_guarantee: ProcessingGuarantee = Field(
         ProcessingGuarantee.EXACTLY_ONCE_V2, description="exactly_once_v2 or at_least_once."
+    )
+    rocksdb_memory_bytes: int = Field(
+        134_217_728,
+        ge=1_048_576,
+        description="Memory of RocksDB in one worker process, over all its stores: blocks, indexes, filters and write "
+        "buffers share one cache of this size. Not a setting in Kafka Streams (code of a RocksDBConfigSetter there).",
+    )
+    rocksdb_write_buffers_bytes: int = Field(
+        67_108_864,
+        ge=1_048_576,
+        description="The part of it that write buffers may take before they are flushed. Not in Kafka Streams, like "
+        "all of `rocksdb.*`.",
+    )
+    rocksdb_max_open_files: int = Field(256, ge=16, description="Files that the database of one task keeps open.")
+    rocksdb_block_bytes: int = Field(
+        4_096,
+        ge=1_024,
+        description="Size of a block before compression. This and the following are the defaults of "
+        "stores; `Materialized.with_rocksdb_options` sets them for one.",
+    )
+    rocksdb_write_buffer_bytes: int = Field(
+        16_777_216, ge=65_536, description="How much is written to a store before a file is made of it."
+    )
+    rocksdb_max_write_buffers: int = Field(
+        3, ge=2, description="Write buffers of a store, those that are being written to files included."
+    )
+    rocksdb_bloom_filter_bits_per_key: int = Field(
+        10, ge=0, description="Size of the Bloom filters that spare lookups of absent keys; 0 makes none."
+    )
+    rocksdb_compression: Compression = Field(Compression.LZ4, description="How blocks are compressed.")
+    rocksdb_level0_file_num_compaction_trigger: int = Field(
+        4, ge=1, description="Files in level 0 at which they are merged downwards."
+    )
+    rocksdb_level0_slowdown_writes_trigger: int = Field(
+        20, ge=1, description="Files in level 0 at which writes are slowed down."
+    )
+    rocksdb_level0_stop_writes_trigger: int = Field(
+        36, ge=1, description="Files in level 0 at which writes wait for the compaction."
     )
     state_dir: str = Field(
         "/tmp/millrace-state", description="Directory of the local stores; one sub-directory per application."
@@ -81,11 +140,22 @@ class StreamsConfig(BaseModel):
         "window has closed without a partner, milliseconds; 0 looks at every record, so that results depend on event "
         "time only. Kafka Streams looks once in 1,000 ms (0 in its test driver), which is not a public setting there.",
     )
-    default_deserialization_exception_handler: HandlerResponse = Field(
-        HandlerResponse.FAIL, description="What follows a record that cannot be read: continue or fail."
+    deserialization_exception_handler: str = Field(
+        "fail",
+        pattern=HANDLER_PATTERN,
+        description="What follows a record that cannot be read: `continue`, `fail`, or package.module:name of a "
+        "handler (see `millrace.handlers`). Also under its old name `default.deserialization.exception.handler`.",
     )
-    processing_exception_handler: HandlerResponse = Field(
-        HandlerResponse.FAIL, description="What follows a record for which user code raised: continue or fail."
+    processing_exception_handler: str = Field(
+        "fail",
+        pattern=HANDLER_PATTERN,
+        description="What follows a record for which user code raised: `continue`, `fail`, or package.module:name.",
+    )
+    production_exception_handler: str = Field(
+        "fail",
+        pattern=HANDLER_PATTERN,
+        description="What follows a record that cannot be serialized for its topic, or is larger than the topic takes: "
+        "`continue`, `fail`, or package.module:name.",
     )
     default_timestamp_extractor: str = Field(
         "FailOnInvalidTimestamp",
@@ -96,7 +166,16 @@ class StreamsConfig(BaseModel):
         "package.module:name of your own.",
     )
     errors_dead_letter_queue_topic_name: str | None = Field(
-        None, description="Topic that gets the records that could not be read or processed; unset drops them."
+        None,
+        description="Topic that gets the records that could not be read, processed or written (KIP-1034), and those "
+        "with a negative timestamp; unset drops them.",
+    )
+    errors_dead_letter_queue_dropped_records: str | None = Field(
+        None,
+        description="Which of the records that operators drop go to the dead letter topic as well, once each, with the "
+        "reason in the header `__millrace.dropped.reason`: `all`, or reasons with commas between: "
+        + ", ".join(f"`{reason}`" for reason in DROPPED_BY_OPERATORS)
+        + ". Not in Kafka Streams.",
     )
     ensure_explicit_internal_resource_naming: bool = Field(
         False, description="Refuse topologies with generated names of stores or internal topics (KIP-1111)."
@@ -140,6 +219,7 @@ class StreamsConfig(BaseModel):
     def _no_unknown_keys(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
+        values = {_OLD_NAMES.get(key, key): value for key, value in values.items()}
         known = {_dotted(name) for name in cls.model_fields if name != "passed_on"}
         attributes = set(cls.model_fields)
         for key in values:
@@ -147,6 +227,38 @@ class StreamsConfig(BaseModel):
                 nearest = difflib.get_close_matches(str(key), sorted(known), n=1, cutoff=0.0)
                 raise ValueError(f"unknown setting {key!r}; the nearest known one is {nearest[0]!r}")
         return values
+
+    @model_validator(mode="after")
+    def _known_drop_reasons(self) -> StreamsConfig:
+        key = "errors.dead.letter.queue.dropped.records"
+        unknown = set(_listed(self.errors_dead_letter_queue_dropped_records)) - {*DROPPED_BY_OPERATORS}
+        if unknown - {"all"}:
+            raise ValueError(f"{key} knows all, {', '.join(DROPPED_BY_OPERATORS)}; not {', '.join(sorted(unknown))}")
+        if self.errors_dead_letter_queue_dropped_records and self.errors_dead_letter_queue_topic_name is None:
+            raise ValueError(f"{key} needs errors.dead.letter.queue.topic.name")
+        return self
+
+    @model_validator(mode="after")
+    def _ascending_triggers(self) -> StreamsConfig:
+        triggers = (
+            self.rocksdb_level0_file_num_compaction_trigger,
+            self.rocksdb_level0_slowdown_writes_trigger,
+            self.rocksdb_level0_stop_writes_trigger,
+        )
+        if list(triggers) != sorted(triggers):
+            raise ValueError(f"the triggers rocksdb.level0.* must ascend: compaction, slowdown, stop; not {triggers}")
+        if self.rocksdb_write_buffers_bytes > self.rocksdb_memory_bytes:
+            raise ValueError("rocksdb.write.buffers.bytes is a part of rocksdb.memory.bytes and cannot exceed it")
+        return self
+
+    @property
+    def dead_lettered_drops(self) -> frozenset[DropReason]:
+        """The reasons for which records that an operator drops become dead letters."""
+        if self.errors_dead_letter_queue_topic_name is None:
+            return frozenset()
+        names = _listed(self.errors_dead_letter_queue_dropped_records)
+        asked = DROPPED_BY_OPERATORS if "all" in names else map(DropReason, names)
+        return frozenset({*asked, DropReason.NEGATIVE_TIMESTAMP})
 
     @classmethod
     def from_mapping(cls, settings: Mapping[str, Any]) -> StreamsConfig:

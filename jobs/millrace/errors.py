@@ -88,6 +88,10 @@ class ProcessingError(MillraceError):
     """User code raised while a record was processed."""
 
 
+class BufferFullError(MillraceError):
+    """A strict suppression buffer holds more than it may."""
+
+
 class RecordTooLargeError(MillraceError):
     """A record is larger than the topic takes."""
 

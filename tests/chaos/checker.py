@@ -11,10 +11,10 @@ import orjson
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.kafka.offsets import End, Place, end_offsets
-from millrace.state import JoinWindowStore, KeyValueStore, StateDirectory, TaskState
+from millrace.state import JoinWindowStore, KeyValueStore, StateDirectory, SuppressionBuffer, TaskState
 from millrace.state.session import session_key
 from millrace.state.stores import SessionStore, WindowStore
-from millrace.topology.stores import StoreSpec
+from millrace.topology.stores import StoreKind, StoreSpec
 from tests.application import Application
 from tests.chaos.model import Expected, expected_of, long_of, window_of
 from tests.records import read_topic
@@ -148,7 +148,9 @@ def _changelogs(application: Application, store: StoreSpec) -> dict[int, Entries
         if record.value is None:
             replayed[record.partition].pop(record.key, None)
         else:
-            replayed[record.partition][record.key] = (record.value, record.timestamp)
+            # What waits in a buffer has its own timestamp; that of the changelog's record is the producer's clock.
+            timestamp = 0 if store.kind is StoreKind.BUFFER else record.timestamp
+            replayed[record.partition][record.key] = (record.value, timestamp)
     return replayed
 
 
@@ -160,7 +162,9 @@ def _stored(directory: Path, specs: tuple[StoreSpec, ...]) -> tuple[dict[str, En
         state.close()
 
 
-def _entries(store: KeyValueStore | WindowStore | JoinWindowStore | SessionStore) -> Entries:
+def _entries(store: KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer) -> Entries:
+    if isinstance(store, SuppressionBuffer):
+        return {key: (change.to_bytes(), 0) for key, change in store.all()}
     if isinstance(store, WindowStore):
         return {
             key + start.to_bytes(8, "big") + bytes(4): (value, timestamp)

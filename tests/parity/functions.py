@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -51,6 +52,8 @@ KEY_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
     "amount mod 3": lambda key, value: None if number(value) is None else f"m{_or_zero(value) % 3}",
     "key@start": lambda key, value: f"{key.key}@{key.start}",
     "same": lambda key, value: key,
+    "key": lambda key, value: key,
+    "fails on 13": lambda key, value: key if _fails_on_13(value) else None,
 }
 VALUE_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
     "amount": lambda key, value: number(value),
@@ -104,6 +107,16 @@ AGGREGATES: dict[str, tuple[Callable[[], Any], Callable[[Any, Any, Any], Any]]] 
         lambda: "",
         lambda key, value, old: f"{old}{key}:{'null' if number(value) is None else number(value)};",
     ),
+    "notes": (
+        lambda: "",
+        lambda key, value, old: f"{old}{key}={'null' if number(value) is None else number(value)},",
+    ),
+}
+# A cogroup starts with one of these, and each of its inputs adds by one of those that fit it.
+COGROUPED = {
+    "sum": ("sum", "max", "min", "last", "sum, gone at multiples of 5"),
+    "max": ("sum", "max", "min", "first", "last"),
+    "texts": ("texts", "notes"),
 }
 
 
@@ -115,11 +128,25 @@ def _merger(adder: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], 
 MERGERS: dict[str, Callable[[Any, Any, Any], Any]] = {
     **{fn: _merger(adder) for fn, (_, adder) in AGGREGATES.items()},
     "texts": lambda key, older, newer: f"({older}{newer})",
+    "notes": lambda key, older, newer: f"({older}{newer})",
 }
 JOINERS: dict[str, Callable[[Any, Any], Any]] = {
     "left|right": lambda left, right: "|".join("null" if (n := number(v)) is None else str(n) for v in (left, right)),
     "null if even": lambda left, right: left if _or_zero(left) % 2 else None,
 }
+
+
+def joiner_with_keys(fn: str, takes: str | None) -> Callable[..., Any]:
+    """A joiner that puts the key or both keys before the JSON of what the joiner ``fn`` gives."""
+    joiner = JOINERS[fn]
+    if takes is None:
+        return joiner
+
+    def join(*arguments: Any) -> str:
+        keys = ["null" if key is None else key for key in arguments[:-2]]
+        return "/".join([*keys, json.dumps(joiner(*arguments[-2:]), separators=(",", ":"))])
+
+    return join
 
 
 def _amount_or_invalid(value: Any) -> int:

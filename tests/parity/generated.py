@@ -52,6 +52,8 @@ class _Generator:
             streams += self._operator(on, streams)
         if random.random() < 0.4:
             streams += self._stream_join(streams, topics)
+        if random.random() < 0.3:
+            streams += self._global_joins(streams, topics)
         ends = random.sample(streams, k=min(len(streams), random.randint(1, 3)))
         for end in ends:
             self._finish(end)
@@ -131,6 +133,20 @@ class _Generator:
             }
             made.append(self._add("stream_join", on=sides[0], **{"with": sides[1]}, **options))
             self._re_keyed.discard(made[-1])
+        return made
+
+    def _global_joins(self, streams: list[str], topics: list[str]) -> list[str]:
+        """One or two joins with a global table; the joined stream is re-keyed where the joined one was."""
+        random = self._random
+        store = {"store": self._name("store")} if random.random() < 0.7 else {}
+        table = self._add("global_table", topic="global", **store)
+        topics.append("global")
+        made: list[str] = []
+        for _ in range(random.choice([1, 1, 2])):
+            takes = random.choice([{}, {}, {"takes": "key"}, {"takes": "both keys"}])
+            options = {"selector": random.choice([*_KEY_MAPPERS, "key"]), "fn": random.choice(list(JOINERS)), **takes}
+            op = random.choice(["global_join", "global_left_join"])
+            made.append(self._add(op, on=random.choice([*made, *streams]), table=table, **options))
         return made
 
     def _table_operator(self, on: str) -> list[str]:

@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from millrace.dsl import (
     Branched,
+    BufferConfig,
     Consumed,
     Grouped,
     Joined,
@@ -17,11 +18,14 @@ from millrace.dsl import (
     Materialized,
     Produced,
     Repartitioned,
+    SessionWindowedCogroupedKStream,
     SessionWindowedKStream,
     SessionWindows,
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
+    Suppressed,
+    TableJoined,
     TimeWindows,
     UnlimitedWindows,
 )
@@ -45,6 +49,7 @@ from tests.parity.functions import (
     TABLE_REDUCERS,
     TIMESTAMP_EXTRACTORS,
     VALUE_MAPPERS,
+    joiner_with_keys,
 )
 
 KEY = StringSerde()
@@ -99,6 +104,7 @@ _KEEPS_SHAPE = {
     "group_by_key",
     "windowed_by",
     "to_stream",
+    "suppress",
 }
 
 
@@ -227,10 +233,14 @@ class ScenarioTopology:
         return on.repartition(Repartitioned(name=step["name"], key_serde=KEY, value_serde=self._value_serde(step)))
 
     def group_by(self, on: Any, step: dict[str, Any]) -> Any:
-        return on.group_by(self._function(step, KEY_MAPPERS), Grouped.with_(KEY, self._value_serde(step)))
+        return on.group_by(self._function(step, KEY_MAPPERS), self._grouped(step))
 
     def group_by_key(self, on: Any, step: dict[str, Any]) -> Any:
-        return on.group_by_key(Grouped.with_(KEY, self._value_serde(step)))
+        return on.group_by_key(self._grouped(step))
+
+    def _grouped(self, step: dict[str, Any]) -> Grouped:
+        grouped = Grouped.with_(KEY, self._value_serde(step))
+        return grouped.with_name(step["name"]) if "name" in step else grouped
 
     def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
         if "gap" in step:
@@ -256,6 +266,19 @@ class ScenarioTopology:
         if isinstance(on, SessionWindowedKStream):
             return on.aggregate(*AGGREGATES[fn], MERGERS[fn], self._store(step, VALUE))
         return on.aggregate(*AGGREGATES[fn], self._store(step, VALUE))
+
+    def cogroup(self, _: Any, step: dict[str, Any]) -> Any:
+        first, *others = step["inputs"]
+        cogrouped = self._named[first["on"]].cogroup(AGGREGATES[first["fn"]][1])
+        for other in others:
+            cogrouped = cogrouped.cogroup(self._named[other["on"]], AGGREGATES[other["fn"]][1])
+        return cogrouped
+
+    def cogroup_aggregate(self, on: Any, step: dict[str, Any]) -> Any:
+        fn, store = step["fn"], self._store(step, VALUE)
+        if isinstance(on, SessionWindowedCogroupedKStream):
+            return on.aggregate(AGGREGATES[fn][0], MERGERS[fn], store)
+        return on.aggregate(AGGREGATES[fn][0], store)
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
         store = (
@@ -287,6 +310,25 @@ class ScenarioTopology:
         join = {"inner": on.join, "left": on.left_join, "outer": on.outer_join}[step["kind"]]
         return join(self._named[step["with"]], JOINERS[step["fn"]], windows, options.with_store_name(step["buffers"]))
 
+    def global_table(self, _: Any, step: dict[str, Any]) -> Any:
+        return self.builder.global_table(
+            step["topic"], self._consumed(step), self._optional_store(step, self._source_value)
+        )
+
+    def global_join(self, on: Any, step: dict[str, Any]) -> Any:
+        selector = self._function({**step, "fn": step["selector"]}, KEY_MAPPERS)
+        takes = step.get("takes")
+        join = on.join if step["op"] == "global_join" else on.left_join
+        return join(
+            self._named[step["table"]],
+            selector,
+            joiner_with_keys(step["fn"], takes),
+            joiner_takes_key=takes == "key",
+            joiner_takes_selected_key=takes == "both keys",
+        )
+
+    global_left_join = global_join
+
     # ---- tables
 
     def _optional_store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
@@ -315,8 +357,35 @@ class ScenarioTopology:
     def table_left_join(self, on: Any, step: dict[str, Any]) -> Any:
         return on.left_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
 
+    def foreign_key_join(self, on: Any, step: dict[str, Any]) -> Any:
+        join = {"inner": on.join, "left": on.left_join}[step["kind"]]
+        return join(
+            self._named[step["with"]],
+            JOINERS[step["fn"]],
+            self._optional_store(step, VALUE),
+            foreign_key_extractor=self._function({**step, "fn": step["by"]}, KEY_MAPPERS),
+            table_joined=TableJoined.as_(step["name"]) if "name" in step else None,
+        )
+
     def table_outer_join(self, on: Any, step: dict[str, Any]) -> Any:
         return on.outer_join(self._named[step["with"]], JOINERS[step["fn"]], self._store_or_none(step, VALUE))
+
+    def suppress(self, on: Any, step: dict[str, Any]) -> Any:
+        if on._value_serde is None:
+            # Kafka Streams takes its default serde where an operator between names none.
+            on._value_serde = VALUE
+        buffer: BufferConfig = BufferConfig.unbounded()
+        if "records" in step:
+            buffer = buffer.with_max_records(step["records"])
+        if "bytes" in step:
+            buffer = buffer.with_max_bytes(step["bytes"])
+        if step.get("full") == "emit":
+            buffer = buffer.emit_early_when_full()
+        if step.get("logged") is False:
+            buffer = buffer.with_logging_disabled()
+        if "limit" in step:
+            return on.suppress(Suppressed.until_time_limit(step["limit"], buffer).with_name(step["name"]))
+        return on.suppress(Suppressed.until_window_closes(buffer).with_name(step["name"]))
 
     def table_group_by(self, on: Any, step: dict[str, Any]) -> Any:
         if self._in_columns and step["fn"] != "amount mod 3, value":
@@ -363,11 +432,16 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "count",
         "reduce",
         "aggregate",
+        "cogroup",
+        "cogroup_aggregate",
         "to_stream",
         "to_table",
         "join",
         "left_join",
         "stream_join",
+        "global_table",
+        "global_join",
+        "global_left_join",
         "table_filter",
         "table_filter_not",
         "table_map_values",
@@ -375,6 +449,8 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "table_join",
         "table_left_join",
         "table_outer_join",
+        "suppress",
+        "foreign_key_join",
         "table_group_by",
         "table_count",
         "table_reduce",

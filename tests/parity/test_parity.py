@@ -7,14 +7,25 @@ import json
 import pytest
 
 from millrace.errors import ProcessingError
+from tests.parity.cogroup_scenarios import COGROUP_SCENARIOS
+from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.generated import generate
-from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace
+from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
+from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace, settled
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
+from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = STREAM_SCENARIOS | TABLE_SCENARIOS
+SCENARIOS = (
+    STREAM_SCENARIOS
+    | TABLE_SCENARIOS
+    | COGROUP_SCENARIOS
+    | FOREIGN_KEY_SCENARIOS
+    | GLOBAL_TABLE_SCENARIOS
+    | SUPPRESS_SCENARIOS
+)
 
 GENERATED = 200
 PER_JVM = 50
@@ -29,7 +40,12 @@ def of_kafka_streams() -> dict[str, Result]:
 @pytest.mark.parametrize("form", Form, ids=lambda form: form.name.lower())
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_a_scenario_has_the_result_of_kafka_streams(name: str, form: Form, of_kafka_streams: dict[str, Result]) -> None:
-    assert run_in_millrace(SCENARIOS[name], form) == of_kafka_streams[name]
+    ours, theirs = run_in_millrace(SCENARIOS[name], form), of_kafka_streams[name]
+    if form.in_batches and name in FOREIGN_KEY_SCENARIOS:
+        # Responses to values that the batch has replaced meanwhile are dropped, as they are on a cluster.
+        assert settled(ours) == settled(theirs)
+    else:
+        assert ours == theirs
 
 
 @pytest.mark.parametrize("name", FATAL)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from millrace.dsl.global_ktable import GlobalKTable, add_global_table
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
 from millrace.dsl.ktable import KTable
@@ -105,6 +106,23 @@ class StreamsBuilder:
             sources=frozenset({source_name}),
             store=store_name,
         )
+
+    def global_table(
+        self, topic: str, consumed: Consumed | None = None, materialized: Materialized | None = None
+    ) -> GlobalKTable:
+        """The records of a whole topic as a table that every task has, for joins by any key (KIP-99).
+
+        The topic itself restores the table's store, so it should be compacted; it may have any number of partitions.
+        Before each micro-batch the table is brought to the topic's end.
+
+        Args:
+            topic: the topic; a null value deletes its key, a null key is dropped and counted.
+            consumed: serdes and name; as in Kafka Streams the topic is read from its beginning, and its records keep
+                their timestamps, whatever the offset reset and the extractor say. Its serdes win over those of
+                ``materialized``.
+            materialized: the store; it is never logged.
+        """
+        return add_global_table(self._graph, topic, consumed, materialized)
 
     def build(self, *, rewrites: Sequence[str] = (), ensure_explicit_naming: bool = False) -> Topology:
         """Freezes what was collected; the builder can go on collecting.

@@ -44,6 +44,10 @@ class GraphBuilder:
             self._generated_stores.add(name)
         return name
 
+    def mark_generated_store(self, name: str) -> None:
+        """Remembers that a store's name was not given by the user."""
+        self._generated_stores.add(name)
+
     def burn_store_name(self, prefix: str) -> None:
         """Moves the counter as for a generated store name that Kafka Streams takes and does not use."""
         self.new_name(prefix + naming.STATE_STORE)

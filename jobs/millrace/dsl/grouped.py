@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from millrace.dsl.aggregation import to_aggregator, to_reducer
 from millrace.dsl.aggregation_serdes import result_serde, state_serde
+from millrace.dsl.cogrouped import CogroupedKStream
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.ktable import KTable
 from millrace.dsl.options import Grouped, Materialized, Named, name_of
@@ -34,11 +35,11 @@ class Group:
     def __init__(
         self, graph: GraphBuilder, name: str, options: Grouped, *, sources: frozenset[str], key_changed: bool
     ) -> None:
-        self._graph = graph
-        self._name = name
-        self._options = options
-        self._sources = sources
-        self._key_changed = key_changed
+        self.graph = graph
+        self.name = name
+        self.options = options
+        self.sources = sources
+        self.key_changed = key_changed
         self._repartition: Repartition | None = None
 
     def aggregate(
@@ -57,20 +58,20 @@ class Group:
         """
         options = materialized or Materialized()
         prefix = naming.STREAM_REDUCE if isinstance(aggregator, ReduceAggregator) else naming.STREAM_AGGREGATE
-        store_name = self._graph.new_store_name(prefix, options.name)
-        name = self._graph.new_name(prefix, name_of(named))
-        key_serde = options.key_serde or self._options.key_serde
-        value_serde = options.value_serde or result_serde(aggregator, self._options.value_serde)
+        store_name = self.graph.new_store_name(prefix, options.name)
+        name = self.graph.new_name(prefix, name_of(named))
+        key_serde = options.key_serde or self.options.key_serde
+        value_serde = options.value_serde or result_serde(aggregator, self.options.value_serde)
         stored_serde = state_serde(aggregator, value_serde)
         store = aggregate_store(store_name, windows, options, key_serde=key_serde, value_serde=stored_serde)
         operator = aggregate_operator(store_name, windows, aggregator, merger)
-        parent, sources = self._name, self._sources
-        if self._key_changed:
-            parent = self._repartitioned(store_name, store_named=options.name is not None)
+        parent, sources = self.name, self.sources
+        if self.key_changed:
+            parent = self.repartitioned(store_name, store_named=options.name is not None)
             sources = frozenset({parent})
-        self._graph.add(Process(name=name, parents=(parent,), operator=operator, store=store))
+        self.graph.add(Process(name=name, parents=(parent,), operator=operator, store=store))
         return KTable(
-            self._graph,
+            self.graph,
             name,
             key_serde=table_key_serde(key_serde, windows),
             value_serde=value_serde,
@@ -78,30 +79,37 @@ class Group:
             store=store_name,
         )
 
-    def _repartitioned(self, store_name: str, *, store_named: bool) -> str:
+    def repartitioned(self, store_name: str, *, store_named: bool, again: bool = False) -> str:
         """Name of the repartition node in front of an aggregation.
 
         Aggregations of one group share a topic that the user named; otherwise each has its own.
+
+        Args:
+            store_name: name of the aggregation's store, which an unnamed topic takes over.
+            store_named: whether the user gave it.
+            again: the aggregation's cogroup has its node already; only the counter moves.
         """
-        given = self._options.name
-        node = self._graph.repartition_node(
-            self._name,
+        given = self.options.name
+        node = self.graph.repartition_node(
+            self.name,
             store_name if given is None else given,
-            key_serde=self._options.key_serde,
-            value_serde=self._options.value_serde,
+            key_serde=self.options.key_serde,
+            value_serde=self.options.value_serde,
             named=given is not None or store_named,
         )
+        if again:
+            return node.name
         if self._repartition is None or given is None:
-            self._repartition = self._graph.add(node)
+            self._repartition = self.graph.add(node)
         else:
-            self._graph.touch(self._repartition.name)
+            self.graph.touch(self._repartition.name)
         return self._repartition.name
 
     def burn_store_name(self, materialized: Materialized | None) -> None:
         """Moves the counter as a count with options does."""
         # Kafka Streams takes a number for the unnamed store of a count with options, and does not use it.
         if materialized is not None and materialized.name is None:
-            self._graph.new_name(naming.STREAM_AGGREGATE)
+            self.graph.new_name(naming.STREAM_AGGREGATE)
 
 
 class KGroupedStream:
@@ -110,15 +118,18 @@ class KGroupedStream:
     Records with a null key or value are dropped and counted.
     """
 
+    group: Group
+    """The group, for the cogroups that it takes part in."""
+
     def __init__(
         self, graph: GraphBuilder, name: str, options: Grouped, *, sources: frozenset[str], key_changed: bool
     ) -> None:
-        self._group = Group(graph, name, options, sources=sources, key_changed=key_changed)
+        self.group = Group(graph, name, options, sources=sources, key_changed=key_changed)
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """Number of records of each key, a 64-bit integer."""
-        self._group.burn_store_name(materialized)
-        return self._group.aggregate(CountAggregator(), None, materialized, named)
+        self.group.burn_store_name(materialized)
+        return self.group.aggregate(CountAggregator(), None, materialized, named)
 
     def reduce(
         self,
@@ -128,7 +139,7 @@ class KGroupedStream:
         named: Named | str | None = None,
     ) -> KTable:
         """``reducer(aggregate, value)`` over the values of each key; the first value is the first aggregate."""
-        return self._group.aggregate(to_reducer(reducer), None, materialized, named)
+        return self.group.aggregate(to_reducer(reducer), None, materialized, named)
 
     def aggregate(
         self,
@@ -147,7 +158,18 @@ class KGroupedStream:
                 (:func:`millrace.dsl.aggregation_serdes.result_serde`), callables the configuration's.
             named: name of the node.
         """
-        return self._group.aggregate(to_aggregator(initializer, adder), None, materialized, named)
+        return self.group.aggregate(to_aggregator(initializer, adder), None, materialized, named)
+
+    def cogroup(self, adder: Callable[[Any, Any, Any], Any]) -> CogroupedKStream:
+        """This stream as the first one of several that are aggregated together (KIP-150).
+
+        Args:
+            adder: ``adder(key, value, aggregate) -> aggregate`` for the records of this stream.
+
+        Raises:
+            TopologyError: the adder takes another number of arguments.
+        """
+        return CogroupedKStream(self.group.graph).cogroup(self, adder)
 
     @overload
     def windowed_by(self, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> TimeWindowedKStream: ...
@@ -160,12 +182,12 @@ class KGroupedStream:
             TopologyError: these are no windows.
         """
         if isinstance(windows, SessionWindows):
-            return SessionWindowedKStream(self._group, windows)
+            return SessionWindowedKStream(self.group, windows)
         if not isinstance(windows, TimeWindows | UnlimitedWindows | SlidingWindows):
             raise TopologyError(
                 f"windowed_by() takes TimeWindows, UnlimitedWindows, SlidingWindows or SessionWindows, not {windows!r}."
             )
-        return TimeWindowedKStream(self._group, windows)
+        return TimeWindowedKStream(self.group, windows)
 
 
 class TimeWindowedKStream:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.graph import GraphBuilder
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from millrace.dsl.branched import BranchedKStream
+    from millrace.dsl.global_ktable import GlobalKTable
     from millrace.dsl.grouped import KGroupedStream
     from millrace.dsl.ktable import KTable
     from millrace.dsl.stream_joined import StreamJoined
@@ -225,6 +226,7 @@ class KStream:
         options = grouped or Grouped(key_serde=self._key_serde, value_serde=self._value_serde)
         return KGroupedStream(self._graph, self._name, options, sources=self._sources, key_changed=self._key_changed)
 
+    @overload
     def join(
         self,
         other: KTable | KStream,
@@ -234,6 +236,32 @@ class KStream:
         *,
         joined: Joined | None = None,
         joiner_takes_key: bool = False,
+    ) -> KStream: ...
+
+    @overload
+    def join(
+        self,
+        other: GlobalKTable,
+        key_selector: KeyMapper,
+        joiner: Callable[..., Any],
+        /,
+        *,
+        named: Named | str | None = None,
+        joiner_takes_key: bool = False,
+        joiner_takes_selected_key: bool = False,
+    ) -> KStream: ...
+
+    def join(
+        self,
+        other: KTable | KStream | GlobalKTable,
+        joiner: Any,
+        windows: Any = None,
+        stream_joined: StreamJoined | None = None,
+        *,
+        joined: Joined | None = None,
+        named: Named | str | None = None,
+        joiner_takes_key: bool = False,
+        joiner_takes_selected_key: bool = False,
     ) -> KStream:
         """With a table: each record whose key it holds. With a stream: each pair of records near enough in time.
 
@@ -242,13 +270,22 @@ class KStream:
         stream whose timestamp is above that stream's largest minus the window's size and grace. Null values, and here
         null keys, are dropped and counted.
 
+        With a global table, ``join(global_table, key_selector, joiner)``: each record with the row whose key the
+        selector names, a callable ``(key, value)`` or an expression; the record keeps its own key. The joiner is
+        ``(value, row's value)``; ``(key, value, row's value)`` where ``joiner_takes_key``; ``(key, selected key,
+        value, row's value)`` where ``joiner_takes_selected_key``. The row is that of the moment, not that of the
+        record's time. Null values and null selected keys are dropped and counted (KIP-99).
+
         Args:
-            other: a table or a stream of the same builder; both inputs need as many partitions as each other.
+            other: a table or a stream of the same builder, whose inputs need as many partitions as this stream's; or
+                a global table, which may have any number.
             joiner: ``(value, other value)``, or ``(key, value, other value)`` where ``joiner_takes_key``.
             windows: how far apart the records of two streams may be.
             stream_joined: names, serdes and stores of a join of two streams.
             joined: name and serdes of a join with a table.
+            named: name of the node of a join with a global table.
             joiner_takes_key: whether the joiner wants the key.
+            joiner_takes_selected_key: whether the joiner of a global table wants both keys.
 
         Raises:
             TopologyError: the options are those of the other kind of join, or the builders differ.
@@ -261,8 +298,11 @@ class KStream:
             stream_joined=stream_joined,
             joined=joined,
             joiner_takes_key=joiner_takes_key,
+            named=named,
+            joiner_takes_selected_key=joiner_takes_selected_key,
         )
 
+    @overload
     def left_join(
         self,
         other: KTable | KStream,
@@ -272,12 +312,38 @@ class KStream:
         *,
         joined: Joined | None = None,
         joiner_takes_key: bool = False,
+    ) -> KStream: ...
+
+    @overload
+    def left_join(
+        self,
+        other: GlobalKTable,
+        key_selector: KeyMapper,
+        joiner: Callable[..., Any],
+        /,
+        *,
+        named: Named | str | None = None,
+        joiner_takes_key: bool = False,
+        joiner_takes_selected_key: bool = False,
+    ) -> KStream: ...
+
+    def left_join(
+        self,
+        other: KTable | KStream | GlobalKTable,
+        joiner: Any,
+        windows: Any = None,
+        stream_joined: StreamJoined | None = None,
+        *,
+        joined: Joined | None = None,
+        named: Named | str | None = None,
+        joiner_takes_key: bool = False,
+        joiner_takes_selected_key: bool = False,
     ) -> KStream:
         """As :meth:`join`; a record without a partner is joined with ``None``.
 
         With a stream that result comes at the record's timestamp once a later record shows that the window and its
         grace are over, or at once for a record whose window has passed already; a partner may still follow then. A
-        null key gives it at once.
+        null key gives it at once. With a global table a null selected key has no partner.
         """
         return self._join_any(
             other,
@@ -287,6 +353,8 @@ class KStream:
             stream_joined=stream_joined,
             joined=joined,
             joiner_takes_key=joiner_takes_key,
+            named=named,
+            joiner_takes_selected_key=joiner_takes_selected_key,
         )
 
     def outer_join(
@@ -405,15 +473,41 @@ class KStream:
 
     def _join_any(
         self,
-        other: KTable | KStream,
-        joiner: Callable[..., Any],
+        other: KTable | KStream | GlobalKTable,
+        joiner: Any,
         kind: JoinKind,
         *,
-        windows: JoinWindows | None,
+        windows: Any,
         stream_joined: StreamJoined | None,
         joined: Joined | None,
         joiner_takes_key: bool,
+        named: Named | str | None = None,
+        joiner_takes_selected_key: bool = False,
     ) -> KStream:
+        from millrace.dsl.global_ktable import GlobalKTable, join_global_table
+
+        if isinstance(other, GlobalKTable):
+            if stream_joined is not None or joined is not None:
+                raise TopologyError(
+                    "A join of a stream with a global table takes a key selector, a joiner, a name, and no other "
+                    "options.",
+                    remedy="call join(global_table, key_selector, joiner, named=...)",
+                )
+            return join_global_table(
+                self,
+                other,
+                joiner,
+                windows,
+                kind,
+                named=named,
+                joiner_takes_key=joiner_takes_key,
+                joiner_takes_selected_key=joiner_takes_selected_key,
+            )
+        if named is not None or joiner_takes_selected_key:
+            raise TopologyError(
+                "The options named and joiner_takes_selected_key belong to joins with a global table.",
+                remedy="name a join with a table by joined=Joined.as_(...), one of two streams by StreamJoined",
+            )
         if isinstance(other, KStream):
             from millrace.dsl.stream_joins import join_streams
 

@@ -11,13 +11,17 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from millrace.dsl.callables import check_callable, check_mapper
+from millrace.dsl.foreign_key_joins import join_on_foreign_key
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
 from millrace.dsl.options import Grouped, Materialized, Named, name_of
-from millrace.dsl.stores import key_value_store
+from millrace.dsl.stores import key_value_store, suppression_buffer
+from millrace.dsl.suppressed import EagerBufferConfig, Suppressed
+from millrace.dsl.table_joined import TableJoined
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import naming
+from millrace.topology.foreign_key_join import ForeignKeyExtractor
 from millrace.topology.logical import Process, TableJoin
 from millrace.topology.operators import (
     KeyMapper,
@@ -27,9 +31,11 @@ from millrace.topology.operators import (
     TableJoinKind,
     TableMapValues,
     TableSelect,
+    TableSuppress,
     TableToStream,
     ValueMapper,
 )
+from millrace.topology.window_close import close_delay_ms
 
 if TYPE_CHECKING:
     from millrace.dsl.kgrouped_table import KGroupedTable
@@ -120,19 +126,35 @@ class KTable:
         materialized: Materialized | None = None,
         *,
         named: Named | str | None = None,
+        foreign_key_extractor: ForeignKeyExtractor | Callable[[Any], Any] | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable:
         """A row ``joiner(value, other value)`` for each key that both tables hold.
 
+        With a ``foreign_key_extractor``: for each row here whose foreign key ``other`` holds (KIP-213). Then the tables
+        may have different keys and numbers of partitions; both are stored, and meet through two internal topics. A row
+        whose foreign key changes or goes sends a deletion, also where no result was sent before. Rows without a
+        foreign key are dropped and counted.
+
         Args:
-            other: the other table, co-partitioned with this one.
+            other: the other table, co-partitioned with this one unless there is a ``foreign_key_extractor``.
             joiner: what it gives ``None`` for has no row.
-            materialized: the store; one without a name gets a generated one.
-            named: name of the node that merges both sides; the sides' are made from it.
+            materialized: the store; one without a name gets a generated one. Of a join by a foreign key it is made
+                where it is named or read.
+            named: name of the node that merges both sides; the sides' are made from it. Not of a join by a foreign
+                key, which is named by its ``table_joined``.
+            foreign_key_extractor: the foreign key of a row of this table, which is a key of ``other``: a callable
+                ``(value)`` or ``(key, value)`` (KIP-1104), or an expression. Must give the same for the same row.
+            table_joined: name and partitioners of a join by a foreign key (KIP-775).
 
         Raises:
-            TopologyError: the tables are of different builders.
+            TopologyError: the tables are of different builders, or the options are those of the other kind of join.
         """
-        return self._joined(other, joiner, TableJoinKind.INNER, materialized, named)
+        if foreign_key_extractor is not None:
+            return self._joined_on_foreign_key(
+                other, joiner, foreign_key_extractor, materialized, named, options=table_joined, left_join=False
+            )
+        return self._joined(other, joiner, TableJoinKind.INNER, materialized, named, table_joined=table_joined)
 
     def left_join(
         self,
@@ -141,9 +163,18 @@ class KTable:
         materialized: Materialized | None = None,
         *,
         named: Named | str | None = None,
+        foreign_key_extractor: ForeignKeyExtractor | Callable[[Any], Any] | None = None,
+        table_joined: TableJoined | None = None,
     ) -> KTable:
-        """A row for each key that this table holds; ``other`` gives ``None`` where it has none. See :meth:`join`."""
-        return self._joined(other, joiner, TableJoinKind.LEFT, materialized, named)
+        """A row for each key that this table holds; ``other`` gives ``None`` where it has none. See :meth:`join`.
+
+        By a foreign key, rows that have none are joined with ``None`` too.
+        """
+        if foreign_key_extractor is not None:
+            return self._joined_on_foreign_key(
+                other, joiner, foreign_key_extractor, materialized, named, options=table_joined, left_join=True
+            )
+        return self._joined(other, joiner, TableJoinKind.LEFT, materialized, named, table_joined=table_joined)
 
     def outer_join(
         self,
@@ -171,6 +202,44 @@ class KTable:
         name = self._graph.new_name(naming.TABLE_SELECT, options.name)
         self._graph.add(Process(name=name, parents=(self._name,), operator=TableSelect(mapper)))
         return KGroupedTable(self._graph, name, options)
+
+    def suppress(self, suppressed: Suppressed) -> KTable:
+        """The same table with some of its changes held back: only the last of several goes on (KIP-328).
+
+        What waits is in a buffer in memory, in the task's database and in a changelog. Where the table is looked up
+        (in a join), a row that waits is still as it was before. As in Kafka Streams a change that goes on carries as
+        its old value the one just before it, not the one that went on last: do not ``group_by`` behind this.
+
+        Args:
+            suppressed: which changes wait, until when, and how many.
+
+        Raises:
+            TopologyError: the table has no windows whose close could be waited for, or a name is taken.
+        """
+        name = self._graph.new_name(naming.TABLE_SUPPRESS) if suppressed.name is None else suppressed.name
+        limit_ms = suppressed.time_limit_ms
+        wait_ms = close_delay_ms(self._name, self._graph.node) if limit_ms is None else limit_ms
+        given = None if suppressed.name is None else suppressed.name + naming.SUPPRESS_STORE_SUFFIX
+        store_name = self._graph.new_store_name(naming.TABLE_SUPPRESS, given)
+        buffer = suppressed.buffer
+        operator = TableSuppress(
+            store_name,
+            wait_ms,
+            until_window_closes=limit_ms is None,
+            max_records=buffer.record_limit,
+            max_bytes=buffer.byte_limit,
+            emits_when_full=isinstance(buffer, EagerBufferConfig),
+        )
+        store = suppression_buffer(store_name, buffer, key_serde=self._key_serde, value_serde=self._value_serde)
+        self._graph.add(Process(name=name, parents=(self._name,), operator=operator, store=store))
+        return KTable(
+            self._graph,
+            name,
+            key_serde=self._key_serde,
+            value_serde=self._value_serde,
+            sources=self._sources,
+            store=None,
+        )
 
     def to_stream(self, mapper: KeyMapper | None = None, *, named: Named | str | None = None) -> KStream:
         """The table's changes as a stream; deletions are records with a null value.
@@ -221,6 +290,26 @@ class KTable:
             store=operator.store,
         )
 
+    def _joined_on_foreign_key(
+        self,
+        other: KTable,
+        joiner: Callable[[Any, Any], Any],
+        extractor: ForeignKeyExtractor | Callable[[Any], Any],
+        materialized: Materialized | None,
+        named: Named | str | None,
+        *,
+        options: TableJoined | None,
+        left_join: bool,
+    ) -> KTable:
+        if named is not None:
+            raise TopologyError(
+                "A join by a foreign key has many nodes and is not named by named=.",
+                remedy="name it with TableJoined.as_",
+            )
+        return join_on_foreign_key(
+            self, other, extractor, joiner, left_join=left_join, options=options, materialized=materialized
+        )
+
     def _joined(
         self,
         other: KTable,
@@ -228,7 +317,14 @@ class KTable:
         kind: TableJoinKind,
         materialized: Materialized | None,
         named: Named | str | None,
+        *,
+        table_joined: TableJoined | None = None,
     ) -> KTable:
+        if table_joined is not None:
+            raise TopologyError(
+                "TableJoined is for joins by a foreign key, and there is no foreign_key_extractor.",
+                remedy="give the foreign_key_extractor, or use named= and materialized",
+            )
         check_callable(joiner, 2, what="joiner", takes="value, other_value")
         if other._graph is not self._graph:
             raise TopologyError("Streams and tables of different StreamsBuilders cannot be combined.")

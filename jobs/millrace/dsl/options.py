@@ -11,6 +11,7 @@ from millrace.dsl.callables import check_callable
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
+from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import TimestampExtractor
 from millrace.topology.windows import Duration, to_milliseconds
@@ -293,6 +294,7 @@ class Materialized:
         retention_ms: how long a window is kept after its start, milliseconds of stream time; ``None`` takes window
             size and grace.
         store_type: RocksDB on disk, or memory.
+        rocksdb: tuning of RocksDB for this store; ``None`` takes the configuration's ``rocksdb.*``.
     """
 
     name: str | None = None
@@ -303,6 +305,7 @@ class Materialized:
     changelog_settings: tuple[tuple[str, str], ...] = ()
     retention_ms: int | None = None
     store_type: StoreBackend = StoreBackend.ROCKSDB
+    rocksdb: RocksDBOptions | None = None
 
     @classmethod
     def as_(cls, name: str | StoreBackend) -> Materialized:
@@ -355,6 +358,10 @@ class Materialized:
     def with_store_type(self, store_type: StoreBackend) -> Materialized:
         """In RocksDB or in memory."""
         return replace(self, store_type=StoreBackend(store_type))
+
+    def with_rocksdb_options(self, options: RocksDBOptions) -> Materialized:
+        """With a tuning of RocksDB for this store."""
+        return replace(self, rocksdb=options)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millrace.dsl.options import Materialized
+from millrace.dsl.suppressed import BufferConfig
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.session_windows import SessionWindows
@@ -27,6 +28,7 @@ def key_value_store(
         logged=options.logging,
         cached=options.caching,
         changelog_settings=options.changelog_settings,
+        rocksdb=options.rocksdb,
     )
 
 
@@ -64,6 +66,7 @@ def window_store(
         window_size_ms=windows.size_ms,
         retention_ms=retention_ms,
         changelog_settings=options.changelog_settings,
+        rocksdb=options.rocksdb,
     )
 
 
@@ -87,4 +90,19 @@ def session_store(
         key_value_store(name, options, key_serde=key_serde, value_serde=value_serde),
         kind=StoreKind.SESSION,
         retention_ms=retention_ms,
+    )
+
+
+def suppression_buffer(
+    name: str, buffer: BufferConfig, *, key_serde: Serde | None, value_serde: Serde | None
+) -> StoreSpec:
+    """The buffer of a suppressed table. Its keys' serde is that of the table's keys, windows included."""
+    return StoreSpec(
+        name=name,
+        kind=StoreKind.BUFFER,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        logged=buffer.logging,
+        cached=False,
+        changelog_settings=buffer.changelog_settings,
     )

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
+from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend
 
 
@@ -25,6 +26,7 @@ class StreamJoined:
         logging: whether changelog topics back the stores.
         changelog_settings: topic settings of the changelogs that override their defaults.
         store_type: RocksDB on disk, or memory.
+        rocksdb: tuning of RocksDB for these stores; ``None`` takes the configuration's ``rocksdb.*``.
     """
 
     name: str | None = None
@@ -35,6 +37,7 @@ class StreamJoined:
     logging: bool = True
     changelog_settings: tuple[tuple[str, str], ...] = ()
     store_type: StoreBackend = StoreBackend.ROCKSDB
+    rocksdb: RocksDBOptions | None = None
 
     @classmethod
     def as_(cls, store_name: str) -> StreamJoined:
@@ -83,3 +86,7 @@ class StreamJoined:
     def with_store_type(self, store_type: StoreBackend) -> StreamJoined:
         """In RocksDB or in memory."""
         return replace(self, store_type=StoreBackend(store_type))
+
+    def with_rocksdb_options(self, options: RocksDBOptions) -> StreamJoined:
+        """With a tuning of RocksDB for the stores of the join."""
+        return replace(self, rocksdb=options)

@@ -104,6 +104,7 @@ def _buffer(
         retention_ms=windows.retention_ms,
         retains_duplicates=True,
         changelog_settings=options.changelog_settings,
+        rocksdb=options.rocksdb,
     )
 
 
@@ -118,4 +119,5 @@ def _waiting_store(graph: GraphBuilder, options: StreamJoined, kind: JoinKind, l
         logged=options.logging,
         cached=False,
         changelog_settings=options.changelog_settings,
+        rocksdb=options.rocksdb,
     )

@@ -17,6 +17,7 @@ from millrace.errors import (
     BrokerUnavailableError,
     MillraceError,
     OperationError,
+    RecordTooLargeError,
     TaskMigratedError,
     TransactionAbortedError,
 )
@@ -197,6 +198,16 @@ class TaskProducer:
         except KafkaException as error:
             self._raise(kafka_error(error), f"sending to {topic}")
         client.poll(0)
+
+    def too_large(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers | None] | None = None,
+    ) -> list[tuple[int, RecordTooLargeError]]:
+        """The records that :meth:`send` would refuse: their places, and the error of each."""
+        return self._limits.too_large(topic, keys, values, headers)
 
     def flush(self) -> None:
         """Wait until every record handed on is acknowledged.

@@ -58,19 +58,33 @@ class SizeLimits:
         Raises:
             RecordTooLargeError: names the topic, the record's place in the batch, its key, size and limit.
         """
+        for _, error in self.too_large(topic, keys, values, headers):
+            raise error
+
+    def too_large(
+        self,
+        topic: str,
+        keys: Sequence[bytes | None],
+        values: Sequence[bytes | None],
+        headers: Sequence[Headers | None] | None,
+    ) -> list[tuple[int, RecordTooLargeError]]:
+        """The records that the topic would refuse, by their uncompressed size: place in the batch, and what to say."""
         limit = self.of(topic)
         if headers is None and _longest(keys) + _longest(values) + _OVERHEAD <= limit:
-            return
+            return []
+        found = []
         for row, (key, value) in enumerate(zip(keys, values, strict=True)):
             size = len(key or b"") + len(value or b"") + _OVERHEAD
             for name, content in (headers[row] or ()) if headers is not None else ():
                 size += len(name.encode()) + len(content or b"") + _HEADER_OVERHEAD
             if size > limit:
-                raise RecordTooLargeError(
+                error = RecordTooLargeError(
                     f"Record {row} of the batch for topic {topic} has {size} bytes (key {(key or b'')[:64]!r}); "
                     f"the topic takes {limit}.",
                     remedy=f"raise max.message.bytes of {topic}, or keep the value smaller",
                 )
+                found.append((row, error))
+        return found
 
 
 def _longest(column: Sequence[bytes | None]) -> int:

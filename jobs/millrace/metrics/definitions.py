@@ -28,8 +28,10 @@ class DropReason(StrEnum):
     NULL_VALUE = "null_value"
     DESERIALIZATION = "deserialization"
     PROCESSING = "processing"
+    PRODUCTION = "production"
     NEGATIVE_TIMESTAMP = "negative_timestamp"
     EXPIRED_WINDOW = "expired_window"
+    STALE_RESPONSE = "stale_response"
 
 
 class TransactionOutcome(StrEnum):
@@ -147,8 +149,8 @@ DROPPED_RECORDS_TOTAL = MetricDefinition(
     "millrace_stream_task_dropped_records_total",
     MetricKind.COUNTER,
     (*_TASK, "reason"),
-    "Records that went no further, by reason: late, null_key, null_value, deserialization, processing, "
-    "negative_timestamp, expired_window.",
+    "Records that went no further, by reason: late, null_key, null_value, deserialization, processing, production, "
+    "negative_timestamp, expired_window, stale_response.",
     "records",
     "stream-task-metrics: dropped-records-total",
 )

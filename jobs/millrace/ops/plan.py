@@ -129,7 +129,8 @@ def _partitions(spec: ApplicationSpec, topology: Topology, given: Mapping[str, i
             remedy=f"name one of its topics: {', '.join(sorted(inputs | outputs))}",
         )
     known = {**{topic.name: topic.partitions for topic in spec.topics}, **given}
-    missing = sorted(inputs - known.keys())
+    # Every copy of a global table has all partitions of its topic, however many there are.
+    missing = sorted(inputs - topology.global_topics - known.keys())
     if missing:
         raise ConfigurationError(
             f"The number of partitions of these input topics is not known: {', '.join(missing)}.",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from millrace.config import StreamsConfig
 from millrace.kafka.topics import TopicSpec, changelog_topic, repartition_topic
-from millrace.ops.plan_traffic import Traffic
+from millrace.ops.plan_traffic import ExpectedLoad, Traffic
+from millrace.serdes.subscriptions import COMBINED_KEY_BYTES, SUBSCRIPTION_BYTES
 from millrace.sizing import (
     LogSize,
     StateSize,
@@ -19,8 +20,10 @@ from millrace.sizing import (
 )
 from millrace.sizing.logs import MIN_CLEANABLE_DIRTY_RATIO, SEGMENT_BYTES, SEGMENT_MS
 from millrace.sizing.state import WINDOW_KEY_BYTES
+from millrace.topology.foreign_key_join import SubscriptionReceive
 from millrace.topology.operators import WindowedAggregate
 from millrace.topology.stores import StoreBackend, StoreSpec
+from millrace.topology.summary import owners_of, written_by
 from millrace.topology.topology import SubTopology, Topology
 
 # In a changelog the key of a window has no segment before it.
@@ -105,16 +108,17 @@ def _plan_store(
     part: SubTopology, spec: StoreSpec, config: StreamsConfig, traffic: Traffic, *, tasks: int, interval_s: float
 ) -> tuple[PlannedStore, PlannedTopic | None]:
     load = traffic.load
-    owner = next(node for node in part.processors if spec.name in node.stores)
+    owners = owners_of(part, spec.name)
     windowed = spec.retention_ms > 0
-    advance_ms, windows_per_record = _windows(spec, owner.operator)
-    writes = traffic.records_into(owner.name) * windows_per_record
+    advance_ms, windows_per_record = _windows(spec, written_by(owners[0]))
+    writes = sum(traffic.records_into(owner.name) for owner in owners) * windows_per_record
     cached = spec.cached and config.statestore_cache_enabled
     updates = _cached(writes, load.keys * windows_per_record, tasks, interval_s) if cached else writes
+    entry_key_bytes, value_bytes = _entry_bytes(load, written_by(owners[0]))
     size = estimate_state_size(
         keys=load.keys,
-        key_bytes=load.key_bytes,
-        value_bytes=load.value_bytes,
+        key_bytes=entry_key_bytes,
+        value_bytes=value_bytes,
         retention=spec.retention_ms if windowed else None,
         advance=advance_ms if windowed else None,
         compression_ratio=load.compression_ratio,
@@ -128,8 +132,8 @@ def _plan_store(
         defaults=config.client_settings("topic."),
     )
     name = spec.changelog_topic(config.application_id)
-    key_bytes = load.key_bytes + (_CHANGELOG_WINDOW_KEY_BYTES if windowed else 0)
-    record_bytes = log_record_bytes(key_bytes, load.value_bytes)
+    key_bytes = entry_key_bytes + (_CHANGELOG_WINDOW_KEY_BYTES if windowed else 0)
+    record_bytes = log_record_bytes(key_bytes, value_bytes)
     retention_ms = _retention_ms(topic)
     live = load.keys * math.ceil(retention_ms / advance_ms) if windowed and retention_ms is not None else size.entries
     log = estimate_changelog_size(
@@ -181,6 +185,13 @@ def plan_repartition_topics(topology: Topology, config: StreamsConfig, traffic: 
         active = partitions * min(_setting(topic, "segment.bytes", SEGMENT_BYTES), bytes_per_s / partitions * segment_s)
         planned.append(_planned(topic, "repartition", LogSize(live_bytes=waiting, largest_bytes=waiting + active)))
     return tuple(planned)
+
+
+def _entry_bytes(load: ExpectedLoad, operator: object) -> tuple[int, int]:
+    """Bytes of a key and of a value of a store; subscriptions have two keys, and one of them as their value."""
+    if isinstance(operator, SubscriptionReceive):
+        return 2 * load.key_bytes + COMBINED_KEY_BYTES, load.key_bytes + SUBSCRIPTION_BYTES
+    return load.key_bytes, load.value_bytes
 
 
 def _windows(spec: StoreSpec, operator: object) -> tuple[int, int]:

@@ -1,27 +1,32 @@
 """State stores of a task: RocksDB and memory, their layers, the task's database, its changelogs and restore."""
 
+from millrace.state.buffer_layout import BufferedChange, RecordContext
 from millrace.state.changelog import ChangelogBatch
 from millrace.state.directory import DirectoryLock, StateDirectory, lock_holder
 from millrace.state.join_window import JoinEntries, JoinWindowStore
 from millrace.state.position import TaskPosition
 from millrace.state.restore import RestoreProgress, restore
-from millrace.state.rocksdb import RocksDBOptions
+from millrace.state.rocksdb import DatabaseOptions
 from millrace.state.stores import KeyValueStore, Session, SessionStore, StoreMetrics, WindowStore
+from millrace.state.suppression_buffer import SuppressionBuffer
 from millrace.state.task_state import StateOptions, TaskState
 
 __all__ = [
+    "BufferedChange",
     "ChangelogBatch",
+    "DatabaseOptions",
     "DirectoryLock",
     "JoinEntries",
     "JoinWindowStore",
     "KeyValueStore",
+    "RecordContext",
     "RestoreProgress",
-    "RocksDBOptions",
     "Session",
     "SessionStore",
     "StateDirectory",
     "StateOptions",
     "StoreMetrics",
+    "SuppressionBuffer",
     "TaskPosition",
     "TaskState",
     "WindowStore",

@@ -19,12 +19,14 @@ class ChangelogBatch:
         keys: keys in the changelog's layout.
         values: plain values; ``None`` is a tombstone.
         timestamps: record timestamps, int64 milliseconds.
+        headers: per record (name, value) pairs or ``None``; ``None`` where no record has headers.
     """
 
     store: str
     keys: list[bytes]
     values: list[bytes | None]
     timestamps: Int64Array
+    headers: Sequence[list[tuple[str, bytes | None]] | None] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)

@@ -108,16 +108,18 @@ class JoinWindowStore(LayeredStore):
         segments = range(self._segments.segment_of(first), self._segments.segment_of(last) + 1)
         return [self._fetch(key, first, last, segments) for key in keys]
 
-    def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:
+    def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> Int64Array:
         """Write entries, in their order.
 
         A value of ``None`` is no entry: as in Kafka Streams it is a tombstone in the changelog, and nothing here.
 
         Returns:
-            how many fell into expired segments and are not kept (the changelog has them, as in Kafka Streams).
+            the places of those that fell into expired segments and are not kept (the changelog has them, as in Kafka
+            Streams).
         """
+        none = np.empty(0, dtype=np.int64)
         if not keys:
-            return 0
+            return none
         self._metrics.puts += len(keys)
         first, self._sequence = self._sequence + 1, (self._sequence + len(keys)) & SEQUENCE_MASK
         suffixes = [_SUFFIX.pack(time, (first + row) & SEQUENCE_MASK) for row, time in enumerate(timestamps.tolist())]
@@ -126,7 +128,7 @@ class JoinWindowStore(LayeredStore):
             self._changelog.append(window_keys, values, timestamps, new_keys=len(keys))
         rows = np.flatnonzero(np.fromiter((value is not None for value in values), dtype=bool, count=len(values)))
         if not len(rows):
-            return 0
+            return none
         live = self._segments.live_rows(timestamps[rows])
         self._segments = self._segments.after(int(timestamps[rows].max()))
         kept = rows if live is None else rows[live]
@@ -134,8 +136,8 @@ class JoinWindowStore(LayeredStore):
         for row, value in zip(kept.tolist(), stamped, strict=True):
             if value is not None:
                 self._overlay.setdefault(keys[row], []).append((suffixes[row], value))
-        expired = len(rows) - len(kept)
-        self._metrics.expired += expired
+        expired = none if live is None else rows[~live]
+        self._metrics.expired += len(expired)
         return expired
 
     def all(self) -> Iterator[tuple[bytes, bytes, int]]:

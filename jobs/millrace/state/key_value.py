@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from itertools import repeat
 from typing import Any, Final
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog
 from millrace.state.layered import LayeredStore
-from millrace.state.layout import Int64Array, Packed, pack_values, unpack_value, unpack_values
+from millrace.state.layout import Int64Array, Packed, after_prefix, pack_values, unpack_value, unpack_values
 from millrace.state.merge import merge_overlay
 from millrace.state.read_cache import ReadCache
 
@@ -62,6 +63,19 @@ class LayeredKeyValueStore(LayeredStore):
         }
         for key, packed in merge_overlay(self._committed.scan(first, before), overlay):
             yield key, *unpack_value(packed)
+
+    def prefix_scan_many(self, prefixes: Sequence[bytes]) -> list[list[tuple[bytes, bytes, int]]]:
+        """Entries whose keys begin with each prefix, in the order of the key bytes."""
+        written = sorted(self._overlay)
+        scanned = []
+        for prefix in prefixes:
+            before = after_prefix(prefix)
+            first = bisect_left(written, prefix)
+            end = len(written) if before is None else bisect_left(written, before, first)
+            overlay = {key: self._overlay[key] for key in written[first:end]}
+            found = merge_overlay(self._committed.scan(prefix, before), overlay)
+            scanned.append([(key, *unpack_value(packed)) for key, packed in found])
+        return scanned
 
     def all(self) -> Iterator[tuple[bytes, bytes, int]]:
         """Every entry in the order of the key bytes."""

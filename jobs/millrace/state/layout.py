@@ -29,6 +29,12 @@ def big_endian(number: int) -> bytes:
     return number.to_bytes(8, "big", signed=True)
 
 
+def after_prefix(prefix: bytes) -> bytes | None:
+    """The least bytes above all that begin with ``prefix``, ``None`` where there are none."""
+    rest = prefix.rstrip(b"\xff")
+    return rest[:-1] + bytes((rest[-1] + 1,)) if rest else None
+
+
 def pack_values(values: Sequence[bytes | None], timestamps: Int64Array) -> list[Packed]:
     """Local values: timestamp, then value; ``None`` stays ``None``."""
     # A void view gives 8-byte objects in one call; an S view would cut trailing zero bytes.

@@ -24,6 +24,7 @@ class TaskPosition:
         written_at_ms: wall clock of the commit, milliseconds since the epoch; 0 where nothing was committed.
         counters: running totals that must be as exact as the data.
         run_id: number of the run of the application that committed.
+        origin: what the stores were made from, where another origin needs them to be made anew; empty where none does.
     """
 
     inputs: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -32,6 +33,7 @@ class TaskPosition:
     written_at_ms: int = 0
     counters: Mapping[str, int] = field(default_factory=dict)
     run_id: int = 0
+    origin: str = ""
 
     def only_changelogs_of(self, stores: Collection[str]) -> TaskPosition:
         """The same position without the changelog offsets of other stores than ``stores``."""
@@ -48,6 +50,7 @@ class TaskPosition:
                 "written_at_ms": self.written_at_ms,
                 "counters": dict(self.counters),
                 "run_id": self.run_id,
+                **({"origin": self.origin} if self.origin else {}),
             }
         )
 

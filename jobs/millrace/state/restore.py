@@ -262,6 +262,9 @@ class _Replay:
         keys: list[bytes] = []
         values: list[bytes | None] = []
         timestamps: list[int] = []
+        headers: list[list[tuple[str, bytes | None]] | None] | None = (
+            [] if self._state.restores_headers(self._store) else None
+        )
         position = self.position
         for message in messages:
             error = message.error()
@@ -278,12 +281,14 @@ class _Replay:
                     keys.append(key)
                     values.append(message.value())
                     timestamps.append(message.timestamp()[1])
+                    if headers is not None:
+                        headers.append(cast(list[tuple[str, bytes | None]] | None, message.headers()))
             elif error.code() == KafkaError._PARTITION_EOF:
                 position = max(position, cast(int, message.offset()))
             else:
                 raise KafkaException(error)
         if keys:
-            self._state.restore_batch(self._store, keys, values, np.array(timestamps, dtype=np.int64))
+            self._state.restore_batch(self._store, keys, values, np.array(timestamps, dtype=np.int64), headers)
         self._records += len(keys)
         self.position = position
         if self._on_progress is not None:

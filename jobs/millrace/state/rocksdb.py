@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from rocksdict import (
 
 from millrace.errors import StateError, StateWriteError
 from millrace.state.layout import Packed
+from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 
 _log = structlog.get_logger(__name__)
 
@@ -32,57 +33,99 @@ METADATA_FAMILY = "metadata"
 _STORE_FAMILY_PREFIX = "store."
 
 
+DEFAULTS = RocksDBOptions(
+    block_bytes=4_096,
+    write_buffer_bytes=16 * MEBIBYTE,
+    max_write_buffers=3,
+    bloom_filter_bits_per_key=10,
+    compression=Compression.LZ4,
+    level0_file_num_compaction_trigger=4,
+    level0_slowdown_writes_trigger=20,
+    level0_stop_writes_trigger=36,
+)
+"""Tuning of stores of which neither the topology nor the configuration says anything."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class RocksDBOptions:
-    """Memory and durability of the databases.
+class DatabaseOptions:
+    """Memory and durability of the databases of a process.
 
     Args:
-        block_cache_bytes: cache of uncompressed blocks, one for all databases of the process.
-        write_buffers_bytes: above this total over all databases of the process, write buffers are flushed.
-        write_buffer_bytes: write buffer of one store.
+        memory_bytes: one limit for all databases of the process: blocks of files, their indexes and filters, and write
+            buffers share one cache of this size. A write buffer in use or a block that is being read is never pushed
+            out, so the cache may exceed it for a moment.
+        write_buffers_bytes: the part of it that write buffers may take before they are flushed.
         max_open_files: files one database keeps open.
         sync: whether a commit waits for the disk. Without it a commit survives the death of the process, and after
             a power loss the database is an older, whole state, which the changelogs bring forward.
+        stores: tuning of the stores that have none of their own.
     """
 
-    block_cache_bytes: int = 64 * MEBIBYTE
+    memory_bytes: int = 128 * MEBIBYTE
     write_buffers_bytes: int = 64 * MEBIBYTE
-    write_buffer_bytes: int = 16 * MEBIBYTE
     max_open_files: int = 256
     sync: bool = False
+    stores: RocksDBOptions = field(default_factory=RocksDBOptions)
+
+
+@dataclass(frozen=True)
+class SharedMemory:
+    """The cache of a process, and what keeps the write buffers within it."""
+
+    cache: Cache
+    write_buffers: WriteBufferManager
+
+    @property
+    def usage(self) -> int:
+        """Bytes of blocks and write buffers together."""
+        return int(self.cache.get_usage())
 
 
 @lru_cache(maxsize=8)
-def _shared_block_cache(capacity: int) -> Cache:
+def shared_memory(memory_bytes: int, write_buffers_bytes: int) -> SharedMemory:
+    """The memory that all databases of the process with these limits share."""
+    cache = Cache(memory_bytes)
+    manager = WriteBufferManager.new_write_buffer_manager_with_cache(write_buffers_bytes, False, cache)
+    return SharedMemory(cache, manager)
+
+
+@lru_cache(maxsize=64)
+def _own_cache(store: str, capacity: int) -> Cache:  # noqa: ARG001 - the store makes it its own
+    """The cache of one store over all tasks of the process."""
     return Cache(capacity)
 
 
-@lru_cache(maxsize=8)
-def _shared_write_buffer_manager(capacity: int) -> WriteBufferManager:
-    return WriteBufferManager(capacity, False)
-
-
-def _column_family_options(options: RocksDBOptions) -> Options:
+def _column_family_options(options: DatabaseOptions, store: str = "", own: RocksDBOptions | None = None) -> Options:
+    tuning = (own or RocksDBOptions()).over(options.stores).over(DEFAULTS)
     table = BlockBasedOptions()
-    table.set_block_cache(_shared_block_cache(options.block_cache_bytes))
+    if tuning.block_cache_bytes is None:
+        table.set_block_cache(shared_memory(options.memory_bytes, options.write_buffers_bytes).cache)
+    else:
+        table.set_block_cache(_own_cache(store, tuning.block_cache_bytes))
+    table.set_block_size(tuning.block_bytes)
     table.set_cache_index_and_filter_blocks(True)
     table.set_pin_l0_filter_and_index_blocks_in_cache(True)
-    table.set_bloom_filter(10, False)
+    if tuning.bloom_filter_bits_per_key:
+        table.set_bloom_filter(tuning.bloom_filter_bits_per_key, False)
     table.set_format_version(5)
     family = Options(raw_mode=True)
     family.create_if_missing(True)
     family.create_missing_column_families(True)
     family.set_block_based_table_factory(table)
-    family.set_compression_type(DBCompressionType.lz4())
-    family.set_write_buffer_size(options.write_buffer_bytes)
-    family.set_max_write_buffer_number(3)
+    family.set_compression_type(getattr(DBCompressionType, str(tuning.compression))())
+    family.set_write_buffer_size(tuning.write_buffer_bytes)
+    family.set_max_write_buffer_number(tuning.max_write_buffers)
+    family.set_level_zero_file_num_compaction_trigger(tuning.level0_file_num_compaction_trigger)
+    family.set_level_zero_slowdown_writes_trigger(tuning.level0_slowdown_writes_trigger)
+    family.set_level_zero_stop_writes_trigger(tuning.level0_stop_writes_trigger)
     family.set_level_compaction_dynamic_level_bytes(True)
     return family
 
 
-def _database_options(options: RocksDBOptions) -> Options:
+def _database_options(options: DatabaseOptions) -> Options:
     database = _column_family_options(options)
-    database.set_write_buffer_manager(_shared_write_buffer_manager(options.write_buffers_bytes))
+    memory = shared_memory(options.memory_bytes, options.write_buffers_bytes)
+    database.set_write_buffer_manager(memory.write_buffers)
     database.set_max_open_files(options.max_open_files)
     # One writer per database: the concurrent memtable only costs.
     database.set_allow_concurrent_memtable_write(False)
@@ -100,21 +143,26 @@ class RocksDatabase:
 
     Args:
         path: directory of the database; made if missing.
-        stores: names of the stores that need a column family; families of other stores are kept as they are.
+        stores: the stores that need a column family, with the tuning of their own; families of other stores are kept
+            as they are.
         options: memory and durability.
 
     Raises:
         StateError: the database cannot be opened.
     """
 
-    def __init__(self, path: Path, stores: Collection[str], *, options: RocksDBOptions) -> None:
+    def __init__(self, path: Path, stores: Mapping[str, RocksDBOptions | None], *, options: DatabaseOptions) -> None:
         self.path = path
-        family = _column_family_options(options)
         database = _database_options(options)
         try:
             existing = Rdict.list_cf(str(path), database) if (path / "CURRENT").exists() else []
             names = {METADATA_FAMILY, *(_STORE_FAMILY_PREFIX + name for name in stores), *existing} - {"default"}
-            self._database = Rdict(str(path), database, column_families=dict.fromkeys(sorted(names), family))
+            families = {
+                name: _column_family_options(options, store, stores.get(store))
+                for name in sorted(names)
+                for store in (name.removeprefix(_STORE_FAMILY_PREFIX),)
+            }
+            self._database = Rdict(str(path), database, column_families=families)
         except Exception as error:  # rocksdict raises plain Exception
             raise StateError(
                 f"The state database {path} cannot be opened: {error}",

@@ -61,6 +61,14 @@ class KeyValueStore(Protocol):
 
 
 @runtime_checkable
+class PrefixScanStore(KeyValueStore, Protocol):
+    """A key-value store that finds the keys that begin with some bytes."""
+
+    def prefix_scan_many(self, prefixes: Sequence[bytes]) -> list[list[tuple[bytes, bytes, int]]]:
+        """For each prefix (key, value, timestamp) of the keys that begin with it, by key bytes."""
+
+
+@runtime_checkable
 class WindowStore(Protocol):
     """Bytes by key and window start. Windows expire ``retention`` after the newest start the store has seen.
 

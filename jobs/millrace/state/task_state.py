@@ -10,6 +10,7 @@ from typing import Any
 
 import structlog
 
+from millrace.config import StreamsConfig
 from millrace.errors import StateError
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
@@ -18,11 +19,13 @@ from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
 from millrace.state.position import TaskPosition
-from millrace.state.rocksdb import MEBIBYTE, RocksDatabase, RocksDBOptions
+from millrace.state.rocksdb import MEBIBYTE, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
 from millrace.state.session import LayeredSessionStore
 from millrace.state.stores import KeyValueStore, SessionStore, WindowStore
+from millrace.state.suppression_buffer import SuppressionBuffer
 from millrace.state.window import LayeredWindowStore
+from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
 _POSITION_KEY = b"position"
@@ -31,7 +34,7 @@ _OTHER_METHOD = "use the method of its kind"
 
 _log = structlog.get_logger(__name__)
 
-_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore | LayeredSessionStore
+_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore | LayeredSessionStore | SuppressionBuffer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,13 +42,35 @@ class StateOptions:
     """Memory and durability of a task's state.
 
     Args:
-        rocksdb: memory and durability of the database.
+        database: memory and durability of the RocksDB database.
         read_cache_bytes: committed values that the RocksDB stores of the task keep as Python objects, together; a hit
             takes a tenth of a read through RocksDB's own cache.
     """
 
-    rocksdb: RocksDBOptions = field(default_factory=RocksDBOptions)
+    database: DatabaseOptions = field(default_factory=DatabaseOptions)
     read_cache_bytes: int = 32 * MEBIBYTE
+
+    @classmethod
+    def from_config(cls, config: StreamsConfig) -> StateOptions:
+        """What the ``rocksdb.*`` settings say."""
+        stores = RocksDBOptions(
+            block_bytes=config.rocksdb_block_bytes,
+            write_buffer_bytes=config.rocksdb_write_buffer_bytes,
+            max_write_buffers=config.rocksdb_max_write_buffers,
+            bloom_filter_bits_per_key=config.rocksdb_bloom_filter_bits_per_key,
+            compression=config.rocksdb_compression,
+            level0_file_num_compaction_trigger=config.rocksdb_level0_file_num_compaction_trigger,
+            level0_slowdown_writes_trigger=config.rocksdb_level0_slowdown_writes_trigger,
+            level0_stop_writes_trigger=config.rocksdb_level0_stop_writes_trigger,
+        )
+        return cls(
+            database=DatabaseOptions(
+                memory_bytes=config.rocksdb_memory_bytes,
+                write_buffers_bytes=config.rocksdb_write_buffers_bytes,
+                max_open_files=config.rocksdb_max_open_files,
+                stores=stores,
+            )
+        )
 
 
 class TaskState:
@@ -100,7 +125,7 @@ class TaskState:
         """The task's directory, ``None`` where all stores are in memory."""
         return self._directory
 
-    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore:
+    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer:
         """The store ``name``.
 
         Raises:
@@ -154,6 +179,17 @@ class TaskState:
             raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
         return store
 
+    def suppression_buffer(self, name: str) -> SuppressionBuffer:
+        """The buffer ``name`` of a suppressed table.
+
+        Raises:
+            StateError: the task has no such buffer, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, SuppressionBuffer):
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
+        return store
+
     def drain_changelog(self) -> list[ChangelogBatch]:
         """What was written to logged stores since the last drain, in the layout of the changelog topics.
 
@@ -193,7 +229,14 @@ class TaskState:
         for store in self._stores.values():
             store.rollback()
 
-    def restore_batch(self, store: str, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:
+    def restore_batch(
+        self,
+        store: str,
+        keys: list[bytes],
+        values: list[bytes | None],
+        timestamps: Int64Array,
+        headers: Sequence[list[tuple[str, bytes | None]] | None] | None = None,
+    ) -> int:
         """Apply changelog records, in their order, without overlay and logging. Expired windows are skipped.
 
         The records are durable on return, the position moves by :meth:`commit` only. A crash in between is harmless:
@@ -204,6 +247,7 @@ class TaskState:
             keys: keys in the changelog's layout.
             values: values; ``None`` is a tombstone.
             timestamps: record timestamps, int64 milliseconds.
+            headers: their headers, where :meth:`restores_headers` asks for them.
 
         Returns:
             how many records were taken.
@@ -222,10 +266,16 @@ class TaskState:
         if isinstance(layered, LayeredWindowStore | JoinWindowStore | LayeredSessionStore):
             taken, metadata = layered.stage_restored(batch, keys, values, timestamps)
             self._stage_metadata(batch, store, metadata)
+        elif isinstance(layered, SuppressionBuffer):
+            taken = layered.stage_restored(batch, keys, values, headers)
         else:
             taken = layered.stage_restored(batch, keys, values, timestamps)
         self._write(batch, [layered])
         return taken
+
+    def restores_headers(self, store: str) -> bool:
+        """Whether the changelog's headers say how its records are to be read."""
+        return isinstance(self._layered(store), SuppressionBuffer)
 
     def wipe(self) -> None:
         """Remove all data and the position; the stores are open and empty afterwards. A crash midway is harmless."""
@@ -255,7 +305,9 @@ class TaskState:
             for leftover in self._directory.glob(f"{DATABASE_DIRECTORY}.removed*"):
                 shutil.rmtree(leftover)
             self._database = RocksDatabase(
-                self._directory / DATABASE_DIRECTORY, persistent, options=self._options.rocksdb
+                self._directory / DATABASE_DIRECTORY,
+                {name: self._specs[name].rocksdb for name in persistent},
+                options=self._options.database,
             )
             data = self._database.metadata(_POSITION_KEY)
             if data is not None:
@@ -272,6 +324,8 @@ class TaskState:
             metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
         else:
             committed, cache_bytes = MemoryBytesStore(), 0
+        if spec.kind is StoreKind.BUFFER:
+            return SuppressionBuffer(spec.name, committed, logged=spec.logged)
         if spec.kind is StoreKind.KEY_VALUE:
             return LayeredKeyValueStore(spec.name, committed, changelog=changelog, read_cache_bytes=cache_bytes)
         if spec.retains_duplicates:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from millrace.task.columns import IntArray
+from millrace.errors import RecordTooLargeError, StateError
+from millrace.task.columns import BoolArray, IntArray
 from millrace.task.records import ObjectArray
 
 UNASSIGNED_PARTITION = -1
@@ -26,6 +27,7 @@ class OutputBatch:
         partitions: partition per record, ``UNASSIGNED_PARTITION`` where the producer chooses; or one for all.
         headers: per record a list of (name, value) pairs or ``None``; ``None`` where no record has headers.
         store: name of the store whose changelog this is, ``None`` for other topics.
+        origins: for each record the row of the task's input that it comes from; ``None`` where that is not known.
     """
 
     topic: str
@@ -35,9 +37,23 @@ class OutputBatch:
     partitions: npt.NDArray[np.int32] | int
     headers: ObjectArray | None = None
     store: str | None = None
+    origins: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def filter(self, mask: BoolArray) -> OutputBatch:
+        """The records where ``mask`` is true."""
+        rows = np.flatnonzero(mask)
+        return replace(
+            self,
+            keys=[self.keys[row] for row in rows.tolist()],
+            values=[self.values[row] for row in rows.tolist()],
+            timestamps=self.timestamps[rows],
+            partitions=self.partitions if isinstance(self.partitions, int) else self.partitions[rows],
+            headers=None if self.headers is None else self.headers[rows],
+            origins=None if self.origins is None else self.origins[rows],
+        )
 
 
 class Collector(Protocol):
@@ -46,5 +62,36 @@ class Collector(Protocol):
     def send(self, batch: OutputBatch) -> None:
         """Hands a batch of records over."""
 
+    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
+        """The records of a batch that are larger than their topic takes, by row."""
+
     def partition_count(self, topic: str, /) -> int:
         """How many partitions ``topic`` has."""
+
+
+class OutputBuffer:
+    """A :class:`Collector` that keeps what it is sent: the dead letters of records that no task has read."""
+
+    def __init__(self) -> None:
+        self._sent: list[OutputBatch] = []
+
+    def send(self, batch: OutputBatch) -> None:
+        """Keeps a batch of records."""
+        self._sent.append(batch)
+
+    def too_large(self, _batch: OutputBatch, /) -> list[tuple[int, RecordTooLargeError]]:
+        """Nothing is too large to be kept."""
+        return []
+
+    def partition_count(self, topic: str, /) -> int:
+        """Not known here.
+
+        Raises:
+            StateError: always: no topology writes through this.
+        """
+        raise StateError(f"Nothing of the topology is written to {topic} here.", remedy="report it")
+
+    def take(self) -> list[OutputBatch]:
+        """What was kept; it is forgotten here."""
+        sent, self._sent = self._sent, []
+        return sent

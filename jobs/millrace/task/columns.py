@@ -68,6 +68,11 @@ class Column:
             self._objects = listed
         return self._objects
 
+    @property
+    def own_objects(self) -> list[Any]:
+        """The objects as they were before a node that takes records of several inputs marked them by input."""
+        return self.objects
+
     def null_mask(self) -> BoolArray:
         """True where the column is null."""
         if self._arrow is not None:
@@ -147,6 +152,45 @@ class WindowedColumn(Column):
     def take(self, indices: IntArray) -> WindowedColumn:
         """The rows at ``indices``, in that order."""
         return WindowedColumn(self.inner.take(indices), self.starts[indices], self.ends[indices])
+
+
+class CogroupedColumn(Column):
+    """Values of several inputs: as objects, pairs of the input's place and the value, which may be ``None``.
+
+    Args:
+        inner: the values.
+        inputs: for each of them the place of its input.
+    """
+
+    __slots__ = ("inner", "inputs")
+
+    def __init__(self, inner: Column, inputs: IntArray) -> None:
+        super().__init__()
+        self.inner = inner
+        self.inputs = inputs
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    @property
+    def objects(self) -> list[Any]:
+        """Pairs of input and value."""
+        if self._objects is None:
+            self._objects = list(zip(self.inputs.tolist(), self.inner.objects, strict=True))
+        return self._objects
+
+    @property
+    def own_objects(self) -> list[Any]:
+        """The values alone."""
+        return self.inner.objects
+
+    def null_mask(self) -> BoolArray:
+        """True where the value is null."""
+        return self.inner.null_mask()
+
+    def take(self, indices: IntArray) -> CogroupedColumn:
+        """The rows at ``indices``, in that order."""
+        return CogroupedColumn(self.inner.take(indices), self.inputs[indices])
 
 
 def _concat_windowed(columns: Sequence[Column]) -> Column:

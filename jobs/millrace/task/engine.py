@@ -9,15 +9,16 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
-from millrace.state import KeyValueStore, TaskState
+from millrace.state import KeyValueStore, SuppressionBuffer, TaskState
+from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition, in_stream_order
 from millrace.task.operators import create_joint_processor, create_processor
-from millrace.task.processor import JointProcessor, Processor, TaskContext
-from millrace.task.records import Records, merge_in_order
-from millrace.task.sink import Sink, merge_outputs
+from millrace.task.processor import JointProcessor, Processor, TaskContext, no_global_store
+from millrace.task.records import Records, merge_in_order, object_array
+from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
@@ -41,6 +42,7 @@ class Engine:
         stream_times: stream time of each windowed operator when the task starts, by the name of its store.
         partition_times: largest timestamp of each input partition so far.
         wall_clock_ms: the clock of what depends on the wall clock; ``None`` takes the system's.
+        open_global_store: returns a global store, as far as it is known now, for reading.
     """
 
     def __init__(
@@ -54,6 +56,7 @@ class Engine:
         stream_times: Mapping[str, int],
         partition_times: Mapping[TopicPartition, int],
         wall_clock_ms: Callable[[], int] | None = None,
+        open_global_store: Callable[[str], KeyValueStore] = no_global_store,
     ) -> None:
         self._state = state
         self._partition = partition
@@ -74,11 +77,17 @@ class Engine:
                 if isinstance(node.operator, StreamAggregate | WindowedAggregate | TableAggregate)
             },
             processors={node.name: node for node in sub_topology.processors},
+            global_stores={each.store.name: each.store for each in sub_topology.global_stores},
+            open_global_store=open_global_store,
+            partition=partition,
         )
         if wall_clock_ms is not None:
             self.context.wall_clock_ms = wall_clock_ms
         for name in self.context.shared_stores:
             store = state.store(name)
+            if isinstance(store, SuppressionBuffer):
+                self.context.buffers[name] = BufferView(store)
+                continue
             assert isinstance(store, KeyValueStore)
             self.context.tables[name] = TableView(store)
         default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
@@ -122,6 +131,8 @@ class Engine:
             self.context.after_batch.clear()
             for view in self.context.tables.values():
                 view.clear()
+            for buffer_view in self.context.buffers.values():
+                buffer_view.clear()
             for processor in self._processors.values():
                 processor.reset()
             for joint_processor in self._joint_processors.values():
@@ -129,7 +140,7 @@ class Engine:
             raise
 
     def _process(self, batch: InputBatch, collector: Collector) -> None:
-        self.failures.begin_batch(batch, collector)
+        self.failures.begin_batch(batch)
         outputs: dict[str, list[tuple[OutputBatch, tuple[IntArray, ...]]]] = {}
         pending: dict[str, list[Records]] = {}
         if len(batch):
@@ -146,16 +157,18 @@ class Engine:
                 self._forward(node, records, pending)
             elif isinstance(node, SinkNode):
                 sink = self._sinks[node.name]
-                encoded = sink.encode(records, collector.partition_count(sink.topic))
-                outputs.setdefault(sink.topic, []).append((encoded, records.order))
+                self.failures.node = node.name
+                partitions = collector.partition_count(sink.topic)
+                outputs.setdefault(sink.topic, []).append(sink.encode(records, partitions, self.failures))
             else:
                 self._process_alone(node, records, pending)
         for parts in outputs.values():
-            collector.send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]))
+            self._send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]), collector)
         for action in self.context.after_batch:
             action()
         self.context.after_batch.clear()
         self._log_changes(collector)
+        self.failures.end_batch(collector)
 
     def in_stream_order(self, batch: InputBatch) -> InputBatch:
         """The rows as Kafka Streams would take them: see :func:`millrace.task.input.in_stream_order`.
@@ -174,6 +187,7 @@ class Engine:
         return in_stream_order(replace(by_offset, event_time=event_time))
 
     def _process_alone(self, node: ProcessorNode, records: Records, pending: dict[str, list[Records]]) -> None:
+        self.failures.node = node.name
         forwarded = self._processors[node.name].process(records)
         if isinstance(forwarded, Mapping):
             for child, part in forwarded.items():
@@ -187,6 +201,7 @@ class Engine:
         inputs = {node.name: merge_in_order(parts) for node in members if (parts := pending.pop(node.name, None))}
         if not inputs:
             return
+        self.failures.node = str(getattr(members[0].operator, "joint", members[0].name))
         forwarded = self._joint_processors[members[0].name].process(inputs)
         for node in members:
             records = forwarded.get(node.name)
@@ -195,6 +210,7 @@ class Engine:
 
     def _read(self, batch: InputBatch, pending: dict[str, list[Records]]) -> None:
         for name, rows in self._rows_of_sources(batch):
+            self.failures.node = name
             records = self._sources[name].read(batch, rows)
             if records is not None:
                 pending[name] = [records]
@@ -221,16 +237,31 @@ class Engine:
             topic = self._specs[change.store].changelog_topic(self._application_id)
             # A store that reads its changelog from the input topic has nothing to write.
             if topic is not None and self._specs[change.store].source_topic is None and len(change.keys):
-                collector.send(
+                self._send(
                     OutputBatch(
                         topic,
                         list(change.keys),
                         list(change.values),
                         change.timestamps,
                         self._partition,
+                        None if change.headers is None else object_array(change.headers),
                         store=change.store,
-                    )
+                    ),
+                    collector,
                 )
+
+    def _send(self, batch: OutputBatch, collector: Collector) -> None:
+        """Hands records over, without those that are too large for their topic and that the handler gives up."""
+        refused = collector.too_large(batch)
+        if refused:
+            kept = np.ones(len(batch), dtype=bool)
+            for row, error in refused:
+                kept[row] = False
+                origin = None if batch.origins is None else int(batch.origins[row])
+                self.failures.too_large(error, origin, record_of(batch, row))
+            batch = batch.filter(kept)
+        if len(batch):
+            collector.send(batch)
 
 
 def _replace(times: dict[Any, int], earlier: dict[Any, int]) -> None:

@@ -1,85 +1,197 @@
-"""Records that cannot be read or processed, and records that an operator drops: counted, dead-lettered or fatal."""
+"""Records that cannot be read, processed or written, and records that an operator drops: counted, dead-lettered, fatal.
+
+The handlers themselves are in :mod:`millrace.handlers`.
+"""
 
 from __future__ import annotations
 
-import traceback
 from collections import Counter
+from collections.abc import Sequence
 from typing import NoReturn
 
-import numpy as np
+import structlog
 
-from millrace.config import HandlerResponse, StreamsConfig
-from millrace.errors import MillraceError, ProcessingError, SerializationError
+from millrace.config import StreamsConfig
+from millrace.errors import MillraceError, ProcessingError, RecordTooLargeError, SerializationError
+from millrace.handlers import (
+    ConsumerRecord,
+    ErrorHandlerContext,
+    Handler,
+    ProcessedRecord,
+    ProducerRecord,
+    Response,
+    Result,
+    SerializationExceptionOrigin,
+    load_handler,
+)
 from millrace.metrics import DropReason
-from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
+from millrace.task.collector import Collector
 from millrace.task.columns import IntArray
+from millrace.task.dead_letters import DeadLetters, context_of
 from millrace.task.input import InputBatch
-from millrace.task.records import Headers, object_array
+from millrace.task.records import Records
+
+_log = structlog.get_logger(__name__)
 
 
 class FailureHandler:
     """Applies the handlers of the configuration to the records of one batch at a time.
 
-    A dead letter has the original bytes, timestamp and headers of the task's input record, and the headers that
-    Kafka Streams adds (KIP-1034).
+    Args:
+        config: the configuration, which names the handlers.
+        task: the task's name.
+
+    Raises:
+        ConfigurationError: a handler cannot be imported or made.
     """
 
     def __init__(self, config: StreamsConfig, task: str) -> None:
-        self._config = config
         self._task = task
-        self._collector: Collector | None = None
+        topic = config.errors_dead_letter_queue_topic_name
+        settings = config.to_mapping()
+        self._deserialization, self._processing, self._production = (
+            load_handler(name, dead_letter_topic=topic, settings=settings)
+            for name in (
+                config.deserialization_exception_handler,
+                config.processing_exception_handler,
+                config.production_exception_handler,
+            )
+        )
         self._batch: InputBatch | None = None
+        self._letters = DeadLetters(topic, config.dead_lettered_drops, task)
+        self.node = ""
+        """The node at work."""
         self.dropped: Counter[DropReason] = Counter()
         self.dead_letters = 0
         self.lateness: list[IntArray] = []
 
-    def begin_batch(self, batch: InputBatch, collector: Collector) -> None:
+    def begin_batch(self, batch: InputBatch) -> None:
         """Starts counting anew, for the rows of ``batch``."""
         self._batch = batch
-        self._collector = collector
+        self._letters.clear()
+        self.node = ""
         self.dropped = Counter()
         self.dead_letters = 0
         self.lateness = []
+
+    def end_batch(self, collector: Collector) -> None:
+        """Sends the dead letters of the batch."""
+        if self._batch is not None:
+            self.dead_letters += self._letters.send(self._batch, collector)
 
     def observe_lateness(self, lateness: IntArray) -> None:
         """Remembers how far behind stream time records were, milliseconds, 0 or more."""
         self.lateness.append(lateness)
 
-    def drop(self, reason: DropReason, count: int = 1) -> None:
-        """Counts records that an operator drops by its definition."""
-        if count:
-            self.dropped[reason] += count
+    def drop(self, reason: DropReason, rows: IntArray | Sequence[int], *, count: int | None = None) -> None:
+        """Records that an operator drops by its definition: counted, and dead-lettered where that was asked for.
+
+        Args:
+            reason: why.
+            rows: the rows of the task's input that they come from (``Records.origin``).
+            count: how many drops are counted, where that is not the number of rows: a record that is too late for
+                some of its windows is counted for each, and dropped only where it is too late for all of them.
+        """
+        counted = len(rows) if count is None else count
+        if counted:
+            self.dropped[reason] += counted
+        if len(rows):
+            self._letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
 
     def deserialization(self, error: Exception, row: int) -> None:
         """A row's key or value cannot be read.
 
         Raises:
-            SerializationError: the handler is ``fail``.
+            SerializationError: the handler fails.
         """
-        if self._config.default_deserialization_exception_handler is HandlerResponse.FAIL:
+        assert self._batch is not None
+        context = self._context(row)
+        record = ConsumerRecord(
+            topic=context.topic or "",
+            partition=context.partition,
+            offset=context.offset,
+            timestamp=context.timestamp,
+            key=context.source_raw_key,
+            value=context.source_raw_value,
+            headers=context.headers,
+        )
+        response = self._ask(self._deserialization, context, record, error)
+        self._letters.add(row, response.dead_letter_queue_records)
+        if response.result is not Result.RESUME:
             raise SerializationError(
                 f"Task {self._task} cannot read the record at {self._place(row)}: {error}.",
-                remedy="mend the record or the serde; or set default.deserialization.exception.handler to continue "
+                remedy="mend the record or the serde; or set deserialization.exception.handler to continue "
                 "and errors.dead.letter.queue.topic.name to a topic",
             ) from error
-        self.drop(DropReason.DESERIALIZATION)
-        self._dead_letter(error, row)
+        self.dropped[DropReason.DESERIALIZATION] += 1
 
-    def processing(self, error: Exception, row: int, node: str) -> None:
+    def processing(self, error: Exception, row: int | None, node: str, record: ProcessedRecord | None = None) -> None:
         """User code raised while it processed a row.
 
+        Args:
+            error: what it raised.
+            row: the input row; ``None`` where no record was being processed (punctuation).
+            node: the node.
+            record: what the node was given.
+
         Raises:
-            ProcessingError: the handler is ``fail``.
+            ProcessingError: the handler fails.
         """
-        if self._config.processing_exception_handler is HandlerResponse.FAIL:
+        response = self._ask(self._processing, self._context(row, node), record, error)
+        self._letters.add(row, response.dead_letter_queue_records)
+        if response.result is not Result.RESUME:
             raise ProcessingError(
                 f"Task {self._task}, node {node}, failed at the record at {self._place(row)}: "
                 f"{type(error).__name__}: {error}.",
                 remedy="mend the function; or set processing.exception.handler to continue and "
                 "errors.dead.letter.queue.topic.name to a topic",
             ) from error
-        self.drop(DropReason.PROCESSING)
-        self._dead_letter(error, row)
+        self.dropped[DropReason.PROCESSING] += 1
+
+    def serialization(
+        self, error: SerializationError, row: int, record: ProducerRecord, origin: SerializationExceptionOrigin
+    ) -> None:
+        """A record that goes to a topic cannot be serialized.
+
+        Args:
+            error: why; raised unless the handler resumes.
+            row: the input row it comes from.
+            record: the record, its key and value as they are.
+            origin: which of them cannot.
+
+        Raises:
+            SerializationError: the handler fails, or asks for another attempt, which would give the same.
+        """
+        handle = self._production.handle_serialization_error
+        response = Response.fail()
+        if handle is not None:
+            answer = Handler(
+                self._production.name, lambda context, record, error: handle(context, record, error, origin)
+            )
+            response = self._ask(answer, self._context(row), record, error)
+        self._letters.add(row, response.dead_letter_queue_records)
+        if response.result is not Result.RESUME:
+            self._warn_of_retry(response, error)
+            raise error
+        self.dropped[DropReason.PRODUCTION] += 1
+
+    def too_large(self, error: RecordTooLargeError, row: int | None, record: ProducerRecord) -> None:
+        """A record is larger than its topic takes.
+
+        Args:
+            error: why; raised unless the handler resumes.
+            row: the input row it comes from; ``None`` for records of a changelog.
+            record: the record.
+
+        Raises:
+            RecordTooLargeError: the handler fails, or asks for another attempt, which would give the same.
+        """
+        response = self._ask(self._production, self._context(row), record, error)
+        self._letters.add(row, response.dead_letter_queue_records)
+        if response.result is not Result.RESUME:
+            self._warn_of_retry(response, error)
+            raise error
+        self.dropped[DropReason.PRODUCTION] += 1
 
     def timestamp_extraction(self, error: Exception, place: tuple[str, int, int], node: str) -> NoReturn:
         """A timestamp extractor raised; as in Kafka Streams no handler is asked.
@@ -100,50 +212,51 @@ class FailureHandler:
             remedy=remedy or "mend the extractor; a negative result drops the record",
         ) from error
 
-    def negative_timestamp(self, timestamp: int, row: int) -> None:
-        """A row's event time is before 1970: it is dropped, counted and dead-lettered."""
-        self.drop(DropReason.NEGATIVE_TIMESTAMP)
-        self._dead_letter(ProcessingError(f"The timestamp {timestamp} ms is negative."), row)
+    def _ask(self, handler: Handler, context: ErrorHandlerContext, record: object, error: Exception) -> Response:
+        try:
+            response = handler.handle_error(context, record, error)
+        except Exception as failure:
+            raise ProcessingError(
+                f"Task {self._task}, node {context.processor_node_id}: the exception handler {handler.name} failed at "
+                f"{type(error).__name__}: {error}: {type(failure).__name__}: {failure}.",
+                remedy="mend the handler",
+            ) from failure
+        if not isinstance(response, Response):
+            raise ProcessingError(
+                f"The exception handler {handler.name} returned {response!r} at {type(error).__name__}: {error}.",
+                remedy="return Response.resume(), Response.fail() or, for production, Response.retry()",
+            ) from error
+        return response
 
-    def _place(self, row: int) -> str:
+    def places(self, rows: IntArray) -> list[tuple[str, int, int]]:
+        """Topic, partition and offset of the batch's rows."""
         assert self._batch is not None
-        return _at(*self._batch.place(row))
-
-    def _dead_letter(self, error: Exception, row: int) -> None:
-        topic = self._config.errors_dead_letter_queue_topic_name
-        if topic is None:
-            return
-        assert self._batch is not None
-        assert self._collector is not None
         batch = self._batch
-        source_topic, partition, offset = batch.place(row)
-        own: Headers = [] if batch.headers is None or batch.headers[row] is None else list(batch.headers[row])
-        cause = error.__cause__ if isinstance(error, SerializationError) and error.__cause__ is not None else error
-        own += [
-            ("__streams.errors.exception", f"{type(cause).__module__}.{type(cause).__qualname__}".encode()),
-            ("__streams.errors.message", str(cause).encode()),
-            ("__streams.errors.stacktrace", "".join(traceback.format_exception(cause)).encode()),
-            ("__streams.errors.topic", source_topic.encode()),
-            ("__streams.errors.partition", str(partition).encode()),
-            ("__streams.errors.offset", str(offset).encode()),
-        ]
-        self.dead_letters += 1
-        self._collector.send(
-            OutputBatch(
-                topic=topic,
-                keys=[_raw(batch.keys[row].as_py())],
-                values=[_raw(batch.values[row].as_py())],
-                timestamps=batch.timestamp[row : row + 1],
-                partitions=np.array([UNASSIGNED_PARTITION], dtype=np.int32),
-                headers=object_array([own]),
-            )
-        )
+        topics = [batch.topics[topic] for topic in batch.topic[rows].tolist()]
+        return list(zip(topics, batch.partition[rows].tolist(), batch.offset[rows].tolist(), strict=True))
+
+    def _warn_of_retry(self, response: Response, error: Exception) -> None:
+        if response.result is Result.RETRY:
+            _log.warning("RETRY counts as FAIL: another attempt would fail as well", task=self._task, error=str(error))
+
+    def _context(self, row: int | None, node: str | None = None) -> ErrorHandlerContext:
+        return context_of(self._batch, row, self.node if node is None else node, self._task)
+
+    def _place(self, row: int | None) -> str:
+        assert self._batch is not None
+        return "no input (punctuation)" if row is None else _at(*self._batch.place(row))
+
+
+def processed_record(records: Records, row: int) -> ProcessedRecord:
+    """A row as the node saw it, for its handler."""
+    headers = None if records.headers is None else records.headers[row]
+    return ProcessedRecord(
+        key=records.keys.objects[row],
+        value=records.values.own_objects[row],
+        timestamp=int(records.timestamps[row]),
+        headers=list(headers or ()),
+    )
 
 
 def _at(topic: str, partition: int, offset: int) -> str:
     return f"{topic}-{partition} offset {offset}"
-
-
-def _raw(value: object) -> bytes | None:
-    # A frame function may have decoded the value in Spark; its text is then all there is of the original.
-    return value if value is None or isinstance(value, bytes) else repr(value).encode()

@@ -11,10 +11,12 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
+from millrace.errors import StateError
 from millrace.metrics import DropReason
-from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, WindowStore
+from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, SuppressionBuffer, WindowStore
+from millrace.task.buffer_view import BufferView
 from millrace.task.columns import IntArray
-from millrace.task.failures import FailureHandler
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
 from millrace.topology.aggregators import Aggregator, TableAggregator
@@ -55,6 +57,15 @@ class JointProcessor(ABC):
         """As :meth:`Processor.reset`."""
 
 
+def no_global_store(name: str) -> KeyValueStore:
+    """Where a task has no global stores.
+
+    Raises:
+        StateError: always.
+    """
+    raise StateError(f"There is no global store {name}.", remedy="add it to the topology with global_table()")
+
+
 @dataclass
 class TaskContext:
     """What the processors of one task share. Lives as long as the task's stores are open.
@@ -67,24 +78,32 @@ class TaskContext:
         stream_times: stream time of each windowed operator, milliseconds, by the name of its store. Survives
             restarts, and topologies in which the operator has another name.
         tables: views of the tables that other processors look up, by store name.
+        buffers: views of the suppression buffers behind such tables, by store name.
         shared_stores: stores that a processor other than their writer reads.
         aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
         after_batch: what is left to do once all nodes have run.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
         processors: the processor nodes, by name: how the rows of a table are found that is not stored.
+        global_stores: specifications of the global stores that the nodes may look up, by name.
+        open_global_store: returns one of them, for reading.
+        partition: the task's partition, which is that of all its input records.
     """
 
     config: StreamsConfig
     stores: Mapping[str, StoreSpec]
-    open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore]
+    open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer]
     failures: FailureHandler
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView] = field(default_factory=dict)
+    buffers: dict[str, BufferView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
     aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)
     after_batch: list[Callable[[], None]] = field(default_factory=list)
     wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
     processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
+    global_stores: Mapping[str, StoreSpec] = field(default_factory=dict)
+    open_global_store: Callable[[str], KeyValueStore] = no_global_store
+    partition: int = 0
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""
@@ -110,7 +129,7 @@ class TaskContext:
 def drop_null_keys(records: Records, failures: FailureHandler) -> Records:
     """The records that have a key; the others are counted."""
     no_key = records.keys.null_mask()
-    failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
+    failures.drop(DropReason.NULL_KEY, records.origin[no_key])
     return records.filter(~no_key)
 
 
@@ -118,7 +137,7 @@ def drop_nulls(records: Records, failures: FailureHandler) -> Records:
     """The records that have a key and a value; the others are counted, those without either by their key."""
     records = drop_null_keys(records, failures)
     no_value = records.values.null_mask()
-    failures.drop(DropReason.NULL_VALUE, int(no_value.sum()))
+    failures.drop(DropReason.NULL_VALUE, records.origin[no_value])
     return records.filter(~no_value)
 
 
@@ -139,7 +158,7 @@ def call_per_record(
         try:
             results.append(function(key, value))
         except Exception as error:
-            failures.processing(error, int(records.origin[row]), node)
+            failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
             failed.append(row)
     if not failed:
         return results, None

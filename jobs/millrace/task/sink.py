@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from millrace.errors import ProcessingError, SerializationError
+from millrace.errors import MillraceError, ProcessingError, SerializationError
+from millrace.handlers import ProducerRecord, SerializationExceptionOrigin
 from millrace.kafka.murmur2 import partitions_for
 from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
 from millrace.serdes.changes import ChangeSerde, join_change
 from millrace.task.collector import UNASSIGNED_PARTITION, OutputBatch
 from millrace.task.columns import Column, IntArray
+from millrace.task.failures import FailureHandler
 from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
@@ -30,19 +32,26 @@ class Sink:
         self._key_serde = or_default(node.key_serde)
         self._value_serde = or_default(node.value_serde)
 
-    def encode(self, records: Records, partition_count: int) -> OutputBatch:
-        """The records as bytes.
+    def encode(
+        self, records: Records, partition_count: int, failures: FailureHandler
+    ) -> tuple[OutputBatch, tuple[IntArray, ...]]:
+        """The records as bytes, and their order columns. Those that cannot be written are left to the handler.
 
         Args:
             records: what reached the node.
             partition_count: partitions of the topic.
+            failures: what follows a record that cannot be written.
 
         Raises:
-            SerializationError: a key or value is not of its serde's type.
+            SerializationError: a key or value cannot be written, and the handler does not resume.
             ProcessingError: the partitioner chose a partition that does not exist.
         """
-        keys = self._encoded("key", records.keys, self._key_serde)
-        values = self._values(records)
+        try:
+            keys, values = self._serialized(records)
+        except SerializationError:
+            # At least one cannot be written; which, shows one by one.
+            records = self._writable(records, failures)
+            keys, values = self._serialized(records) if len(records) else ([], [])
         if self._node.partitioner:
             partitions = self._chosen(records, partition_count)
         elif isinstance(self._key_serde, TimeWindowedSerde | SessionWindowedSerde):
@@ -52,7 +61,34 @@ class Sink:
             partitions = partitions_for(plain, partition_count)
         else:
             partitions = partitions_for(keys, partition_count)
-        return OutputBatch(self.topic, keys, values, records.timestamps, partitions, records.headers)
+        batch = OutputBatch(
+            self.topic, keys, values, records.timestamps, partitions, records.headers, origins=records.origin
+        )
+        return batch, records.order
+
+    def _serialized(self, records: Records) -> tuple[list[bytes | None], list[bytes | None]]:
+        return self._encoded("key", records.keys, self._key_serde), self._values(records)
+
+    def _writable(self, records: Records, failures: FailureHandler) -> Records:
+        kept = np.ones(len(records), dtype=bool)
+        for row in range(len(records)):
+            one = records.take(np.array([row], dtype=np.int64))
+            origin = SerializationExceptionOrigin.KEY
+            try:
+                self._encoded("key", one.keys, self._key_serde)
+                origin = SerializationExceptionOrigin.VALUE
+                self._values(one)
+            except SerializationError as error:
+                kept[row] = False
+                record = ProducerRecord(
+                    topic=self.topic,
+                    key=one.keys.objects[0],
+                    value=one.values.objects[0],
+                    timestamp=int(one.timestamps[0]),
+                    headers=[] if one.headers is None else list(one.headers[0] or ()),
+                )
+                failures.serialization(error, int(one.origin[0]), record, origin)
+        return records.filter(kept)
 
     def _values(self, records: Records) -> list[bytes | None]:
         if not isinstance(self._value_serde, ChangeSerde):
@@ -65,11 +101,15 @@ class Sink:
     def _encoded(self, what: str, column: Column, serde: Serde) -> list[bytes | None]:
         try:
             return to_bytes_list(column, serde)
-        except SerializationError as error:
+        except Exception as error:
+            if isinstance(error, MillraceError) and not isinstance(error, SerializationError):
+                raise
+            reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
+            remedy = error.remedy if isinstance(error, MillraceError) else ""
             raise SerializationError(
                 f"Node {self._node.name} cannot write a {what} to topic {self.topic} with {type(serde).__name__}: "
-                f"{error.message}",
-                remedy=error.remedy
+                f"{reason}",
+                remedy=remedy
                 or f"give the topic a serde for the {what}s that reach it (Produced, Grouped, Repartitioned, Joined); "
                 "without one they are taken for bytes",
             ) from error
@@ -112,4 +152,23 @@ def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArra
         np.concatenate([batch.timestamps for batch in batches])[rows],
         np.concatenate([np.broadcast_to(batch.partitions, len(batch)) for batch in batches])[rows],
         None if headers is None else headers[rows],
+        origins=np.concatenate([_origins(batch) for batch in batches])[rows],
+    )
+
+
+def _origins(batch: OutputBatch) -> IntArray:
+    assert batch.origins is not None
+    return batch.origins
+
+
+def record_of(batch: OutputBatch, row: int) -> ProducerRecord:
+    """One record of a batch, for its handler."""
+    partition = batch.partitions if isinstance(batch.partitions, int) else int(batch.partitions[row])
+    return ProducerRecord(
+        topic=batch.topic,
+        key=batch.keys[row],
+        value=batch.values[row],
+        timestamp=int(batch.timestamps[row]),
+        headers=[] if batch.headers is None else list(batch.headers[row] or ()),
+        partition=None if partition == UNASSIGNED_PARTITION else partition,
     )

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from millrace.errors import SerializationError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
+from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.serdes.changes import ChangeSerde, split_change
 from millrace.task.columns import BoolArray, Column, IntArray
@@ -57,6 +58,14 @@ class Source:
             ProcessingError: the timestamp extractor raised.
         """
         return self._with_event_time(batch, self._readable(batch, rows, self._failures.deserialization))
+
+    def read_as_recorded(self, batch: InputBatch) -> Records:
+        """All records of the batch that can be read, at their records' own timestamps: those of a global topic.
+
+        Raises:
+            SerializationError: a record cannot be read, and the handler does not continue.
+        """
+        return self._readable(batch, np.arange(len(batch), dtype=np.int64), self._failures.deserialization)
 
     @property
     def may_reorder(self) -> bool:
@@ -155,8 +164,7 @@ class Source:
         records = replace(records, timestamps=times)
         negative = times < 0
         if negative.any():
-            for row, timestamp in zip(records.origin[negative].tolist(), times[negative].tolist(), strict=True):
-                self._failures.negative_timestamp(timestamp, row)
+            self._failures.drop(DropReason.NEGATIVE_TIMESTAMP, records.origin[negative])
             records = records.filter(~negative)
         if len(records) == 0:
             return None

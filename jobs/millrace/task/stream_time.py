@@ -5,20 +5,36 @@ from __future__ import annotations
 import numpy as np
 
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
-from millrace.task.columns import IntArray
+from millrace.task.columns import CogroupedColumn, IntArray
 from millrace.task.processor import TaskContext
+from millrace.task.records import Records
 
 
-def advance_stream_time(context: TaskContext, store: str, timestamps: IntArray) -> IntArray:
+def advance_stream_time(context: TaskContext, store: str, records: Records) -> IntArray:
     """Stream time as each record sees it, itself included; remembers the last, and how late the records are.
+
+    Each input of a cogroup has its own: the first one by the name of the store, the others with their place behind it.
 
     Args:
         context: the task's surroundings.
         store: the operator's store, whose name a changed topology keeps.
-        timestamps: event times of the records in their order, milliseconds, at least one.
+        records: records in their order, at least one.
     """
-    before = context.stream_times.get(store, UNKNOWN_TIME)
-    seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
-    context.stream_times[store] = int(seen[-1])
+    timestamps = records.timestamps
+    if isinstance(records.values, CogroupedColumn):
+        inputs = records.values.inputs
+        seen = np.empty_like(timestamps)
+        for place in np.unique(inputs).tolist():
+            own = inputs == place
+            seen[own] = _advance(context, store if place == 0 else f"{store}/{place}", timestamps[own])
+    else:
+        seen = _advance(context, store, timestamps)
     context.failures.observe_lateness(seen - timestamps)
+    return seen
+
+
+def _advance(context: TaskContext, name: str, timestamps: IntArray) -> IntArray:
+    before = context.stream_times.get(name, UNKNOWN_TIME)
+    seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
+    context.stream_times[name] = int(seen[-1])
     return seen

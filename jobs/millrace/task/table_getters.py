@@ -14,14 +14,16 @@ from millrace.task.operators.table_rows import RowFunctions, present_key_bytes
 from millrace.task.operators.table_writing import decoded
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
-from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.serialization import from_bytes, or_default, to_bytes_list
 from millrace.topology.operators import (
+    CogroupMerge,
     StreamAggregate,
     TableAggregate,
     TableFilter,
     TableJoinMerge,
     TableMapValues,
     TableSource,
+    TableSuppress,
 )
 
 
@@ -59,6 +61,8 @@ def table_getter(table: str, context: TaskContext) -> TableGetter:
     node = context.processors[table]
     operator = node.operator
     match operator:
+        case TableSuppress(store=buffer):
+            return _SuppressedGetter(table_getter(node.parents[0], context), buffer, context)
         case TableFilter(store=None):
             return _FilteredGetter(table_getter(node.parents[0], context), operator)
         case TableMapValues(store=None):
@@ -71,6 +75,7 @@ def table_getter(table: str, context: TaskContext) -> TableGetter:
             | TableMapValues(store=str(store))
             | TableJoinMerge(store=str(store))
             | StreamAggregate(store=store)
+            | CogroupMerge(store=store)
             | TableAggregate(store=store)
         ):
             return _StoredGetter(store, context)
@@ -94,6 +99,32 @@ class _StoredGetter:
         keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._store}")
         found, timestamps = self._view.lookup(keys, records.order)
         return Rows(decoded(self._context, self._store, found), timestamps)
+
+
+class _SuppressedGetter:
+    """A row that waits is as it was before; any other is that of the table above."""
+
+    def __init__(self, parent: TableGetter, buffer: str, context: TaskContext) -> None:
+        self._parent = parent
+        self._buffer = buffer
+        self._view = context.buffers[buffer]
+        self._key_serde = or_default(context.stores[buffer].key_serde)
+        self._value_serde = or_default(context.stores[buffer].value_serde)
+
+    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
+        keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._buffer}")
+        waiting = self._view.lookup(keys, records.order)
+        rows = self._parent.get(records, functions)
+        if not any(waiting):
+            return rows
+        prior = from_bytes([None if change is None else change.prior for change in waiting], self._value_serde)
+        values = [
+            known if change is None else before
+            for known, before, change in zip(rows.values.objects, prior.objects, waiting, strict=True)
+        ]
+        is_waiting = np.fromiter((change is not None for change in waiting), dtype=bool, count=len(waiting))
+        # As in Kafka Streams: nobody knows when the prior value came.
+        return Rows(Column(objects=values), np.where(is_waiting, NO_TIMESTAMP, rows.timestamps))
 
 
 class _FilteredGetter:

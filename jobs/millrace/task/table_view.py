@@ -51,7 +51,7 @@ class TableView:
         if not keys:
             return [], _NONE
         found: list[bytes | None] = [None] * len(keys)
-        change_of = self._change_seen_by(keys, order)
+        change_of = last_changes_before(self._keys, self._order, keys, order)
         unchanged: dict[bytes, list[int]] = {}
         for row, (key, change) in enumerate(zip(keys, change_of.tolist(), strict=True)):
             if change >= 0:
@@ -72,20 +72,30 @@ class TableView:
                 timestamps[row] = timestamp
         return found, timestamps
 
-    def _change_seen_by(self, keys: list[bytes], order: tuple[IntArray, ...]) -> IntArray:
-        """For each key the number of the last change of it before its place, -1 where there is none."""
-        changes = len(self._keys)
-        if changes == 0:
-            return np.full(len(keys), -1, dtype=np.int64)
-        codes = pa.array(self._keys + keys, type=pa.binary()).dictionary_encode().indices.to_numpy().astype(np.int64)
-        ranks = _joint_ranks(self._order, order)
-        # One number that sorts by key first and by place second.
-        places = codes * (len(ranks) + 1) + ranks
-        sorted_changes = np.argsort(places[:changes], kind="stable")
-        slots = np.searchsorted(places[:changes][sorted_changes], places[changes:]) - 1
-        candidates = sorted_changes[np.maximum(slots, 0)]
-        same_key = (slots >= 0) & (codes[:changes][candidates] == codes[changes:])
-        return np.where(same_key, candidates, -1).astype(np.int64)
+
+def last_changes_before(
+    changed: list[bytes], change_order: tuple[IntArray, ...], keys: list[bytes], order: tuple[IntArray, ...]
+) -> IntArray:
+    """For each key the number of the last change of it before its place, -1 where there is none.
+
+    Args:
+        changed: keys of the changes, in their order.
+        change_order: order columns of the changes.
+        keys: the keys that are looked up.
+        order: the order columns of the lookups.
+    """
+    changes = len(changed)
+    if changes == 0:
+        return np.full(len(keys), -1, dtype=np.int64)
+    codes = pa.array(changed + keys, type=pa.binary()).dictionary_encode().indices.to_numpy().astype(np.int64)
+    ranks = _joint_ranks(change_order, order)
+    # One number that sorts by key first and by place second.
+    places = codes * (len(ranks) + 1) + ranks
+    sorted_changes = np.argsort(places[:changes], kind="stable")
+    slots = np.searchsorted(places[:changes][sorted_changes], places[changes:]) - 1
+    candidates = sorted_changes[np.maximum(slots, 0)]
+    same_key = (slots >= 0) & (codes[:changes][candidates] == codes[changes:])
+    return np.where(same_key, candidates, -1).astype(np.int64)
 
 
 def _joint_ranks(first: tuple[IntArray, ...], second: tuple[IntArray, ...]) -> IntArray:

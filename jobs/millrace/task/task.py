@@ -25,11 +25,11 @@ from functools import partial
 import numpy as np
 import structlog
 
-from millrace.errors import DriverFencedError, OffsetsMovedError, StateError
+from millrace.errors import DriverFencedError, OffsetsMovedError, RecordTooLargeError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
-from millrace.state import TaskPosition, TaskState
+from millrace.state import StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.engine import Engine
@@ -189,7 +189,9 @@ class Task:
     def _open(self, clock: _Clock) -> Signature:
         spec = self.spec
         try:
-            self._state = TaskState.open(spec.state_directory, spec.sub_topology.stores)
+            self._state = TaskState.open(
+                spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(spec.config)
+            )
             self._producer = TaskProducer(
                 spec.config.bootstrap_servers,
                 transactional_id=spec.transactional_id,
@@ -387,6 +389,11 @@ class _ProducerCollector:
             self.changelog_topics[batch.store] = batch.topic
         else:
             self.written[batch.topic] += len(batch)
+
+    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
+        """The records that their topic would refuse."""
+        headers = None if batch.headers is None else batch.headers.tolist()
+        return self._producer.too_large(batch.topic, batch.keys, batch.values, headers)
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has.

@@ -8,21 +8,18 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-import pyarrow as pa
-
 from millrace.config import StreamsConfig
-from millrace.errors import TopologyError
+from millrace.errors import RecordTooLargeError, TopologyError
+from millrace.kafka.record_sizes import SizeLimits
 from millrace.metrics import DropReason
 from millrace.serdes import Serde
-from millrace.state import TaskPosition, TaskState
+from millrace.state import KeyValueStore, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
-from millrace.task.input import InputBatch
-from millrace.task.records import object_array
 from millrace.task.serialization import or_default
+from millrace.testing.global_stores import DrivenGlobalStore
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestWindowStore
-from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord
+from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
 from millrace.topology.stores import StoreKind
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration, to_milliseconds
@@ -37,6 +34,7 @@ class TopologyTestDriver:
     Args:
         topology: what ``StreamsBuilder.build`` returned.
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
+        max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
 
     Attributes:
         dropped: how many records were dropped, by reason.
@@ -44,14 +42,29 @@ class TopologyTestDriver:
         changelogs: what was written to the changelog topics, by the topic's name.
     """
 
-    def __init__(self, topology: Topology, settings: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        topology: Topology,
+        settings: Mapping[str, Any] | None = None,
+        *,
+        max_message_bytes: Mapping[str, int] | None = None,
+    ) -> None:
         self._config = StreamsConfig.from_mapping(
             {"application.id": "topology-test-driver", "bootstrap.servers": "not-used:0", **(settings or {})}
         )
         self._topology = topology
         self._clock_ms = int(time.time() * 1000)
+        self._global_stores = {part.topic: DrivenGlobalStore(part, self._config) for part in topology.global_stores}
+        by_name = {each.spec.name: each for each in self._global_stores.values()}
         self._tasks = [
-            _DrivenTask(sub_topology, self._config, lambda: self._clock_ms) for sub_topology in topology.sub_topologies
+            _DrivenTask(
+                sub_topology,
+                self._config,
+                lambda: self._clock_ms,
+                SizeLimits(max_message_bytes),
+                open_global_store=lambda name: by_name[name].store,
+            )
+            for sub_topology in topology.sub_topologies
         ]
         self._outputs: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
         self._end_offsets: Counter[str] = Counter()
@@ -75,6 +88,8 @@ class TopologyTestDriver:
         """Closes the stores. May be called more than once."""
         for task in self._tasks:
             task.state.close()
+        for each in self._global_stores.values():
+            each.state.close()
 
     def create_input_topic(
         self,
@@ -97,7 +112,7 @@ class TopologyTestDriver:
         Raises:
             TopologyError: no source reads the topic.
         """
-        known = sorted({name for task in self._tasks for name in task.inputs})
+        known = sorted({name for task in self._tasks for name in task.inputs} | self._global_stores.keys())
         if topic not in known:
             raise TopologyError(f"No source reads the topic {topic!r}; the sources read {known}.")
         return TestInputTopic(
@@ -116,8 +131,8 @@ class TopologyTestDriver:
     def pipe_batch(self, records: Sequence[tuple[TestInputTopic, TestRecord]]) -> None:
         """Pipes records of several topics as one micro-batch.
 
-        They are processed in the order of Kafka Streams: within a topic as given, across topics always from the one
-        whose next record has the smallest timestamp.
+        Those of global topics come first, as everywhere. The others are processed in the order of Kafka Streams: within
+        a topic as given, across topics always from the one whose next record has the smallest timestamp.
 
         Args:
             records: pairs of the topic and the record.
@@ -134,6 +149,9 @@ class TopologyTestDriver:
         Raises:
             TopologyError: there is no such store.
         """
+        for each in self._global_stores.values():
+            if each.spec.name == name:
+                return TestKeyValueStore(each.store, or_default(each.spec.key_serde), or_default(each.spec.value_serde))
         task = self._task_of(name)
         spec = task.specs[name]
         return TestKeyValueStore(
@@ -177,6 +195,8 @@ class TopologyTestDriver:
         Raises:
             TopologyError: there is no such store.
         """
+        if any(each.spec.name == name for each in self._global_stores.values()):
+            return StoreKind.KEY_VALUE
         return self._task_of(name).specs[name].kind
 
     def is_window_store(self, name: str) -> bool:
@@ -185,7 +205,7 @@ class TopologyTestDriver:
         Raises:
             TopologyError: there is no such store.
         """
-        return self._task_of(name).specs[name].kind is StoreKind.WINDOW
+        return self.store_kind(name) is StoreKind.WINDOW
 
     def committed_offset(self, topic: str) -> int:
         """The offset after the last record of ``topic`` that was processed, dropped ones included."""
@@ -197,6 +217,7 @@ class TopologyTestDriver:
             if store in task.specs:
                 return task
         known = sorted(name for task in self._tasks for name in task.specs)
+        known += sorted(each.spec.name for each in self._global_stores.values())
         raise TopologyError(f"There is no store {store!r}; the stores are {known}.")
 
     def _pipe(self, records: list[tuple[str, RawRecord]]) -> None:
@@ -216,6 +237,12 @@ class TopologyTestDriver:
                 if topic in task.inputs:
                     task.waiting.append((topic, self._end_offsets[topic], record))
             self._end_offsets[topic] += 1
+        for topic, global_store in self._global_stores.items():
+            own = [record for name, record in records if name == topic]
+            if own:
+                written = global_store.apply(own)
+                self.dropped.update(global_store.dropped)
+                self._append(self._collect(written))
 
     def _collect(self, written: list[OutputBatch]) -> list[tuple[str, RawRecord]]:
         """Files what a task wrote, and returns what tasks read of it."""
@@ -241,7 +268,15 @@ class TopologyTestDriver:
 class _DrivenTask:
     """A sub-topology over memory stores, with a collector that keeps what it is sent."""
 
-    def __init__(self, sub_topology: SubTopology, config: StreamsConfig, clock: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        sub_topology: SubTopology,
+        config: StreamsConfig,
+        clock: Callable[[], int],
+        limits: SizeLimits,
+        *,
+        open_global_store: Callable[[str], KeyValueStore],
+    ) -> None:
         self.state = TaskState.open(None, sub_topology.stores)
         self.specs = {spec.name: spec for spec in sub_topology.stores}
         self.inputs = sub_topology.input_topics(config.application_id)
@@ -256,12 +291,19 @@ class _DrivenTask:
             stream_times={},
             partition_times={},
             wall_clock_ms=clock,
+            open_global_store=open_global_store,
         )
         self._sent: list[OutputBatch] = []
+        self._limits = limits
 
     def send(self, batch: OutputBatch) -> None:
         """Keeps a batch of output."""
         self._sent.append(batch)
+
+    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
+        """The records that their topic would refuse."""
+        headers = None if batch.headers is None else batch.headers.tolist()
+        return self._limits.too_large(batch.topic, batch.keys, batch.values, headers)
 
     def partition_count(self, _topic: str, /) -> int:
         """Every topic of the driver has one partition."""
@@ -270,17 +312,7 @@ class _DrivenTask:
     def run(self) -> list[OutputBatch]:
         """Processes what waits as one batch and commits."""
         waiting, self.waiting = self.waiting, []
-        headers = [record.headers or None for _, _, record in waiting]
-        batch = InputBatch(
-            topics=self.inputs,
-            topic=np.array([self.inputs.index(topic) for topic, _, _ in waiting], dtype=np.int64),
-            partition=np.zeros(len(waiting), dtype=np.int64),
-            offset=np.array([offset for _, offset, _ in waiting], dtype=np.int64),
-            timestamp=np.array([record.timestamp for _, _, record in waiting], dtype=np.int64),
-            keys=pa.array([record.key for _, _, record in waiting], type=pa.binary()),
-            values=pa.array([record.value for _, _, record in waiting], type=pa.binary()),
-            headers=object_array(headers) if any(headers) else None,
-        )
+        batch = input_batch(self.inputs, waiting)
         self._sent = []
         try:
             self.engine.process(self.engine.in_stream_order(batch), self)

@@ -7,8 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+import numpy as np
+import pyarrow as pa
+
 from millrace.serdes import Serde
-from millrace.task.records import Headers
+from millrace.task.input import InputBatch
+from millrace.task.records import Headers, object_array
 from millrace.topology.windows import Duration, to_milliseconds
 
 
@@ -39,6 +43,21 @@ class RawRecord:
     value: bytes | None
     timestamp: int
     headers: Headers
+
+
+def input_batch(topics: tuple[str, ...], records: Sequence[tuple[str, int, RawRecord]]) -> InputBatch:
+    """Records (topic, offset, record) of partition 0 as a task's input, over the topics ``topics``."""
+    headers = [record.headers or None for _, _, record in records]
+    return InputBatch(
+        topics=topics,
+        topic=np.array([topics.index(topic) for topic, _, _ in records], dtype=np.int64),
+        partition=np.zeros(len(records), dtype=np.int64),
+        offset=np.array([offset for _, offset, _ in records], dtype=np.int64),
+        timestamp=np.array([record.timestamp for _, _, record in records], dtype=np.int64),
+        keys=pa.array([record.key for _, _, record in records], type=pa.binary()),
+        values=pa.array([record.value for _, _, record in records], type=pa.binary()),
+        headers=object_array(headers) if any(headers) else None,
+    )
 
 
 class TestInputTopic:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 from millrace.topology.java_order import TreeOrder, hash_order
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import GlobalStore, SubTopology, Topology
 
 
 def describe(topology: Topology) -> str:
     """The description of ``topology``."""
-    return "Topologies:\n " + "".join("  " + _describe_sub_topology(part) for part in topology.sub_topologies)
+    return "Topologies:\n " + "".join("  " + _describe_part(part) for part in topology.parts)
 
 
 @dataclass(eq=False)
@@ -43,7 +43,7 @@ def _compare(one: _Described, other: _Described) -> int:
     return -1 if one.node.name < other.node.name else 1
 
 
-def _describe_sub_topology(part: SubTopology) -> str:
+def _describe_part(part: SubTopology | GlobalStore) -> str:
     by_name = {node.name: _Described(node) for node in part.nodes}
     for name in hash_order(hash_order(by_name)):
         described = by_name[name]
@@ -54,6 +54,8 @@ def _describe_sub_topology(part: SubTopology) -> str:
             parent.grow(described.size)
     ordered = sorted(by_name.values(), key=lambda described: (-described.size, described.node.name))
     lines = "".join(f"    {_describe_node(described)}\n" for described in ordered)
+    if isinstance(part, GlobalStore):
+        return f"Sub-topology: {part.number} for global store (will not generate tasks)\n{lines}"
     return f"Sub-topology: {part.number}\n{lines}\n"
 
 

@@ -83,6 +83,7 @@ def diff(old_summary: Mapping[str, Any], new: Topology) -> TopologyDiff:
     changes = [
         *_store_changes(old_summary["stores"], new_summary["stores"]),
         *_repartition_changes(old_summary["repartition_topics"], new_summary["repartition_topics"]),
+        *_global_changes(old_summary.get("global_stores", {}), new_summary.get("global_stores", {})),
     ]
     order = list(ChangeKind)
     return TopologyDiff(tuple(sorted(changes, key=lambda change: (order.index(change.kind), change.subject))))
@@ -115,6 +116,7 @@ def _alike(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
 
 
 def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    old_suppression, new_suppression = old.get("suppression", {}), new.get("suppression", {})
     old_windows, new_windows = old.get("windows", {}), new.get("windows", {})
     facts = {
         "shape": (old["kind"], new["kind"]),
@@ -126,6 +128,7 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         "window start": (old_windows.get("start_ms"), new_windows.get("start_ms")),
         "inactivity gap": (old_windows.get("gap_ms"), new_windows.get("gap_ms")),
         "longest duration": (old_windows.get("longest_ms"), new_windows.get("longest_ms")),
+        "suppression until": (old_suppression.get("until"), new_suppression.get("until")),
         "window advance": (old_windows.get("advance_ms"), new_windows.get("advance_ms")),
     }
     if is_generated_store_name(name):
@@ -139,6 +142,10 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         "changelog": (old["source_topic"], new["source_topic"]),
         "grace": (old_windows.get("grace_ms"), new_windows.get("grace_ms")),
         "retention": (old_windows.get("retention_ms"), new_windows.get("retention_ms")),
+        "wait": (old_suppression.get("wait_ms"), new_suppression.get("wait_ms")),
+        "most records": (old_suppression.get("max_records"), new_suppression.get("max_records")),
+        "most bytes": (old_suppression.get("max_bytes"), new_suppression.get("max_bytes")),
+        "full buffer": (old_suppression.get("when_full"), new_suppression.get("when_full")),
         "sub-topology": (old["sub_topology"], new["sub_topology"]),
     }
     if not is_generated_store_name(name):
@@ -158,3 +165,22 @@ def _repartition_changes(old: Mapping[str, int | None], new: Mapping[str, int | 
         if old[name] != new[name]:
             text = f"repartition topic {name} is asked to have {new[name] or 'its inputs'} partitions, not {old[name]}"
             yield Change(ChangeKind.INCOMPATIBLE, name, text)
+
+
+def _global_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    """What a global store holds comes from its topic alone, so nothing of it can be lost or misread."""
+    for name in old.keys() - new.keys():
+        text = f"global store {name} of topic {old[name]['topic']} would not be used any more; its topic has all of it"
+        yield Change(ChangeKind.CHANGED, name, text)
+    for name in new.keys() - old.keys():
+        yield Change(ChangeKind.NEW, name, f"global store {name} is new and is read from topic {new[name]['topic']}")
+    for name in old.keys() & new.keys():
+        facts = ("topic", "kind", "operator", "key_serde", "value_serde")
+        changed = [
+            f"{fact} {old[name][fact]} becomes {new[name][fact]}"
+            for fact in facts
+            if old[name][fact] != new[name][fact]
+        ]
+        if changed:
+            text = f"global store {name} is built anew from its topic: {'; '.join(changed)}"
+            yield Change(ChangeKind.CHANGED, name, text)

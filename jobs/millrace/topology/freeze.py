@@ -11,6 +11,8 @@ from millrace.errors import TopologyError
 from millrace.serdes.changes import ChangeSerde
 from millrace.topology.logical import (
     AnyLogicalNode,
+    ForeignKeyTopic,
+    GlobalStoreInput,
     LogicalGraph,
     Output,
     Process,
@@ -32,10 +34,11 @@ from millrace.topology.operators import (
     TableJoinSide,
     TableSource,
     looked_up_table,
+    may_look_up_global_store,
 )
 from millrace.topology.stores import StoreSpec
 from millrace.topology.table_plan import TablePlan, plan_tables
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import GlobalStore, SubTopology, Topology
 
 
 def freeze(graph: LogicalGraph) -> Topology:
@@ -53,10 +56,12 @@ def freeze(graph: LogicalGraph) -> Topology:
     for node in _in_build_order(graph):
         _expand(node, draft)
     _check_stores(draft)
+    sub_topologies, global_stores = _split(draft)
     topology = Topology(
-        sub_topologies=_split(draft),
+        sub_topologies=sub_topologies,
         repartition_topics=tuple(draft.repartition_topics.values()),
         co_partition_groups=_co_partition_groups(graph, draft),
+        global_stores=global_stores,
     )
     _check_partition_counts(topology)
     return topology
@@ -117,6 +122,8 @@ class _Draft:
     unfiltered: frozenset[str]
     nodes: dict[str, Node] = field(default_factory=dict)
     stores: dict[str, StoreSpec] = field(default_factory=dict)
+    global_stores: dict[str, str] = field(default_factory=dict)
+    """Names of the processors that write the global stores."""
     topic_sources: dict[str, str] = field(default_factory=dict)
     repartition_topics: dict[str, RepartitionTopicSpec] = field(default_factory=dict)
 
@@ -211,6 +218,24 @@ def _(node: TableInput, draft: _Draft) -> None:
     if stored:
         store = replace(node.store, logged=False, source_topic=node.topic) if node.reuse_source_topic else node.store
         draft.add_store(store)
+
+
+@_expand.register
+def _(node: GlobalStoreInput, draft: _Draft) -> None:
+    draft.add(
+        SourceNode(
+            name=node.source_name,
+            topics=(node.topic,),
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            timestamp_extractor=node.timestamp_extractor,
+        )
+    )
+    draft.add(
+        ProcessorNode(name=node.name, parents=(node.source_name,), operator=node.operator, stores=(node.store.name,))
+    )
+    draft.add_store(replace(node.store, logged=False, cached=False))
+    draft.global_stores[node.store.name] = node.name
 
 
 @_expand.register
@@ -337,6 +362,31 @@ def _(node: TableRepartition, draft: _Draft) -> None:
 
 
 @_expand.register
+def _(node: ForeignKeyTopic, draft: _Draft) -> None:
+    draft.add_repartition_topic(RepartitionTopicSpec(name=node.topic))
+    draft.add(
+        SinkNode(
+            name=node.sink_name,
+            parents=node.parents,
+            topic=node.topic,
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            partitioner=node.partitioner,
+            internal=True,
+        )
+    )
+    draft.add(
+        SourceNode(
+            name=node.name,
+            topics=(node.topic,),
+            key_serde=node.key_serde,
+            value_serde=node.value_serde,
+            internal=True,
+        )
+    )
+
+
+@_expand.register
 def _(node: Output, draft: _Draft) -> None:
     draft.add(
         SinkNode(
@@ -375,14 +425,24 @@ def _repartitions_that_keep_null_keys(graph: LogicalGraph) -> frozenset[str]:
 
 def _check_stores(draft: _Draft) -> None:
     for node in draft.nodes.values():
-        for store in node.stores if isinstance(node, ProcessorNode) else ():
+        if not isinstance(node, ProcessorNode):
+            continue
+        for store in node.stores:
             if store not in draft.stores:
                 available = ", ".join(sorted(draft.stores)) or "none"
                 raise TopologyError(f"Node {node.name!r} uses store {store!r}, which is unknown. Stores: {available}.")
+            if draft.global_stores.get(store, node.name) != node.name:
+                raise TopologyError(
+                    f"Node {node.name!r} is connected with the global store {store!r}.",
+                    remedy="leave it out of the node's stores: every processor may read a global store without that",
+                )
 
 
-def _split(draft: _Draft) -> tuple[SubTopology, ...]:
-    """Nodes that are connected, directly or through a store, make a sub-topology; numbered by their first nodes."""
+def _split(draft: _Draft) -> tuple[tuple[SubTopology, ...], tuple[GlobalStore, ...]]:
+    """Nodes that are connected, directly or through a store, make a sub-topology; numbered by their first nodes.
+
+    A global store is numbered among them; it is connected with none, whoever looks it up.
+    """
     root_of = {name: name for name in draft.nodes}
 
     def find(name: str) -> str:
@@ -402,9 +462,31 @@ def _split(draft: _Draft) -> tuple[SubTopology, ...]:
     groups: dict[str, list[Node]] = {}
     for node in draft.nodes.values():
         groups.setdefault(find(node.name), []).append(node)
-    return tuple(
-        SubTopology(number=number, nodes=tuple(nodes), stores=_stores_of(nodes, draft.stores))
-        for number, nodes in enumerate(groups.values())
+    global_stores: list[GlobalStore] = []
+    parts: list[tuple[int, list[Node]]] = []
+    for number, nodes in enumerate(groups.values()):
+        match nodes:
+            case [SourceNode() as source, ProcessorNode(stores=(store,)) as processor] if store in draft.global_stores:
+                global_stores.append(
+                    GlobalStore(number=number, source=source, processor=processor, store=draft.stores[store])
+                )
+            case _:
+                parts.append((number, nodes))
+    sub_topologies = tuple(
+        SubTopology(
+            number=number,
+            nodes=tuple(nodes),
+            stores=_stores_of(nodes, draft.stores),
+            global_stores=tuple(each for each in global_stores if _look_up(nodes, each.store.name)),
+        )
+        for number, nodes in parts
+    )
+    return sub_topologies, tuple(global_stores)
+
+
+def _look_up(nodes: list[Node], global_store: str) -> bool:
+    return any(
+        isinstance(node, ProcessorNode) and may_look_up_global_store(node.operator, global_store) for node in nodes
     )
 
 

@@ -4,14 +4,23 @@ from __future__ import annotations
 
 import re
 
+from millrace.topology.foreign_key_join import (
+    ForeignTableJoin,
+    ResponseJoin,
+    SubscriptionJoin,
+    SubscriptionReceive,
+    SubscriptionSend,
+)
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
+    CogroupAggregate,
     Filter,
     Operator,
     Peek,
     SessionAggregate,
     SlidingAggregate,
     StreamAggregate,
+    StreamGlobalTableJoin,
     StreamStreamJoin,
     StreamTableJoin,
     TableAggregate,
@@ -19,11 +28,17 @@ from millrace.topology.operators import (
     TableJoinMerge,
     TableJoinSide,
     TableMapValues,
+    TableSuppress,
     WindowedAggregate,
 )
 from millrace.topology.summary import describe_aggregation
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
+_JOINED: dict[type[Operator], str] = {
+    StreamTableJoin: "table",
+    StreamGlobalTableJoin: "global table",
+    StreamStreamJoin: "stream",
+}
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
 
 
@@ -46,25 +61,48 @@ def _operator_label(node: ProcessorNode) -> str:
             return "foreach"
         case StreamAggregate() | WindowedAggregate() | SlidingAggregate() | SessionAggregate() as aggregation:
             return _aggregation_label(aggregation)
-        case StreamTableJoin(kind=kind) | StreamStreamJoin(kind=kind):
-            with_what = "table" if isinstance(node.operator, StreamTableJoin) else "stream"
-            return f"{kind.value} join with {with_what}"
+        case CogroupAggregate(aggregation=aggregation):
+            return f"cogroup: {_aggregation_label(aggregation)}"
+        case (StreamTableJoin() | StreamGlobalTableJoin() | StreamStreamJoin()) as join:
+            return f"{join.kind.value} join with {_JOINED[type(join)]}"
         case operator:
             return _table_operator_label(operator) or _WORD_START.sub(" ", type(operator).__name__).lower()
 
 
 def _table_operator_label(operator: Operator) -> str | None:
+    words = None
     match operator:
         case TableFilter(negated=negated):
-            return "table filter not" if negated else "table filter"
+            words = "table filter not" if negated else "table filter"
         case TableMapValues(maps_nulls=True):
-            return "table transform values"
+            words = "table transform values"
         case TableJoinSide(kind=kind, is_left=is_left):
-            return f"{kind.value} join of tables, {'left' if is_left else 'right'} side"
+            words = f"{kind.value} join of tables, {'left' if is_left else 'right'} side"
         case TableJoinMerge(kind=kind):
-            return f"{kind.value} join of tables"
+            words = f"{kind.value} join of tables"
         case TableAggregate(aggregator=aggregator):
-            return f"{describe_aggregation(aggregator)} of table"
+            words = f"{describe_aggregation(aggregator)} of table"
+        case TableSuppress(until_window_closes=True):
+            words = "suppress until window closes"
+        case TableSuppress(wait_ms=wait_ms):
+            words = f"suppress for {wait_ms} ms"
+        case _:
+            words = _foreign_key_label(operator)
+    return words
+
+
+def _foreign_key_label(operator: Operator) -> str | None:
+    match operator:
+        case SubscriptionSend(left_join=left_join):
+            return f"{'left' if left_join else 'inner'} join by foreign key"
+        case SubscriptionReceive():
+            return "foreign-key subscriptions"
+        case SubscriptionJoin():
+            return "answers to foreign-key subscriptions"
+        case ForeignTableJoin():
+            return "foreign rows to subscribers"
+        case ResponseJoin(left_join=left_join):
+            return f"{'left' if left_join else 'inner'} join with foreign rows"
         case _:
             return None
 

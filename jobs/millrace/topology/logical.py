@@ -70,6 +70,26 @@ class TableInput(LogicalNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class GlobalStoreInput(LogicalNode):
+    """A topic that every task has wholly, in a store: a source node and the processor that writes the store.
+
+    Args:
+        source_name: name of the source node; ``name`` is that of the processor.
+        topic: the topic.
+        store: the store; never logged, since the topic itself restores it.
+        operator: what writes the store: ``TableSource`` for a global table, or an operator of the user.
+    """
+
+    source_name: str
+    topic: str
+    store: StoreSpec
+    operator: Operator
+    key_serde: Serde | None = None
+    value_serde: Serde | None = None
+    timestamp_extractor: TimestampExtractor | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Process(LogicalNode):
     """One processor.
 
@@ -163,6 +183,26 @@ class TableRepartition(LogicalNode):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ForeignKeyTopic(LogicalNode):
+    """A topic between the two sides of a foreign-key join: a sink and a source, whose name is the node's.
+
+    Args:
+        sink_name: name of the sink.
+        topic: topic name without the application's prefix.
+        key_serde: serde of the topic's keys; the same for ``value_serde``.
+        partitioner: as in ``SinkNode``.
+        generated: the user gave no name from which the topic's could be made.
+    """
+
+    sink_name: str
+    topic: str
+    key_serde: Serde | None
+    value_serde: Serde
+    partitioner: Callable[[str, Any, Any, int], int | None] | None = None
+    generated: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
 class Output(LogicalNode):
     """A topic written. The fields are those of ``SinkNode``."""
 
@@ -201,7 +241,18 @@ class StreamJoin(LogicalNode):
         return self.kind is not JoinKind.INNER
 
 
-AnyLogicalNode = StreamInput | TableInput | Process | StreamJoin | Repartition | TableJoin | TableRepartition | Output
+AnyLogicalNode = (
+    StreamInput
+    | TableInput
+    | GlobalStoreInput
+    | Process
+    | StreamJoin
+    | Repartition
+    | TableJoin
+    | TableRepartition
+    | ForeignKeyTopic
+    | Output
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -76,7 +76,7 @@ class SinkNode:
     topic: str
     key_serde: Serde | None = None
     value_serde: Serde | None = None
-    partitioner: Callable[[str, Any, Any, int], int] | None = None
+    partitioner: Callable[[str, Any, Any, int], int | None] | None = None
     internal: bool = False
 
 
@@ -88,7 +88,7 @@ class RepartitionTopicSpec:
     """A topic between two sub-topologies.
 
     Args:
-        name: topic name without the application prefix, ending in ``-repartition``.
+        name: topic name without the application prefix, ending in ``-repartition`` (``-topic`` in a foreign-key join).
         partitions: number of partitions the user asked for; ``None``: as many as the inputs of the writing
             sub-topology have at most.
     """

@@ -16,6 +16,13 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator, TableAggregator
+from millrace.topology.foreign_key_join import (
+    ForeignTableJoin,
+    ResponseJoin,
+    SubscriptionJoin,
+    SubscriptionReceive,
+    SubscriptionSend,
+)
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.unlimited_windows import UnlimitedWindows
@@ -149,6 +156,28 @@ class SessionAggregate:
 
 
 @dataclass(frozen=True)
+class CogroupAggregate:
+    """One input of a cogroup: adds its records to the aggregates of all inputs (KIP-150), which run together.
+
+    Args:
+        joint: common name of the inputs: that of the node that merges their changes.
+        place: the input's place among them, from 0.
+        aggregation: what its records do; all but the adder is the same for every input.
+    """
+
+    joint: str
+    place: int
+    aggregation: StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate
+
+
+@dataclass(frozen=True)
+class CogroupMerge:
+    """The changes of all inputs of a cogroup as one table, which is in ``store``."""
+
+    store: str
+
+
+@dataclass(frozen=True)
 class TableSource:
     """Turns a stream of records into a table's changes; materialised in ``store`` where there is one."""
 
@@ -183,6 +212,27 @@ class StreamTableJoin:
     kind: JoinKind
     joiner: Callable[..., Any]
     joiner_takes_key: bool = False
+
+
+@dataclass(frozen=True)
+class StreamGlobalTableJoin:
+    """Looks a key that each stream record names up in a global table.
+
+    Args:
+        store: the global table's store.
+        kind: inner drops a record without a partner, left joins it with ``None``.
+        key_selector: gives the key of the table's row.
+        joiner: ``(stream value, table value) -> value``; ``(key, stream value, table value) -> value`` where
+            ``joiner_takes_key``; ``(key, selected key, stream value, table value) -> value`` where
+            ``joiner_takes_selected_key``.
+    """
+
+    store: str
+    kind: JoinKind
+    key_selector: KeyMapper
+    joiner: Callable[..., Any]
+    joiner_takes_key: bool = False
+    joiner_takes_selected_key: bool = False
 
 
 class JoinSide(StrEnum):
@@ -330,9 +380,40 @@ class TableAggregate:
     aggregator: TableAggregator
 
 
+@dataclass(frozen=True)
+class TableSuppress:
+    """Holds changes of a table back in ``store``, ordered by time, and lets the last one of each key go.
+
+    Args:
+        store: the buffer.
+        wait_ms: a change goes once stream time is this much behind its time or more, milliseconds.
+        until_window_closes: a change's time is the end of its key's window, and tombstones never go; otherwise it is
+            the timestamp of the first change of its key that waits.
+        max_records: keys that may wait; ``None``: any number.
+        max_bytes: bytes that may wait; ``None``: any number.
+        emits_when_full: whether the first changes go early when there are more, instead of a failure.
+    """
+
+    store: str
+    wait_ms: int
+    until_window_closes: bool
+    max_records: int | None = None
+    max_bytes: int | None = None
+    emits_when_full: bool = False
+
+
 def looked_up_table(operator: Operator) -> str | None:
     """Name of the node whose table the operator looks up, besides what its parents forward."""
-    return operator.table if isinstance(operator, StreamTableJoin | TableJoinSide) else None
+    match operator:
+        case StreamTableJoin() | TableJoinSide() | SubscriptionJoin() | ResponseJoin():
+            return operator.table
+        case _:
+            return None
+
+
+def may_look_up_global_store(operator: Operator, store: str) -> bool:
+    """Whether the operator may read the global store ``store``, which stands in no node's list of stores."""
+    return isinstance(operator, StreamGlobalTableJoin) and operator.store == store
 
 
 Operator = (
@@ -350,9 +431,12 @@ Operator = (
     | WindowedAggregate
     | SlidingAggregate
     | SessionAggregate
+    | CogroupAggregate
+    | CogroupMerge
     | TableSource
     | TableToStream
     | StreamTableJoin
+    | StreamGlobalTableJoin
     | JoinBuffer
     | StreamStreamJoin
     | StreamSelfJoin
@@ -362,4 +446,10 @@ Operator = (
     | TableJoinMerge
     | TableSelect
     | TableAggregate
+    | TableSuppress
+    | SubscriptionSend
+    | SubscriptionReceive
+    | ForeignTableJoin
+    | SubscriptionJoin
+    | ResponseJoin
 )

@@ -11,7 +11,7 @@ from html import escape
 
 from millrace.topology.labels import label
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import GlobalStore, SubTopology, Topology
 
 _BOX_WIDTH = 210
 _BOX_HEIGHT = 38
@@ -60,10 +60,10 @@ def picture(topology: Topology) -> str:
     """A complete SVG document."""
     places: dict[str, _Place] = {}
     bands: list[str] = []
-    columns = {part.number: _columns(part) for part in topology.sub_topologies}
+    columns = {part.number: _columns(part) for part in topology.parts}
     width = 2 * _MARGIN + _COLUMN * max(len(layout) for layout in columns.values())
     top = float(_MARGIN)
-    for part in topology.sub_topologies:
+    for part in topology.parts:
         layout = columns[part.number]
         height = _TITLE + _ROW * max(len(column) for column in layout)
         bands.append(_band(part, top, width, height))
@@ -83,7 +83,7 @@ def picture(topology: Topology) -> str:
     )
 
 
-def _columns(part: SubTopology) -> list[list[Node]]:
+def _columns(part: SubTopology | GlobalStore) -> list[list[Node]]:
     """The nodes of each column in the order of their rows."""
     column_of: dict[str, int] = {}
     for node in part.nodes:
@@ -105,10 +105,11 @@ def _parents(node: Node) -> tuple[str, ...]:
     return () if isinstance(node, SourceNode) else node.parents
 
 
-def _band(part: SubTopology, top: float, width: float, height: float) -> str:
+def _band(part: SubTopology | GlobalStore, top: float, width: float, height: float) -> str:
+    kind = ", global store" if isinstance(part, GlobalStore) else ""
     return (
         f'<rect class="band" x="{_MARGIN}" y="{top}" width="{width - _MARGIN}" height="{height}" rx="8"/>'
-        f'<text class="title" x="{_MARGIN + 12}" y="{top + 19}">sub-topology {part.number}</text>'
+        f'<text class="title" x="{_MARGIN + 12}" y="{top + 19}">sub-topology {part.number}{kind}</text>'
     )
 
 

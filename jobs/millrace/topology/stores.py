@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from millrace.serdes import Serde
+from millrace.topology.rocksdb_options import RocksDBOptions
 
 
 class StoreKind(StrEnum):
@@ -14,6 +15,8 @@ class StoreKind(StrEnum):
     KEY_VALUE = "key-value"
     WINDOW = "window"
     SESSION = "session"
+    BUFFER = "buffer"
+    """Changes of a suppressed table that wait, by key."""
 
 
 class StoreBackend(StrEnum):
@@ -41,6 +44,7 @@ class StoreSpec:
         retains_duplicates: whether a write of the same key and window start is kept beside the earlier ones: the
             buffers of stream-stream joins, which are window stores.
         changelog_settings: topic settings that override the changelog topic's defaults.
+        rocksdb: tuning of RocksDB where it is not the application's.
         source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
     """
 
@@ -55,6 +59,7 @@ class StoreSpec:
     retention_ms: int = 0
     retains_duplicates: bool = False
     changelog_settings: tuple[tuple[str, str], ...] = field(default=())
+    rocksdb: RocksDBOptions | None = None
     source_topic: str | None = None
 
     def changelog_topic(self, application_id: str) -> str | None:

@@ -5,18 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.serdes import Serde
+from millrace.serdes.subscriptions import CombinedKeySerde, SubscriptionSerde
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator, TableAggregator
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
+    CogroupAggregate,
     JoinBuffer,
+    Operator,
     SessionAggregate,
     SlidingAggregate,
     StreamAggregate,
     TableAggregate,
+    TableSuppress,
     WindowedAggregate,
 )
 from millrace.topology.stores import StoreSpec
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import GlobalStore, SubTopology, Topology
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
 SUMMARY_VERSION = 1
@@ -27,9 +31,9 @@ def summarize(topology: Topology) -> dict[str, Any]:
 
     Returns:
         ``version``; ``sub_topologies``: lists of nodes; ``stores`` and ``repartition_topics`` by name;
-        ``co_partition_groups``.
+        ``co_partition_groups``; where there are any, ``global_stores`` by name.
     """
-    return {
+    summary = {
         "version": SUMMARY_VERSION,
         "sub_topologies": [[_node(node) for node in part.nodes] for part in topology.sub_topologies],
         "stores": {
@@ -38,6 +42,9 @@ def summarize(topology: Topology) -> dict[str, Any]:
         "repartition_topics": {spec.name: spec.partitions for spec in topology.repartition_topics},
         "co_partition_groups": [sorted(group) for group in topology.co_partition_groups],
     }
+    if topology.global_stores:
+        summary["global_stores"] = {each.store.name: _global_store(each) for each in topology.global_stores}
+    return summary
 
 
 def _node(node: Node) -> dict[str, Any]:
@@ -52,23 +59,22 @@ def _node(node: Node) -> dict[str, Any]:
 
 
 def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str, Any]:
-    owner = next(node for node in part.processors if store.name in node.stores)
+    owners = owners_of(part, store.name)
+    operator = written_by(owners[0])
     data: dict[str, Any] = {
         "sub_topology": part.number,
         "kind": store.kind.value,
-        "operator": type(owner.operator).__name__,
+        "operator": type(operator).__name__,
         "key_serde": _serde(store.key_serde),
         "value_serde": _serde(store.value_serde),
         "logged": store.logged,
         "source_topic": store.source_topic,
-        "origin": sorted(origin_topics(topology, owner.name)),
+        "origin": sorted(set().union(*(origin_topics(topology, owner.name) for owner in owners))),
     }
-    if isinstance(
-        owner.operator, StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate | TableAggregate
-    ):
-        data["aggregation"] = describe_aggregation(owner.operator.aggregator)
-    if isinstance(owner.operator, WindowedAggregate):
-        windows = owner.operator.windows
+    if isinstance(operator, StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate | TableAggregate):
+        data["aggregation"] = describe_aggregation(operator.aggregator)
+    if isinstance(operator, WindowedAggregate):
+        windows = operator.windows
         data["windows"] = {
             "size_ms": windows.size_ms,
             "advance_ms": windows.advance_ms,
@@ -77,28 +83,68 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
         }
         if isinstance(windows, UnlimitedWindows):
             data["windows"]["start_ms"] = windows.start_ms
-    if isinstance(owner.operator, JoinBuffer):
-        data["windows"] = {"grace_ms": owner.operator.windows.grace_ms, "retention_ms": store.retention_ms}
-    if isinstance(owner.operator, SlidingAggregate):
-        sliding = owner.operator.windows
+    if isinstance(operator, JoinBuffer):
+        data["windows"] = {"grace_ms": operator.windows.grace_ms, "retention_ms": store.retention_ms}
+    if isinstance(operator, SlidingAggregate):
+        sliding = operator.windows
         data["windows"] = {
             "size_ms": sliding.difference_ms,
             "grace_ms": sliding.grace_ms,
             "retention_ms": store.retention_ms,
         }
-    if isinstance(owner.operator, SessionAggregate):
-        sessions = owner.operator.windows
+    if isinstance(operator, SessionAggregate):
+        sessions = operator.windows
         data["windows"] = {
             "gap_ms": sessions.gap_ms,
             "grace_ms": sessions.grace_ms,
             "longest_ms": sessions.longest_ms,
             "retention_ms": store.retention_ms,
         }
+    if isinstance(operator, TableSuppress):
+        suppress = operator
+        data["suppression"] = {
+            "until": "window close" if suppress.until_window_closes else "time limit",
+            "wait_ms": suppress.wait_ms,
+            "max_records": suppress.max_records,
+            "max_bytes": suppress.max_bytes,
+            "when_full": "emit early" if suppress.emits_when_full else "fail",
+        }
     return data
 
 
+def _global_store(part: GlobalStore) -> dict[str, Any]:
+    return {
+        "number": part.number,
+        "nodes": [_node(node) for node in part.nodes],
+        "topic": part.topic,
+        "kind": part.store.kind.value,
+        "operator": type(part.processor.operator).__name__,
+        "key_serde": _serde(part.source.key_serde),
+        "value_serde": _serde(part.source.value_serde),
+    }
+
+
+def owners_of(part: SubTopology, store: str) -> list[ProcessorNode]:
+    """The nodes that write a store: the first one that has it, and the other inputs of its cogroup."""
+    first, *others = (node for node in part.processors if store in node.stores)
+    return [first, *(node for node in others if isinstance(node.operator, CogroupAggregate))]
+
+
+def written_by(owner: ProcessorNode) -> Operator:
+    """What makes the content of a store; a cogroup's is that of an aggregation of one stream."""
+    return owner.operator.aggregation if isinstance(owner.operator, CogroupAggregate) else owner.operator
+
+
 def _serde(serde: Serde | None) -> str | None:
-    return None if serde is None else type(serde).__name__
+    match serde:
+        case None:
+            return None
+        case CombinedKeySerde(foreign_key=foreign_key, primary_key=primary_key):
+            return f"{_serde(foreign_key)} and {_serde(primary_key)}"
+        case SubscriptionSerde(primary_key=primary_key):
+            return f"subscription of {_serde(primary_key)}"
+        case _:
+            return type(serde).__name__
 
 
 def describe_aggregation(aggregator: Aggregator | TableAggregator) -> str:

@@ -9,13 +9,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from millrace.errors import TopologyError
+from millrace.topology.foreign_key_join import SubscriptionSend
 from millrace.topology.logical import AnyLogicalNode, LogicalGraph, Process, TableInput, TableJoin
 from millrace.topology.operators import (
+    CogroupMerge,
     TableFilter,
     TableJoinKind,
     TableMapValues,
     TableSelect,
     TableSource,
+    TableSuppress,
     looked_up_table,
 )
 from millrace.topology.stores import StoreKind, StoreSpec
@@ -74,7 +77,10 @@ class _Walk:
                 # Where rows are stored anyway, old values spare deletions of rows that were never sent.
                 if self.send_old_values(node.parents[0], force=False):
                     self.senders.add(node.name)
-            case Process(operator=TableSelect()):
+            case Process(operator=TableSelect() | TableSuppress()):
+                self.send_old_values(node.parents[0], force=True)
+            case Process(operator=SubscriptionSend(foreign_table=foreign_table)):
+                self.send_old_values(foreign_table, force=True)
                 self.send_old_values(node.parents[0], force=True)
             case Process(operator=operator):
                 table = looked_up_table(operator)
@@ -87,11 +93,15 @@ class _Walk:
         """Has the rows of ``table`` stored where they cannot be computed; returns the stores."""
         node = self.nodes.get(table)
         match node:
+            case Process(operator=TableSuppress(store=buffer), parents=(parent,)):
+                return (buffer, *self.look_up(parent, reader))
             case Process(store=StoreSpec(kind=kind)) if kind is not StoreKind.KEY_VALUE:
                 raise TopologyError(
                     f"Node {reader!r} reads windowed table {table!r}, which cannot be looked up.",
                     remedy="give its rows a plain key with to_stream() and a mapper, and make a table of them again",
                 )
+            case Process(operator=CogroupMerge(), parents=(first, *_)):
+                return self.look_up(first, reader)
             case TableInput(store=store) | Process(operator=TableSource(), store=store) if store is not None:
                 self.stored.add(table)
                 return (store.name,)
@@ -134,6 +144,11 @@ class _Walk:
                     self.senders.add(table)
                 elif table not in self.senders:
                     return False
+            case Process(operator=TableSuppress(), parents=(parent,)):
+                self.send_old_values(parent, force=force)
+                self.senders.add(table)
+            case Process(operator=CogroupMerge(), parents=inputs):
+                self.senders |= {*inputs, table}
             case TableJoin():
                 self.send_old_values(node.left, force=True)
                 self.send_old_values(node.right, force=True)

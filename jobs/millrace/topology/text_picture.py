@@ -6,22 +6,22 @@ from collections.abc import Iterator
 
 from millrace.topology.labels import label
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import GlobalStore, SubTopology, Topology
 
 
 def text_picture(topology: Topology) -> str:
     """A tree for each source, by sub-topology. A node with several parents is drawn below the first."""
-    return "\n".join(line for part in topology.sub_topologies for line in _part(part)) + "\n"
+    return "\n".join(line for part in topology.parts for line in _part(part)) + "\n"
 
 
-def _part(part: SubTopology) -> Iterator[str]:
-    yield f"sub-topology {part.number}"
+def _part(part: SubTopology | GlobalStore) -> Iterator[str]:
+    yield f"sub-topology {part.number}{' (global store)' if isinstance(part, GlobalStore) else ''}"
     children: dict[str, list[Node]] = {node.name: [] for node in part.nodes}
     for node in part.nodes:
         for parent in () if isinstance(node, SourceNode) else node.parents:
             children[parent].append(node)
     drawn: set[str] = set()
-    for source in part.sources:
+    for source in (node for node in part.nodes if isinstance(node, SourceNode)):
         yield f"  ▶ {label(source)}   {source.name}"
         yield from _below(source.name, children, drawn, "  ")
     yield ""

@@ -11,6 +11,33 @@ from millrace.topology.stores import StoreSpec
 
 
 @dataclass(frozen=True, kw_only=True)
+class GlobalStore:
+    """A topic that every task has wholly, in a store that only the topic's records change (KIP-99, KIP-233).
+
+    Args:
+        number: place among the sub-topologies, with which it shares the numbers. It has no tasks.
+        source: reads the topic, all of its partitions.
+        processor: writes the store.
+        store: the store; it has no changelog, since the topic restores it.
+    """
+
+    number: int
+    source: SourceNode
+    processor: ProcessorNode
+    store: StoreSpec
+
+    @property
+    def topic(self) -> str:
+        """The topic."""
+        return self.source.topics[0]
+
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        """Source and processor."""
+        return self.source, self.processor
+
+
+@dataclass(frozen=True, kw_only=True)
 class SubTopology:
     """The nodes that one query runs: everything between source or repartition topics.
 
@@ -18,11 +45,13 @@ class SubTopology:
         number: place in the topology, from 0, as in task names (``1_3`` is sub-topology 1, partition 3).
         nodes: in an order in which parents come before children.
         stores: the stores that the nodes use.
+        global_stores: the global stores that the nodes may look up.
     """
 
     number: int
     nodes: tuple[Node, ...]
     stores: tuple[StoreSpec, ...]
+    global_stores: tuple[GlobalStore, ...] = ()
 
     @cached_property
     def sources(self) -> tuple[SourceNode, ...]:
@@ -59,16 +88,28 @@ class Topology:
         repartition_topics: the topics between them.
         co_partition_groups: topics that must have the same number of partitions because they are joined; repartition
             topics stand without their application prefix.
+        global_stores: the topics that every task has wholly.
     """
 
     sub_topologies: tuple[SubTopology, ...]
     repartition_topics: tuple[RepartitionTopicSpec, ...] = ()
     co_partition_groups: tuple[frozenset[str], ...] = ()
+    global_stores: tuple[GlobalStore, ...] = ()
+
+    @cached_property
+    def parts(self) -> tuple[SubTopology | GlobalStore, ...]:
+        """The sub-topologies and the global stores, in the order of their numbers."""
+        return tuple(sorted((*self.sub_topologies, *self.global_stores), key=lambda part: part.number))
+
+    @cached_property
+    def global_topics(self) -> frozenset[str]:
+        """The topics of its global stores."""
+        return frozenset(store.topic for store in self.global_stores)
 
     @cached_property
     def external_inputs(self) -> frozenset[str]:
-        """The topics that it reads and that are not its own."""
-        return frozenset(
+        """The topics that it reads and that are not its own; those of global stores, too."""
+        return self.global_topics | frozenset(
             topic
             for part in self.sub_topologies
             for source in part.sources

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from millrace.state import RocksDBOptions, StateOptions, TaskPosition, TaskState
+from millrace.state import DatabaseOptions, StateOptions, TaskPosition, TaskState
+from millrace.topology.rocksdb_options import RocksDBOptions
 from tests.unit.state.specs import window
 
 MINUTE = 60_000
@@ -21,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from millrace.state import RocksDBOptions, StateOptions, TaskPosition, TaskState
+from millrace.state import DatabaseOptions, StateOptions, TaskPosition, TaskState
 from millrace.topology.stores import StoreKind, StoreSpec
 
 root = Path(sys.argv[1])
@@ -30,7 +31,7 @@ SPECS = [
     StoreSpec(name=name, kind=StoreKind.WINDOW, window_size_ms=MINUTE, retention_ms=2 * MINUTE) for name in ("a", "b")
 ]
 OPTIONS = StateOptions(
-    rocksdb=RocksDBOptions(block_cache_bytes=64 << 20, write_buffers_bytes=32 << 20), read_cache_bytes=1 << 20
+    database=DatabaseOptions(memory_bytes=96 << 20, write_buffers_bytes=32 << 20), read_cache_bytes=1 << 20
 )
 keys = [b"%04d" % number for number in range(40)] * 10
 values = [b"x" * 100] * len(keys)
@@ -69,7 +70,7 @@ def test_memory_does_not_grow_over_restarts_of_many_tasks_with_many_segments(tmp
 
 def test_the_disk_space_of_expired_segments_is_given_back(tmp_path: Path) -> None:
     """Case X01."""
-    options = StateOptions(rocksdb=RocksDBOptions(write_buffer_bytes=1 << 20))
+    options = StateOptions(database=DatabaseOptions(stores=RocksDBOptions(write_buffer_bytes=1 << 20)))
     state = TaskState.open(tmp_path, [window(retention_ms=2 * MINUTE)], options=options)
     store = state.window_store("win")
     keys = [b"%05d" % number for number in range(5_000)]

@@ -17,7 +17,9 @@ import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyConfig;
 import org.apache.kafka.streams.kstream.Branched;
+import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
@@ -30,6 +32,9 @@ import org.apache.kafka.streams.kstream.Named;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.Suppressed;
+import static org.apache.kafka.streams.kstream.Suppressed.BufferConfig.maxRecords;
+import static org.apache.kafka.streams.kstream.Suppressed.BufferConfig.unbounded;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.processor.ProcessorContext;
@@ -51,6 +56,10 @@ public class DescribeTopologies {
     private static final Serde<String> S = Serdes.String();
     private static final JoinWindows NEAR = JoinWindows.ofTimeDifferenceWithNoGrace(Duration.ofSeconds(1));
     private static final TimeWindows MINUTE = TimeWindows.ofSizeWithNoGrace(Duration.ofMinutes(1));
+    private static final SessionWindows SESSIONS =
+        SessionWindows.ofInactivityGapAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1));
+    private static final SlidingWindows SLIDING =
+        SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1));
 
     public static void main(final String[] arguments) throws IOException {
         final Path directory = Path.of(arguments[0]);
@@ -66,6 +75,42 @@ public class DescribeTopologies {
         }
         Files.writeString(directory.resolve("explicit_naming.list"), refused.toString());
         Files.writeString(directory.resolve("windowed_changelogs.list"), windowedChangelogs());
+    }
+
+    private static final Consumed<String, String> STRINGS = Consumed.with(S, S);
+
+    private static Map<String, Consumer<StreamsBuilder>> globalTables() {
+        final Map<String, Consumer<StreamsBuilder>> all = new LinkedHashMap<>();
+        all.put("global_table_joins", b -> {
+            final GlobalKTable<String, String> users = b.globalTable("users", STRINGS);
+            final KStream<String, String> stream = b.stream("in", STRINGS);
+            stream.join(users, (k, v) -> v, (v, o) -> v).to("out");
+            stream.filter((k, v) -> true).leftJoin(users, (k, v) -> v, (v, o) -> v).to("out-left");
+        });
+        all.put("global_table_joins_named", b -> {
+            final KStream<String, String> stream = b.stream("in", Consumed.with(S, S).withName("input"));
+            final GlobalKTable<String, String> users =
+                b.globalTable("users", Consumed.with(S, S).withName("users"), Materialized.as("user-store"));
+            stream.join(users, (k, v) -> v, (v, o) -> v, Named.as("enrich")).to("out");
+            stream.leftJoin(users, (k, v) -> v, (v, o) -> v, Named.as("enrich-left")).to("out-left");
+        });
+        all.put("global_tables_between_streams", b -> {
+            b.stream("a", STRINGS).to("out-a");
+            final GlobalKTable<String, String> one = b.globalTable("one", STRINGS);
+            final GlobalKTable<String, String> two = b.globalTable("two", STRINGS, Materialized.as("two-store"));
+            b.stream("b", STRINGS).leftJoin(one, (k, v) -> v, (v, o) -> v).join(two, (k, v) -> v, (v, o) -> v)
+                .to("out-b");
+            b.globalTable("three");
+            b.table("c", STRINGS).toStream().join(two, (k, v) -> v, (v, o) -> v).to("out-c");
+        });
+        all.put("global_table_join_between_key_change_and_aggregation", b -> {
+            final GlobalKTable<String, String> users = b.globalTable("users", STRINGS);
+            final KStream<String, String> joined = b.stream("in", STRINGS).selectKey((k, v) -> v)
+                .leftJoin(users, (k, v) -> v, (v, o) -> v);
+            joined.groupByKey(Grouped.with(S, S)).count().toStream().to("out");
+            joined.join(b.table("t", STRINGS), (v, o) -> v, Joined.with(S, S, S)).to("joined");
+        });
+        return all;
     }
 
     private static Properties properties(final String optimisation) {
@@ -102,40 +147,85 @@ public class DescribeTopologies {
         return text.toString();
     }
 
+    private static void suppressions(final Map<String, Consumer<StreamsBuilder>> all) {
+        all.put("suppressed_unnamed", b -> {
+            final var grouped = b.stream("in", Consumed.with(S, S)).groupByKey();
+            grouped.windowedBy(MINUTE).count().suppress(Suppressed.untilWindowCloses(unbounded()))
+                .toStream().to("final");
+            grouped.count().suppress(Suppressed.untilTimeLimit(Duration.ofSeconds(5), maxRecords(10)))
+                .mapValues(v -> v).toStream().to("latest");
+        });
+        all.put("suppressed_named", b ->
+            b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v).groupByKey().windowedBy(MINUTE)
+                .count(Materialized.as("counts"))
+                .suppress(Suppressed.untilWindowCloses(unbounded()).withName("final"))
+                .filter((k, v) -> true).toStream().to("out"));
+        all.put("suppressed_with_changelog_settings", b ->
+            b.stream("in", Consumed.with(S, S)).groupByKey().windowedBy(MINUTE).count(Materialized.as("counts"))
+                .suppress(Suppressed.untilWindowCloses(
+                    unbounded().withLoggingEnabled(Map.of("min.insync.replicas", "2"))).withName("final"))
+                .toStream().to("out"));
+        all.put("suppressed_without_changelog", b ->
+            b.table("in", Consumed.with(S, S)).suppress(Suppressed.untilTimeLimit(
+                Duration.ofSeconds(5), maxRecords(10).withLoggingDisabled())).toStream().to("out"));
+        all.put("suppressed_table_looked_up", b -> {
+            final KTable<String, String> held = b.table("in", Consumed.with(S, S), Materialized.as("rows"))
+                .filter((k, v) -> true).suppress(
+                    Suppressed.<String>untilTimeLimit(Duration.ofSeconds(5), maxRecords(10)).withName("held"));
+            b.stream("clicks", Consumed.with(S, S)).join(held, (v, t) -> v).to("joined");
+            held.groupBy((k, v) -> KeyValue.pair(v, v), Grouped.as("by-value")).count(Materialized.as("totals"))
+                .suppress(Suppressed.untilTimeLimit(Duration.ofSeconds(5), unbounded())).toStream().to("totals");
+        });
+    }
+
     private static Map<String, Consumer<StreamsBuilder>> windowedCatalogue() {
         final Map<String, Consumer<StreamsBuilder>> all = new LinkedHashMap<>();
-        final SessionWindows sessions =
-            SessionWindows.ofInactivityGapAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1));
-        final SlidingWindows sliding =
-            SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1));
         all.put("sessions_unnamed_after_key_change", b -> {
             final var windowed = b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v).groupByKey()
-                .windowedBy(sessions);
+                .windowedBy(SESSIONS);
             windowed.count().toStream().to("out-count");
             windowed.reduce((a, v) -> v).toStream().to("out-reduce");
             windowed.aggregate(() -> "", (k, v, a) -> a, (k, a, o) -> a).toStream().to("out-aggregate");
         });
         all.put("sessions_named", b ->
-            b.stream("in").groupBy((k, v) -> v, Grouped.as("by-value")).windowedBy(sessions)
+            b.stream("in").groupBy((k, v) -> v, Grouped.as("by-value")).windowedBy(SESSIONS)
                 .count(Named.as("counting"), Materialized.as("counts")).toStream(Named.as("changes")).to("out"));
         all.put("sessions_counted_with_unnamed_materialized", b ->
-            b.stream("in").groupByKey().windowedBy(sessions).count(Materialized.with(null, Serdes.Long()))
+            b.stream("in").groupByKey().windowedBy(SESSIONS).count(Materialized.with(null, Serdes.Long()))
                 .toStream().to("out"));
         all.put("sliding_unnamed_after_key_change", b -> {
             final var windowed = b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v).groupByKey()
-                .windowedBy(sliding);
+                .windowedBy(SLIDING);
             windowed.count().toStream().to("out-count");
             windowed.reduce((a, v) -> v).toStream().to("out-reduce");
             windowed.aggregate(() -> "", (k, v, a) -> a).toStream().to("out-aggregate");
         });
         all.put("sliding_named", b ->
-            b.stream("in").groupBy((k, v) -> v, Grouped.as("by-value")).windowedBy(sliding)
+            b.stream("in").groupBy((k, v) -> v, Grouped.as("by-value")).windowedBy(SLIDING)
                 .count(Named.as("counting"), Materialized.as("counts")).toStream(Named.as("changes")).to("out"));
         all.put("sliding_counted_with_unnamed_materialized", b ->
-            b.stream("in").groupByKey().windowedBy(sliding).count(Materialized.with(null, Serdes.Long()))
+            b.stream("in").groupByKey().windowedBy(SLIDING).count(Materialized.with(null, Serdes.Long()))
                 .toStream().to("out"));
+        suppressions(all);
         all.put("unlimited_window", b ->
             b.stream("in").groupByKey().windowedBy(UnlimitedWindows.of()).count().toStream().to("out"));
+        all.put("windowed_cogroups_unnamed", b -> {
+            final CogroupedKStream<String, String> cogrouped = strings(b, "a").groupByKey()
+                .cogroup(DescribeTopologies::kept).cogroup(strings(b, "b").groupByKey(), DescribeTopologies::kept);
+            cogrouped.windowedBy(MINUTE).aggregate(() -> "").toStream().to("tumbling");
+            cogrouped.windowedBy(SLIDING).aggregate(() -> "").toStream().to("sliding");
+            cogrouped.windowedBy(SESSIONS).aggregate(() -> "", (k, a, o) -> a).toStream().to("sessions");
+        });
+        all.put("windowed_cogroups_named", b -> {
+            final CogroupedKStream<String, String> cogrouped = strings(b, "a").groupByKey()
+                .cogroup(DescribeTopologies::kept).cogroup(strings(b, "b").groupByKey(), DescribeTopologies::kept);
+            cogrouped.windowedBy(MINUTE).aggregate(() -> "", Named.as("minutes"), Materialized.as("minutes-store"))
+                .toStream().to("tumbling");
+            cogrouped.windowedBy(SLIDING).aggregate(() -> "", Named.as("slides"), Materialized.as("slides-store"))
+                .toStream().to("sliding");
+            cogrouped.windowedBy(SESSIONS).aggregate(
+                () -> "", (k, a, o) -> a, Named.as("visits"), Materialized.as("visits-store")).toStream().to("sessions");
+        });
         return all;
     }
 
@@ -331,11 +421,14 @@ public class DescribeTopologies {
         });
         streamJoins(all);
         tables(all);
+        cogroups(all);
         all.putAll(windowedCatalogue());
+        all.putAll(globalTables());
         for (int seed = 1; seed < 9; seed++) {
             final int start = seed;
             all.put("grown_" + seed, b -> grow(b, start));
         }
+        all.putAll(ForeignKeyTopologies.catalogue());
         return all;
     }
 
@@ -472,6 +565,63 @@ public class DescribeTopologies {
         });
     }
 
+    private static void cogroups(final Map<String, Consumer<StreamsBuilder>> all) {
+        all.put("cogroup_unnamed", b -> strings(b, "a").groupByKey().cogroup(DescribeTopologies::kept)
+            .cogroup(strings(b, "b").groupByKey(), DescribeTopologies::kept)
+            .cogroup(strings(b, "c").groupByKey(), DescribeTopologies::kept)
+            .aggregate(() -> "").toStream().to("out"));
+        all.put("cogroup_named", b -> strings(b, "a").groupByKey().cogroup(DescribeTopologies::kept)
+            .cogroup(strings(b, "b").groupByKey(), DescribeTopologies::kept)
+            .aggregate(() -> "", Named.as("both"), store("kept")).toStream().to("out"));
+        all.put("cogroup_with_unnamed_materialized", b -> strings(b, "a").groupByKey().cogroup(DescribeTopologies::kept)
+            .aggregate(() -> "", Materialized.with(S, S)).toStream().to("out"));
+        all.put("cogroup_of_one_changed_key", b -> strings(b, "a").selectKey((k, v) -> v).groupByKey()
+            .cogroup(DescribeTopologies::kept).cogroup(strings(b, "b").groupByKey(), DescribeTopologies::kept)
+            .aggregate(() -> "").toStream().to("out"));
+        all.put("cogroup_of_changed_keys_named", b -> strings(b, "a").groupBy((k, v) -> v, Grouped.as("by-a"))
+            .cogroup(DescribeTopologies::kept)
+            .cogroup(strings(b, "b").groupBy((k, v) -> v, Grouped.as("by-b")), DescribeTopologies::kept)
+            .aggregate(() -> "", Named.as("both"), store("kept")).toStream().to("out"));
+        all.put("cogroup_of_two_changed_keys_one_named", b -> strings(b, "a").groupBy((k, v) -> v)
+            .cogroup(DescribeTopologies::kept)
+            .cogroup(strings(b, "b").groupBy((k, v) -> v, Grouped.as("by-b")), DescribeTopologies::kept)
+            .aggregate(() -> "", store("kept")).toStream().to("out"));
+        all.put("cogroup_aggregated_twice", b -> {
+            final CogroupedKStream<String, String> cogrouped = strings(b, "a").groupBy((k, v) -> v)
+                .cogroup(DescribeTopologies::kept);
+            cogrouped.cogroup(strings(b, "b").groupByKey(), DescribeTopologies::kept);
+            cogrouped.aggregate(() -> "").toStream().to("out");
+            cogrouped.windowedBy(MINUTE).aggregate(() -> "", Materialized.as("minutes")).toStream().to("windowed");
+        });
+        all.put("cogroups_of_one_grouped_stream", b -> {
+            final KGroupedStream<String, String> one = strings(b, "a").groupBy((k, v) -> v, Grouped.as("by-a"));
+            final KGroupedStream<String, String> two = strings(b, "b").groupByKey();
+            one.cogroup(DescribeTopologies::kept).cogroup(two, DescribeTopologies::kept).aggregate(() -> "")
+                .toStream().to("one");
+            two.cogroup(DescribeTopologies::kept).cogroup(two, DescribeTopologies::kept).aggregate(() -> "")
+                .toStream().to("two");
+            two.count().toStream().to("three");
+        });
+        all.put("cogroup_of_one_topic_read_twice", b -> strings(b, "a").groupByKey().cogroup(DescribeTopologies::kept)
+            .cogroup(strings(b, "a").filter((k, v) -> true).groupByKey(), DescribeTopologies::kept)
+            .aggregate(() -> "").toStream().to("out"));
+        all.put("joins_with_a_cogrouped_table", b -> {
+            final KTable<String, String> both = strings(b, "a").groupByKey().cogroup(DescribeTopologies::kept)
+                .cogroup(strings(b, "b").groupByKey(), DescribeTopologies::kept).aggregate(() -> "");
+            both.leftJoin(b.table("c", Consumed.with(S, S)), (v, w) -> v).toStream().to("tables");
+            strings(b, "d").join(both.filter((k, v) -> true), (v, w) -> v).to("stream");
+            both.groupBy((k, v) -> KeyValue.pair(v, v)).count().toStream().to("regrouped");
+        });
+    }
+
+    private static KStream<String, String> strings(final StreamsBuilder b, final String topic) {
+        return b.stream(topic, Consumed.with(S, S));
+    }
+
+    private static String kept(final String key, final String value, final String aggregate) {
+        return aggregate;
+    }
+
     private static final class Kept implements ValueTransformerWithKey<String, String, String> {
         @Override
         public void init(final ProcessorContext context) { }
@@ -550,6 +700,14 @@ public class DescribeTopologies {
         all.put("optimised_named_behind_a_filter", b ->
             b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v, Named.as("re-key")).filter((k, v) -> true)
                 .groupByKey(Grouped.as("by-value")).count(Materialized.as("counts")).toStream().to("out"));
+        all.put("optimised_global_table_join", b -> {
+            final GlobalKTable<String, String> users = b.globalTable("users", STRINGS);
+            final KStream<String, String> keyed = b.stream("in", STRINGS).selectKey((k, v) -> v);
+            keyed.leftJoin(users, (k, v) -> v, (v, o) -> v).groupByKey(Grouped.with(S, S)).count().toStream().to("out");
+            keyed.groupByKey(Grouped.with(S, S)).reduce((a, v) -> v).toStream().to("out-reduce");
+            b.table("t", STRINGS, Materialized.as("rows")).toStream().join(users, (k, v) -> v, (v, o) -> v)
+                .to("out-table");
+        });
         all.put("optimised_self_join", b -> {
             final KStream<String, String> a = b.stream("a", Consumed.with(S, S));
             a.join(a, (v, o) -> v, NEAR, StreamJoined.with(S, S, S).withStoreName("kept")).to("out");
@@ -567,12 +725,28 @@ public class DescribeTopologies {
             a.groupByKey(Grouped.with(S, S)).count().toStream().to("counted");
             other.groupByKey(Grouped.with(S, S)).count().toStream().to("counted-too");
         });
+        all.put("optimised_cogroup", b -> {
+            final KStream<String, String> keyed = strings(b, "in").selectKey((k, v) -> v);
+            final KGroupedStream<String, String> one = keyed.groupByKey(Grouped.as("one"));
+            final KGroupedStream<String, String> two = keyed.filter((k, v) -> true).groupByKey(Grouped.as("two"));
+            one.cogroup(DescribeTopologies::kept).cogroup(two, DescribeTopologies::kept)
+                .cogroup(strings(b, "other").groupByKey(), DescribeTopologies::kept)
+                .aggregate(() -> "").toStream().to("out");
+            one.count().toStream().to("counted");
+        });
+        all.put("optimised_cogroup_of_one_key_change", b -> {
+            final KStream<String, String> keyed = strings(b, "in").selectKey((k, v) -> v);
+            keyed.groupByKey(Grouped.as("one")).cogroup(DescribeTopologies::kept)
+                .cogroup(keyed.groupByKey(Grouped.as("two")), DescribeTopologies::kept)
+                .windowedBy(MINUTE).aggregate(() -> "").toStream().to("out");
+        });
         all.put("optimised_join_and_aggregation", b -> {
             final KStream<String, String> keyed = b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v);
             keyed.leftJoin(b.table("users", Consumed.with(S, S)), (v, t) -> v).to("joined");
             keyed.peek((k, v) -> { }).groupByKey().count().toStream().to("counted");
             keyed.toTable(Materialized.as("latest")).toStream().to("tabled");
         });
+        all.putAll(ForeignKeyTopologies.optimised());
         return all;
     }
 }

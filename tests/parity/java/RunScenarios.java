@@ -21,8 +21,10 @@ import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
 import java.util.TreeSet;
+import java.util.function.BiFunction;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 import org.apache.kafka.common.serialization.ByteArraySerializer;
@@ -40,7 +42,9 @@ import org.apache.kafka.streams.errors.LogAndContinueExceptionHandler;
 import org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.BranchedKStream;
+import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
 import org.apache.kafka.streams.kstream.Joined;
@@ -48,13 +52,19 @@ import org.apache.kafka.streams.kstream.KGroupedStream;
 import org.apache.kafka.streams.kstream.KGroupedTable;
 import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.KTable;
+import org.apache.kafka.streams.kstream.KeyValueMapper;
 import org.apache.kafka.streams.kstream.Materialized;
 import org.apache.kafka.streams.kstream.Produced;
 import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.StreamJoined;
+import org.apache.kafka.streams.kstream.Suppressed;
+import org.apache.kafka.streams.kstream.TableJoined;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
+import org.apache.kafka.streams.kstream.ValueJoiner;
+import org.apache.kafka.streams.kstream.ValueJoinerWithKey;
+import org.apache.kafka.streams.kstream.ValueJoinerWithStreamAndMappedKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
 import org.apache.kafka.streams.kstream.Windowed;
@@ -63,10 +73,12 @@ import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.ProcessorContext;
+import org.apache.kafka.streams.kstream.SessionWindowedCogroupedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedSerializer;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
+import org.apache.kafka.streams.kstream.TimeWindowedCogroupedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedKStream;
 import org.apache.kafka.streams.kstream.TimeWindowedSerializer;
 import org.apache.kafka.streams.kstream.TimeWindows;
@@ -116,6 +128,7 @@ public class RunScenarios {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:0");
         settings.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0");
+        settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, ValueSerde.class);
         for (final JsonNode setting : scenario.path("settings")) {
             switch (setting.asText()) {
                 case "continue after deserialization errors" -> settings.put(
@@ -129,7 +142,8 @@ public class RunScenarios {
                     StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 1000L);
                 case "single store self join" -> settings.put(
                     StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.SINGLE_STORE_SELF_JOIN);
-                case "compare repartition topics" -> { }
+                case "caches of one byte" -> settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "1");
+                case "compare headers", "compare repartition topics" -> { }
                 default -> throw new IllegalArgumentException(setting.asText());
             }
         }
@@ -143,7 +157,8 @@ public class RunScenarios {
                 }
                 inputs.computeIfAbsent(topic, name -> driver.createInputTopic(
                     name, new ByteArraySerializer(), new ByteArraySerializer()))
-                    .pipeInput(bytes(record.get(1)), bytes(record.get(2)), record.get(3).asLong());
+                    .pipeInput(new TestRecord<>(bytes(record.get(1)), bytes(record.get(2)), headers(record.path(4)),
+                        record.get(3).asLong()));
             }
             return topology.result(scenario, driver);
         } finally {
@@ -153,6 +168,12 @@ public class RunScenarios {
                 }
             }
         }
+    }
+
+    private static RecordHeaders headers(final JsonNode texts) {
+        final RecordHeaders headers = new RecordHeaders();
+        texts.fields().forEachRemaining(header -> headers.add(header.getKey(), bytes(header.getValue())));
+        return headers;
     }
 
     private static byte[] bytes(final JsonNode text) {
@@ -173,6 +194,10 @@ public class RunScenarios {
                 row.add(hex(record.key())).add(hex(record.value())).add(record.timestamp());
                 if (topic.equals("dlq")) {
                     deadLetterHeaders(record, row.addArray());
+                } else if (topic.endsWith("-changelog") ? record.headers().toArray().length > 0
+                    : scenario.path("settings").toString().contains("compare headers")) {
+                    final ArrayNode texts = row.addArray();
+                    record.headers().forEach(header -> texts.add(header.key() + "=" + hex(header.value())));
                 }
             }
         }
@@ -250,9 +275,13 @@ public class RunScenarios {
             case "repartition" -> named.put(as, stream(step).repartition(
                 Repartitioned.<Object, Object>as(step.get("name").asText()).withKeySerde(KEY).withValueSerde(VALUE)));
             case "group_by" -> named.put(as, stream(step).groupBy(
-                (key, value) -> key(fn, key, value), Grouped.with(KEY, VALUE)));
-            case "group_by_key" -> named.put(as, stream(step).groupByKey(Grouped.with(KEY, VALUE)));
-            case "windowed_by" -> named.put(as, windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
+                (key, value) -> key(fn, key, value), grouped(step)));
+            case "group_by_key" -> named.put(as, stream(step).groupByKey(grouped(step)));
+            case "windowed_by" -> named.put(as, get(step, "on") instanceof CogroupedKStream
+                ? windowedCogroup((CogroupedKStream<Object, Object>) get(step, "on"), step)
+                : windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
+            case "cogroup" -> named.put(as, cogrouped(step));
+            case "cogroup_aggregate" -> named.put(as, cogroupAggregated(step, fn));
             case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
             case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
             case "to_table" -> named.put(as, stream(step).toTable(optionalStore(step)));
@@ -261,12 +290,61 @@ public class RunScenarios {
             case "left_join" -> named.put(as, stream(step).leftJoin((KTable<Object, Object>) get(step, "table"),
                 (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
             case "stream_join" -> named.put(as, joinedStreams(step, fn));
+            case "global_table" -> named.put(as, step.has("store")
+                ? builder.globalTable(step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE))
+                // It takes no Materialized without a name.
+                : builder.globalTable(step.get("topic").asText(), consumed(step)));
+            case "global_join", "global_left_join" -> named.put(as, joinedWithGlobal(step, fn));
             case "table_filter", "table_filter_not", "table_map_values", "table_transform_values", "table_join",
                 "table_left_join", "table_outer_join", "table_group_by", "table_count", "table_reduce",
                 "table_aggregate" -> named.put(as, table(step, fn));
+            case "suppress" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).suppress(suppressed(step)));
+            case "foreign_key_join" -> named.put(as, foreignKeyJoin(step, fn));
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
+    }
+
+    private static Grouped<Object, Object> grouped(final JsonNode step) {
+        final Grouped<Object, Object> grouped = Grouped.with(KEY, VALUE);
+        return step.has("name") ? grouped.withName(step.get("name").asText()) : grouped;
+    }
+
+    private CogroupedKStream<Object, Object> cogrouped(final JsonNode step) {
+        CogroupedKStream<Object, Object> cogrouped = null;
+        for (final JsonNode input : step.get("inputs")) {
+            final KGroupedStream<Object, Object> grouped = (KGroupedStream<Object, Object>) get(input, "on");
+            final String fn = input.get("fn").asText();
+            cogrouped = cogrouped == null
+                ? grouped.cogroup((key, value, old) -> aggregate(fn, key, value, old))
+                : cogrouped.cogroup(grouped, (key, value, old) -> aggregate(fn, key, value, old));
+        }
+        return cogrouped;
+    }
+
+    private static Object windowedCogroup(final CogroupedKStream<Object, Object> cogrouped, final JsonNode step) {
+        if (step.has("gap")) {
+            return cogrouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(
+                Duration.ofMillis(step.get("gap").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        if (step.has("difference")) {
+            return cogrouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(
+                Duration.ofMillis(step.get("difference").asLong()), Duration.ofMillis(step.get("grace").asLong())));
+        }
+        return step.has("start")
+            ? cogrouped.windowedBy(UnlimitedWindows.of().startOn(Instant.ofEpochMilli(step.get("start").asLong())))
+            : cogrouped.windowedBy(windows(step));
+    }
+
+    private KTable<?, ?> cogroupAggregated(final JsonNode step, final String fn) {
+        final Object on = get(step, "on");
+        if (on instanceof SessionWindowedCogroupedKStream) {
+            return ((SessionWindowedCogroupedKStream<Object, Object>) on).aggregate(
+                () -> initial(fn), (key, older, newer) -> merged(fn, older, newer), sessionStore(step, VALUE));
+        }
+        return on instanceof TimeWindowedCogroupedKStream
+            ? ((TimeWindowedCogroupedKStream<Object, Object>) on).aggregate(() -> initial(fn), windowStore(step, VALUE))
+            : ((CogroupedKStream<Object, Object>) on).aggregate(() -> initial(fn), keyValueStore(step, VALUE));
     }
 
     private static Consumed<Object, Object> consumed(final JsonNode step) {
@@ -291,6 +369,39 @@ public class RunScenarios {
 
     private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> optionalStore(final JsonNode step) {
         return step.has("store") ? keyValueStore(step, VALUE) : Materialized.with(KEY, VALUE);
+    }
+
+    private static Suppressed suppressed(final JsonNode step) {
+        Suppressed.BufferConfig buffer = Suppressed.BufferConfig.unbounded();
+        if (step.has("records")) {
+            buffer = buffer.withMaxRecords(step.get("records").asLong());
+        }
+        if (step.has("bytes")) {
+            buffer = buffer.withMaxBytes(step.get("bytes").asLong());
+        }
+        if (step.path("full").asText().equals("emit")) {
+            buffer = buffer.emitEarlyWhenFull();
+        }
+        if (!step.path("logged").asBoolean(true)) {
+            buffer = buffer.withLoggingDisabled();
+        }
+        final Suppressed suppressed = step.has("limit")
+            ? Suppressed.untilTimeLimit(Duration.ofMillis(step.get("limit").asLong()), buffer)
+            : Suppressed.untilWindowCloses((Suppressed.StrictBufferConfig) buffer);
+        return suppressed.withName(step.get("name").asText());
+    }
+
+    private Object foreignKeyJoin(final JsonNode step, final String fn) {
+        final KTable<Object, Object> table = (KTable<Object, Object>) get(step, "on");
+        final KTable<Object, Object> other = (KTable<Object, Object>) get(step, "with");
+        final String by = step.get("by").asText();
+        final BiFunction<Object, Object, Object> extractor = (key, value) -> key(by, key, value);
+        final ValueJoiner<Object, Object, Object> joiner = (left, right) -> joined(fn, left, right);
+        final TableJoined<Object, Object> options = step.has("name")
+            ? TableJoined.as(step.get("name").asText()) : TableJoined.with(null, null);
+        return step.get("kind").asText().equals("inner")
+            ? table.join(other, extractor, joiner, options, optionalStore(step))
+            : table.leftJoin(other, extractor, joiner, options, optionalStore(step));
     }
 
     private Object table(final JsonNode step, final String fn) {
@@ -405,6 +516,30 @@ public class RunScenarios {
             case "left" -> stream(step).leftJoin(other, (left, right) -> joined(fn, left, right), windows, options);
             default -> stream(step).outerJoin(other, (left, right) -> joined(fn, left, right), windows, options);
         };
+    }
+
+    private KStream<?, ?> joinedWithGlobal(final JsonNode step, final String fn) {
+        final GlobalKTable<Object, Object> table = (GlobalKTable<Object, Object>) get(step, "table");
+        final KeyValueMapper<Object, Object, Object> selector =
+            (key, value) -> key(step.get("selector").asText(), key, value);
+        final boolean inner = step.get("op").asText().equals("global_join");
+        switch (step.path("takes").asText()) {
+            case "key" -> {
+                final ValueJoinerWithKey<Object, Object, Object, Object> joiner =
+                    (key, left, right) -> TextNode.valueOf(key + "/" + json(joined(fn, left, right)));
+                return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
+            }
+            case "both keys" -> {
+                final ValueJoinerWithStreamAndMappedKey<Object, Object, Object, Object, Object> joiner =
+                    (key, selected, left, right) ->
+                        TextNode.valueOf(key + "/" + selected + "/" + json(joined(fn, left, right)));
+                return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
+            }
+            default -> {
+                final ValueJoiner<Object, Object, Object> joiner = (left, right) -> joined(fn, left, right);
+                return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
+            }
+        }
     }
 
     private static Object windowed(final KGroupedStream<Object, Object> grouped, final JsonNode step) {
@@ -541,7 +676,8 @@ public class RunScenarios {
             case "user" -> user(value);
             case "amount mod 3" -> number == null ? null : "m" + Math.floorMod(number, 3);
             case "key@start" -> ((Windowed<Object>) key).key() + "@" + ((Windowed<Object>) key).window().start();
-            case "same" -> key;
+            case "same", "key" -> key;
+            case "fails on 13" -> failsOn13(number) ? key : null;
             default -> throw new IllegalArgumentException(fn);
         };
     }
@@ -604,7 +740,7 @@ public class RunScenarios {
     private static Object initial(final String fn) {
         return switch (fn) {
             case "max", "min", "first", "last" -> null;
-            case "texts" -> TextNode.valueOf("");
+            case "texts", "notes" -> TextNode.valueOf("");
             default -> LongNode.valueOf(0);
         };
     }
@@ -620,6 +756,7 @@ public class RunScenarios {
             case "first" -> number == null || before != null ? old : LongNode.valueOf(number);
             case "last" -> number == null ? old : LongNode.valueOf(number);
             case "texts" -> TextNode.valueOf(((TextNode) old).asText() + key + ":" + number + ";");
+            case "notes" -> TextNode.valueOf(((TextNode) old).asText() + key + "=" + number + ",");
             case "sum, fails on 13" -> failsOn13(number) ? LongNode.valueOf(orZero(old) + orZero(value)) : null;
             default -> throw new IllegalArgumentException(fn);
         };
@@ -627,7 +764,7 @@ public class RunScenarios {
 
     private static Object merged(final String fn, final Object older, final Object newer) {
         return switch (fn) {
-            case "texts" -> TextNode.valueOf("(" + ((TextNode) older).asText() + ((TextNode) newer).asText() + ")");
+            case "texts", "notes" -> TextNode.valueOf("(" + ((TextNode) older).asText() + ((TextNode) newer).asText() + ")");
             default -> aggregate(fn, null, newer, older);
         };
     }
@@ -671,6 +808,13 @@ public class RunScenarios {
         @Override
         public Object deserialize(final String topic, final byte[] data) {
             return data == null ? null : new String(data, StandardCharsets.UTF_8);
+        }
+    }
+
+    /** For tables whose operators name no serde. */
+    public static final class ValueSerde extends Serdes.WrapperSerde<Object> {
+        public ValueSerde() {
+            super(new ValueSerializer(), new ValueDeserializer());
         }
     }
 

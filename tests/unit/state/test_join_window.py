@@ -22,13 +22,13 @@ def buffer(name: str = "buffer", *, retention_ms: int = 20, **fields: Any) -> St
     )
 
 
-def put(state: TaskState, *entries: tuple[bytes, int, bytes | None]) -> int:
+def put(state: TaskState, *entries: tuple[bytes, int, bytes | None]) -> list[int]:
     keys, times, values = (
         [key for key, _, _ in entries],
         [at for _, at, _ in entries],
         [value for _, _, value in entries],
     )
-    return state.join_store("buffer").put_many(keys, values, np.array(times, dtype=np.int64))
+    return [*map(int, state.join_store("buffer").put_many(keys, values, np.array(times, dtype=np.int64)))]
 
 
 def commit(state: TaskState) -> list[tuple[bytes, bytes | None, int]]:
@@ -97,7 +97,7 @@ def test_expired_segments_are_deleted_and_late_writes_into_them_counted(open_sta
     state = open_state(buffer(retention_ms=20))
     put(state, (b"k", 5, b"a"))
     commit(state)
-    assert put(state, (b"k", 3 * MINUTE, b"b"), (b"k", 7, b"late"), (b"k", 3 * MINUTE - 1, b"c")) == 1
+    assert put(state, (b"k", 3 * MINUTE, b"b"), (b"k", 7, b"late"), (b"k", 3 * MINUTE - 1, b"c")) == [1]
     changes = commit(state)
     assert [value for _, value, _ in changes] == [b"b", b"late", b"c"]
     assert [value for _, value, _ in state.join_store("buffer").all()] == [b"c", b"b"]

@@ -47,7 +47,11 @@ CUTS = st.lists(st.integers(1, 6), min_size=1, max_size=8)
 
 def _run(topology: Topology, rows: list[Row], sizes: list[int], serde: Serde, *, cached: bool) -> Outcome:
     """Runs rows, given in the order of their processing, in batches of the given sizes, over and over."""
-    with TopologyTestDriver(topology, {"statestore.cache.enabled": cached}) as driver:
+    dead_letters = {
+        "errors.dead.letter.queue.topic.name": "dead-letters",
+        "errors.dead.letter.queue.dropped.records": "all",
+    }
+    with TopologyTestDriver(topology, {"statestore.cache.enabled": cached, **dead_letters}) as driver:
         topics: dict[str, TestInputTopic] = {
             name: driver.create_input_topic(name, TEXT, serde) for name in ("in", "table")
         }
@@ -60,11 +64,13 @@ def _run(topology: Topology, rows: list[Row], sizes: list[int], serde: Serde, *,
         produced = sorted(driver.produced_topic_names() - set(driver.changelogs))
         outputs: dict[str, list[Any]] = {
             name: [
-                (record.key, record.value, record.timestamp)
+                (record.key, record.value, record.timestamp, record.headers)
                 for record in driver.create_output_topic(name, BytesSerde(), BytesSerde()).read_records()
             ]
             for name in produced
         }
+        # Those of a sub-topology stand together within a batch.
+        outputs.get("dead-letters", []).sort(key=repr)
         stores: dict[str, list[Any]] = {}
         for part in topology.sub_topologies:
             for spec in part.stores:
@@ -181,8 +187,9 @@ def test_with_caching_every_cut_gives_the_same_last_values_stores_and_counts(
     topology = _build(name, serde)
     outputs, stores, dropped, lateness = _run(topology, ordered, [1], serde, cached=False)
     in_batches = _run(topology, ordered, sizes, serde, cached=True)
-    last = {key: (value, time) for key, value, time in outputs.get("out", [])}
-    assert {key: (value, time) for key, value, time in in_batches[0].get("out", [])} == last
+    last = {key: (value, time) for key, value, time, _ in outputs.get("out", [])}
+    assert {key: (value, time) for key, value, time, _ in in_batches[0].get("out", [])} == last
+    assert in_batches[0].get("dead-letters") == outputs.get("dead-letters")
     assert len(in_batches[0].get("out", [])) <= len(outputs.get("out", []))
     assert in_batches[1:] == (stores, dropped, lateness)
 
@@ -255,9 +262,11 @@ def test_values_without_a_schema_go_out_as_they_came_in_also_behind_an_expressio
 def test_the_windows_of_a_key_share_its_partition() -> None:
     import numpy as np
 
+    from millrace.config import StreamsConfig
     from millrace.kafka.murmur2 import partitions_for
     from millrace.serdes import TimeWindowedSerde
     from millrace.task.columns import Column, WindowedColumn
+    from millrace.task.failures import FailureHandler
     from millrace.task.records import Records
     from millrace.task.sink import Sink
     from millrace.topology.nodes import SinkNode
@@ -267,5 +276,7 @@ def test_the_windows_of_a_key_share_its_partition() -> None:
     starts = np.arange(0, 80, 10, dtype=np.int64)
     keys = WindowedColumn(Column(objects=["k"] * 8), starts, starts + 10)
     rows = np.arange(8, dtype=np.int64)
-    encoded = sink.encode(Records(keys, Column(objects=[1] * 8), starts, rows, (rows,)), 50)
+    config = StreamsConfig.from_mapping({"application.id": "app", "bootstrap.servers": "nowhere:1"})
+    records = Records(keys, Column(objects=[1] * 8), starts, rows, (rows,))
+    encoded, _ = sink.encode(records, 50, FailureHandler(config, "0_0"))
     assert np.asarray(encoded.partitions).tolist() == partitions_for([b"k"] * 8, 50).tolist()

@@ -8,10 +8,14 @@ from typing import Any
 
 from millrace.dsl import (
     Branched,
+    BufferConfig,
+    CogroupedKStream,
     Consumed,
     Grouped,
     Joined,
     JoinWindows,
+    KGroupedStream,
+    KStream,
     Materialized,
     Named,
     Produced,
@@ -20,6 +24,8 @@ from millrace.dsl import (
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
+    Suppressed,
+    TableJoined,
     TimeWindows,
     UnlimitedWindows,
 )
@@ -376,6 +382,44 @@ def unlimited_window(b: StreamsBuilder) -> None:
 
 
 @catalogued
+def suppressed_unnamed(b: StreamsBuilder) -> None:
+    grouped = b.stream("in", STRINGS).group_by_key()
+    final = Suppressed.until_window_closes(BufferConfig.unbounded())
+    grouped.windowed_by(MINUTE).count().suppress(final).to_stream().to("final")
+    limited = Suppressed.until_time_limit(timedelta(seconds=5), BufferConfig.max_records(10))
+    grouped.count().suppress(limited).map_values(same).to_stream().to("latest")
+
+
+@catalogued
+def suppressed_named(b: StreamsBuilder) -> None:
+    windowed = b.stream("in", STRINGS).select_key(same).group_by_key().windowed_by(MINUTE)
+    final = Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("final")
+    windowed.count(Materialized.as_("counts")).suppress(final).filter(true).to_stream().to("out")
+
+
+@catalogued
+def suppressed_with_changelog_settings(b: StreamsBuilder) -> None:
+    counts = b.stream("in", STRINGS).group_by_key().windowed_by(MINUTE).count(Materialized.as_("counts"))
+    buffer = BufferConfig.unbounded().with_logging_enabled({"min.insync.replicas": "2"})
+    counts.suppress(Suppressed.until_window_closes(buffer).with_name("final")).to_stream().to("out")
+
+
+@catalogued
+def suppressed_without_changelog(b: StreamsBuilder) -> None:
+    buffer = BufferConfig.max_records(10).with_logging_disabled()
+    b.table("in", STRINGS).suppress(Suppressed.until_time_limit(5000, buffer)).to_stream().to("out")
+
+
+@catalogued
+def suppressed_table_looked_up(b: StreamsBuilder) -> None:
+    limited = Suppressed.until_time_limit(5000, BufferConfig.max_records(10))
+    held = b.table("in", STRINGS, Materialized.as_("rows")).filter(true).suppress(limited.with_name("held"))
+    b.stream("clicks", STRINGS).join(held, left).to("joined")
+    totals = held.group_by(pair, Grouped.as_("by-value")).count(Materialized.as_("totals"))
+    totals.suppress(Suppressed.until_time_limit(5000, BufferConfig.unbounded())).to_stream().to("totals")
+
+
+@catalogued
 def fraud_detection(b: StreamsBuilder) -> None:
     payments = b.stream("payments", STRINGS)
     customers = b.table("customers", STRINGS)
@@ -665,9 +709,249 @@ def optimised_stream_stream_join(b: StreamsBuilder) -> None:
     other.group_by_key(Grouped.with_(S, S)).count().to_stream().to("counted-too")
 
 
+@catalogued
+def global_table_joins(b: StreamsBuilder) -> None:
+    users = b.global_table("users", STRINGS)
+    stream = b.stream("in", STRINGS)
+    stream.join(users, same, left).to("out")
+    stream.filter(true).left_join(users, same, left).to("out-left")
+
+
+@catalogued
+def global_table_joins_named(b: StreamsBuilder) -> None:
+    stream = b.stream("in", STRINGS.with_name("input"))
+    users = b.global_table("users", STRINGS.with_name("users"), Materialized.as_("user-store"))
+    stream.join(users, same, left, named="enrich").to("out")
+    stream.left_join(users, same, left, named=Named.as_("enrich-left")).to("out-left")
+
+
+@catalogued
+def global_tables_between_streams(b: StreamsBuilder) -> None:
+    b.stream("a", STRINGS).to("out-a")
+    one = b.global_table("one", STRINGS)
+    two = b.global_table("two", STRINGS, Materialized.as_("two-store"))
+    b.stream("b", STRINGS).left_join(one, same, left).join(two, same, left).to("out-b")
+    b.global_table("three")
+    b.table("c", STRINGS).to_stream().join(two, same, left).to("out-c")
+
+
+@catalogued
+def global_table_join_between_key_change_and_aggregation(b: StreamsBuilder) -> None:
+    users = b.global_table("users", STRINGS)
+    joined = b.stream("in", STRINGS).select_key(same).left_join(users, same, left)
+    joined.group_by_key(Grouped.with_(S, S)).count().to_stream().to("out")
+    joined.join(b.table("t", STRINGS), left, joined=Joined.with_(S, S)).to("joined")
+
+
+@optimised
+def optimised_global_table_join(b: StreamsBuilder) -> None:
+    users = b.global_table("users", STRINGS)
+    keyed = b.stream("in", STRINGS).select_key(same)
+    keyed.left_join(users, same, left).group_by_key(Grouped.with_(S, S)).count().to_stream().to("out")
+    keyed.group_by_key(Grouped.with_(S, S)).reduce(left).to_stream().to("out-reduce")
+    b.table("t", STRINGS, Materialized.as_("rows")).to_stream().join(users, same, left).to("out-table")
+
+
 @optimised
 def optimised_join_and_aggregation(b: StreamsBuilder) -> None:
     keyed = b.stream("in", STRINGS).select_key(same)
     keyed.left_join(b.table("users", STRINGS), left).to("joined")
     keyed.peek(same).group_by_key().count().to_stream().to("counted")
     keyed.to_table(Materialized.as_("latest")).to_stream().to("tabled")
+
+
+def strings(b: StreamsBuilder, topic: str) -> KStream:
+    return b.stream(topic, STRINGS)
+
+
+def two_cogrouped(b: StreamsBuilder) -> CogroupedKStream:
+    return strings(b, "a").group_by_key().cogroup(kept).cogroup(strings(b, "b").group_by_key(), kept)
+
+
+def changed(b: StreamsBuilder, topic: str, name: str | None = None) -> KGroupedStream:
+    return strings(b, topic).group_by(same, None if name is None else Grouped.as_(name))
+
+
+@catalogued
+def cogroup_unnamed(b: StreamsBuilder) -> None:
+    cogrouped = two_cogrouped(b).cogroup(strings(b, "c").group_by_key(), kept)
+    cogrouped.aggregate(empty).to_stream().to("out")
+
+
+@catalogued
+def cogroup_named(b: StreamsBuilder) -> None:
+    two_cogrouped(b).aggregate(empty, Materialized.as_("kept"), named="both").to_stream().to("out")
+
+
+@catalogued
+def cogroup_with_unnamed_materialized(b: StreamsBuilder) -> None:
+    cogrouped = strings(b, "a").group_by_key().cogroup(kept)
+    cogrouped.aggregate(empty, Materialized.with_(S, S)).to_stream().to("out")
+
+
+@catalogued
+def cogroup_of_one_changed_key(b: StreamsBuilder) -> None:
+    cogrouped = strings(b, "a").select_key(same).group_by_key().cogroup(kept)
+    cogrouped.cogroup(strings(b, "b").group_by_key(), kept).aggregate(empty).to_stream().to("out")
+
+
+@catalogued
+def cogroup_of_changed_keys_named(b: StreamsBuilder) -> None:
+    cogrouped = changed(b, "a", "by-a").cogroup(kept).cogroup(changed(b, "b", "by-b"), kept)
+    cogrouped.aggregate(empty, Materialized.as_("kept"), named="both").to_stream().to("out")
+
+
+@catalogued
+def cogroup_of_two_changed_keys_one_named(b: StreamsBuilder) -> None:
+    cogrouped = changed(b, "a").cogroup(kept).cogroup(changed(b, "b", "by-b"), kept)
+    cogrouped.aggregate(empty, Materialized.as_("kept")).to_stream().to("out")
+
+
+@catalogued
+def cogroup_aggregated_twice(b: StreamsBuilder) -> None:
+    cogrouped = changed(b, "a").cogroup(kept)
+    cogrouped.cogroup(strings(b, "b").group_by_key(), kept)
+    cogrouped.aggregate(empty).to_stream().to("out")
+    cogrouped.windowed_by(MINUTE).aggregate(empty, Materialized.as_("minutes")).to_stream().to("windowed")
+
+
+@catalogued
+def cogroups_of_one_grouped_stream(b: StreamsBuilder) -> None:
+    one, two = changed(b, "a", "by-a"), strings(b, "b").group_by_key()
+    one.cogroup(kept).cogroup(two, kept).aggregate(empty).to_stream().to("one")
+    two.cogroup(kept).cogroup(two, kept).aggregate(empty).to_stream().to("two")
+    two.count().to_stream().to("three")
+
+
+@catalogued
+def cogroup_of_one_topic_read_twice(b: StreamsBuilder) -> None:
+    cogrouped = strings(b, "a").group_by_key().cogroup(kept)
+    cogrouped.cogroup(strings(b, "a").filter(true).group_by_key(), kept).aggregate(empty).to_stream().to("out")
+
+
+@catalogued
+def windowed_cogroups_unnamed(b: StreamsBuilder) -> None:
+    cogrouped = two_cogrouped(b)
+    cogrouped.windowed_by(MINUTE).aggregate(empty).to_stream().to("tumbling")
+    cogrouped.windowed_by(SLIDING).aggregate(empty).to_stream().to("sliding")
+    cogrouped.windowed_by(SESSIONS).aggregate(empty, kept).to_stream().to("sessions")
+
+
+@catalogued
+def windowed_cogroups_named(b: StreamsBuilder) -> None:
+    cogrouped = two_cogrouped(b)
+    minutes = cogrouped.windowed_by(MINUTE).aggregate(empty, Materialized.as_("minutes-store"), named="minutes")
+    minutes.to_stream().to("tumbling")
+    slides = cogrouped.windowed_by(SLIDING).aggregate(empty, Materialized.as_("slides-store"), named="slides")
+    slides.to_stream().to("sliding")
+    visits = cogrouped.windowed_by(SESSIONS).aggregate(empty, kept, Materialized.as_("visits-store"), named="visits")
+    visits.to_stream().to("sessions")
+
+
+@catalogued
+def joins_with_a_cogrouped_table(b: StreamsBuilder) -> None:
+    both = two_cogrouped(b).aggregate(empty)
+    both.left_join(b.table("c", STRINGS), left).to_stream().to("tables")
+    strings(b, "d").join(both.filter(true), left).to("stream")
+    both.group_by(pair).count().to_stream().to("regrouped")
+
+
+@optimised
+def optimised_cogroup(b: StreamsBuilder) -> None:
+    keyed = strings(b, "in").select_key(same)
+    one, two = keyed.group_by_key(Grouped.as_("one")), keyed.filter(true).group_by_key(Grouped.as_("two"))
+    cogrouped = one.cogroup(kept).cogroup(two, kept).cogroup(strings(b, "other").group_by_key(), kept)
+    cogrouped.aggregate(empty).to_stream().to("out")
+    one.count().to_stream().to("counted")
+
+
+@optimised
+def optimised_cogroup_of_one_key_change(b: StreamsBuilder) -> None:
+    keyed = strings(b, "in").select_key(same)
+    cogrouped = keyed.group_by_key(Grouped.as_("one")).cogroup(kept)
+    cogrouped.cogroup(keyed.group_by_key(Grouped.as_("two")), kept).windowed_by(MINUTE).aggregate(empty).to_stream().to(
+        "out"
+    )
+
+
+def table(b: StreamsBuilder, topic: str) -> Any:
+    return b.table(topic, STRINGS)
+
+
+def by_value(value: Any) -> Any:
+    return value
+
+
+@catalogued
+def foreign_key_join(b: StreamsBuilder) -> None:
+    joined = table(b, "orders").join(table(b, "customers"), left, foreign_key_extractor=by_value)
+    joined.to_stream().to("out")
+
+
+@catalogued
+def foreign_key_left_join_named(b: StreamsBuilder) -> None:
+    orders = b.table("orders", STRINGS, Materialized.as_("orders"))
+    customers = b.table("customers", STRINGS, Materialized.as_("customers"))
+    options = TableJoined.as_("by-customer")
+    joined = orders.left_join(
+        customers, left, Materialized.as_("joined"), foreign_key_extractor=same, table_joined=options
+    )
+    joined.to_stream().to("out")
+
+
+@catalogued
+def foreign_key_join_with_unnamed_materialized(b: StreamsBuilder) -> None:
+    joined = table(b, "orders").join(
+        table(b, "customers"),
+        left,
+        Materialized.with_(S, S),
+        foreign_key_extractor=same,
+        table_joined=TableJoined.as_("by-customer"),
+    )
+    joined.filter(true).to_stream().to("out")
+
+
+@catalogued
+def foreign_key_join_with_itself(b: StreamsBuilder) -> None:
+    tasks = table(b, "tasks")
+    tasks.join(tasks, left, foreign_key_extractor=same).to_stream().to("out")
+
+
+@catalogued
+def foreign_key_joins_of_one_table(b: StreamsBuilder) -> None:
+    orders = table(b, "orders")
+    orders.join(table(b, "customers"), left, foreign_key_extractor=same).to_stream().to("out")
+    orders.left_join(table(b, "products"), left, foreign_key_extractor=same).to_stream().to("other")
+
+
+@catalogued
+def foreign_key_joins_in_a_row(b: StreamsBuilder) -> None:
+    strings = Materialized.with_(S, S)
+    first = table(b, "orders").join(table(b, "customers"), left, strings, foreign_key_extractor=same)
+    second = first.left_join(table(b, "countries"), left, strings, foreign_key_extractor=same)
+    second.join(table(b, "notes"), left).to_stream().to("out")
+
+
+@catalogued
+def foreign_key_join_of_changed_tables(b: StreamsBuilder) -> None:
+    orders = table(b, "orders").filter(true).map_values(same, Materialized.with_(S, S))
+    counts = b.stream("clicks", STRINGS).group_by(same, Grouped.with_(S, S)).count()
+    joined = orders.left_join(counts, left, Materialized.with_(S, S), foreign_key_extractor=same)
+    joined.group_by(pair, Grouped.with_(S, S)).count().to_stream().to("out")
+
+
+@catalogued
+def foreign_key_join_of_re_keyed_streams(b: StreamsBuilder) -> None:
+    orders = b.stream("orders", STRINGS).select_key(same).to_table(Materialized.with_(S, S))
+    customers = b.stream("customers", STRINGS).select_key(same).to_table(Materialized.with_(S, S))
+    orders.join(customers, left, foreign_key_extractor=same).to_stream().to("out")
+
+
+@optimised
+def optimised_foreign_key_join(b: StreamsBuilder) -> None:
+    orders = table(b, "orders")
+    options = TableJoined.as_("by-customer")
+    joined = orders.join(table(b, "customers"), left, foreign_key_extractor=same, table_joined=options)
+    joined.to_stream().to("out")
+    clicks = b.stream("clicks", STRINGS).select_key(same).to_table(Materialized.with_(S, S))
+    clicks.left_join(orders, left, foreign_key_extractor=same).to_stream().to("other")

@@ -21,6 +21,7 @@ from millrace.task.aggregation.kernels import (
 )
 from millrace.task.aggregation.steps import result_of, running_states, step_of
 from millrace.task.columns import BoolArray, Column, IntArray
+from millrace.task.failures import processed_record
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, to_bytes_list
@@ -224,7 +225,7 @@ def _call(
             else:
                 new = aggregator.adder(keys[row], values[row], aggregator.initializer() if old is None else old)
         except Exception as error:
-            context.failures.processing(error, int(records.origin[row]), node)
+            context.failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
             continue
         current[group] = new
         rows.append(row)

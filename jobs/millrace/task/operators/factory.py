@@ -7,6 +7,7 @@ from typing import Any
 
 from millrace.errors import TopologyError
 from millrace.task.operators.aggregating import StreamAggregateProcessor
+from millrace.task.operators.cogrouping import CogroupProcessor
 from millrace.task.operators.filtering import (
     BranchProcessor,
     DropNullKeysProcessor,
@@ -15,11 +16,17 @@ from millrace.task.operators.filtering import (
 )
 from millrace.task.operators.flat_mapping import FlatMapProcessor, FlatMapValuesProcessor
 from millrace.task.operators.mapping import MapProcessor, MapValuesProcessor, PeekProcessor, SelectKeyProcessor
+from millrace.task.operators.response_joining import ResponseJoinProcessor
 from millrace.task.operators.self_joining import StreamSelfJoinProcessor
 from millrace.task.operators.session_aggregating import SessionAggregateProcessor
 from millrace.task.operators.sliding_aggregating import SlidingAggregateProcessor
+from millrace.task.operators.stream_global_joining import StreamGlobalTableJoinProcessor
 from millrace.task.operators.stream_stream_joining import StreamStreamJoinProcessor
 from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
+from millrace.task.operators.subscription_joining import SubscriptionJoinProcessor
+from millrace.task.operators.subscription_keeping import SubscriptionKeepingProcessor
+from millrace.task.operators.subscription_sending import SubscriptionSendProcessor
+from millrace.task.operators.suppressing import SuppressProcessor
 from millrace.task.operators.table_aggregating import TableAggregateProcessor
 from millrace.task.operators.table_filtering import TableFilterProcessor, TableMapValuesProcessor
 from millrace.task.operators.table_joining import TableJoinMergeProcessor, TableJoinSideProcessor
@@ -27,7 +34,7 @@ from millrace.task.operators.table_selecting import TableSelectProcessor
 from millrace.task.operators.tables import TableSourceProcessor, TableToStreamProcessor
 from millrace.task.operators.windowed_aggregating import WindowedAggregateProcessor
 from millrace.task.processor import JointProcessor, Processor, TaskContext
-from millrace.topology import operators
+from millrace.topology import foreign_key_join, operators
 from millrace.topology.nodes import ProcessorNode
 
 _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
@@ -45,9 +52,11 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.WindowedAggregate: WindowedAggregateProcessor,
     operators.SlidingAggregate: SlidingAggregateProcessor,
     operators.SessionAggregate: SessionAggregateProcessor,
+    operators.CogroupMerge: PassThroughProcessor,
     operators.TableSource: TableSourceProcessor,
     operators.TableToStream: TableToStreamProcessor,
     operators.StreamTableJoin: StreamTableJoinProcessor,
+    operators.StreamGlobalTableJoin: StreamGlobalTableJoinProcessor,
     operators.JoinBuffer: PassThroughProcessor,
     operators.StreamSelfJoin: StreamSelfJoinProcessor,
     operators.TableFilter: TableFilterProcessor,
@@ -56,10 +65,16 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.TableJoinMerge: TableJoinMergeProcessor,
     operators.TableSelect: TableSelectProcessor,
     operators.TableAggregate: TableAggregateProcessor,
+    operators.TableSuppress: SuppressProcessor,
+    foreign_key_join.SubscriptionSend: SubscriptionSendProcessor,
+    foreign_key_join.SubscriptionJoin: SubscriptionJoinProcessor,
+    foreign_key_join.ResponseJoin: ResponseJoinProcessor,
 }
 
 _JOINT_PROCESSORS: dict[type[Any], Callable[[Sequence[ProcessorNode], TaskContext], JointProcessor]] = {
     operators.StreamStreamJoin: StreamStreamJoinProcessor,
+    operators.CogroupAggregate: CogroupProcessor,
+    foreign_key_join.SubscriptionReceive: SubscriptionKeepingProcessor,
 }
 
 

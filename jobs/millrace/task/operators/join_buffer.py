@@ -49,6 +49,7 @@ class JoinBuffer:
         self._keys: list[bytes] = []
         self._values: list[bytes | None] = []
         self._times: list[int] = []
+        self._origins: list[int] = []
 
     def load(self, keys: Iterable[bytes], from_time: int, to_time: int) -> None:
         """Begins a batch.
@@ -65,7 +66,7 @@ class JoinBuffer:
             key: _Entries(entries.times, entries.values) for key, entries in zip(distinct, found, strict=True)
         }
         self._observed = self._store.observed_stream_time
-        self._keys, self._values, self._times = [], [], []
+        self._clear()
 
     def partners(self, key: bytes, from_time: int, to_time: int) -> list[tuple[int, Any]]:
         """Timestamps and values of the records of a key in ``[from_time, to_time]`` that have not expired."""
@@ -83,8 +84,16 @@ class JoinBuffer:
                 objects[place] = self.value_serde.deserialize(entries.data[place])
         return list(zip(times[first:last], objects[first:last], strict=True))
 
-    def put(self, key: bytes, value: bytes | None, timestamp: int) -> None:
-        """Keeps a record; one without a value only goes to the changelog, as in Kafka Streams."""
+    def put(self, key: bytes, value: bytes | None, timestamp: int, origin: int) -> None:
+        """Keeps a record; one without a value only goes to the changelog, as in Kafka Streams.
+
+        Args:
+            key: key bytes.
+            value: value bytes.
+            timestamp: milliseconds.
+            origin: the row of the task's input that it comes from.
+        """
+        self._origins.append(origin)
         self._keys.append(key)
         self._values.append(value)
         self._times.append(timestamp)
@@ -98,9 +107,13 @@ class JoinBuffer:
             entries.data.insert(place, value)
             entries.objects.insert(place, _UNREAD)
 
-    def flush(self) -> int:
-        """Ends a batch; returns how many records were too old to be kept."""
+    def flush(self) -> list[int]:
+        """Ends a batch; returns the origins of the records that were too old to be kept."""
         expired = self._store.put_many(self._keys, self._values, np.array(self._times, dtype=np.int64))
+        origins = [self._origins[place] for place in expired.tolist()]
         self._loaded = {}
-        self._keys, self._values, self._times = [], [], []
-        return expired
+        self._clear()
+        return origins
+
+    def _clear(self) -> None:
+        self._keys, self._values, self._times, self._origins = [], [], [], []

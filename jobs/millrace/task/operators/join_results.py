@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from millrace.task.columns import Column
-from millrace.task.failures import FailureHandler
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.records import Records
 
 
@@ -64,7 +64,7 @@ class JoinResults:
         try:
             value = self._joiner(key, left, right) if self._takes_key else self._joiner(left, right)
         except Exception as error:
-            self._failures.processing(error, int(self._records.origin[row]), node)
+            self._failures.processing(error, int(self._records.origin[row]), node, processed_record(self._records, row))
             return False
         rows = self._rows
         self._ordinals.append(self._ordinals[-1] + 1 if rows and rows[-1] == row else 0)

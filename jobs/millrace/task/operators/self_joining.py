@@ -28,8 +28,8 @@ class StreamSelfJoinProcessor(Processor):
     def process(self, records: Records) -> Forwarded:
         failures, windows = self._context.failures, self._operator.windows
         no_key, no_value = records.keys.null_mask(), records.values.null_mask()
-        failures.drop(DropReason.NULL_KEY, int(no_key.sum()))
-        failures.drop(DropReason.NULL_VALUE, int((no_value & ~no_key).sum()))
+        failures.drop(DropReason.NULL_KEY, records.origin[no_key])
+        failures.drop(DropReason.NULL_VALUE, records.origin[no_value & ~no_key])
         keys = to_bytes_list(records.keys, self._buffer.key_serde)
         data = to_bytes_list(records.values, self._buffer.value_serde)
         furthest = max(windows.before_ms, windows.after_ms)
@@ -50,7 +50,7 @@ class StreamSelfJoinProcessor(Processor):
                 stream_time = max(stream_time, timestamp)
                 expired = timestamp <= stream_time - windows.retention_ms + 1
                 self._join(results, row, key, (timestamp, values[row]), joins_itself=not expired)
-            self._buffer.put(key, data[row], timestamp)
+            self._buffer.put(key, data[row], timestamp, int(records.origin[row]))
         if stream_time != UNKNOWN_TIME:
             times[self._operator.store] = stream_time
         failures.drop(DropReason.EXPIRED_WINDOW, self._buffer.flush())

@@ -9,6 +9,7 @@ import numpy as np
 from millrace.metrics import DropReason
 from millrace.state import Session, SessionStore
 from millrace.task.aggregation.calls import calls_of, check_values
+from millrace.task.failures import processed_record
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
@@ -49,7 +50,7 @@ class SessionAggregateProcessor(Processor):
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)
-        closed_before = advance_stream_time(self._context, self._operator.store, records.timestamps) - (
+        closed_before = advance_stream_time(self._context, self._operator.store, records) - (
             self._windows.gap_ms + self._windows.grace_ms
         )
         results = WindowedResults(
@@ -64,19 +65,21 @@ class SessionAggregateProcessor(Processor):
             closed_before.tolist(),
             strict=True,
         )
-        late = 0
+        late: list[int] = []
         for row, (stored_key, key, value, timestamp, close_time) in enumerate(rows):
             assert stored_key is not None
             joined = self._sessions_to_join(stored_key, timestamp)
             point = (timestamp, timestamp)
             window = _span(timestamp, joined)
             if window[1] < close_time:
-                late += 1
+                late.append(int(records.origin[row]))
                 continue
             try:
                 aggregate = self._aggregate(key, value, joined)
             except Exception as error:
-                self._context.failures.processing(error, int(records.origin[row]), self._node)
+                self._context.failures.processing(
+                    error, int(records.origin[row]), self._node, processed_record(records, row)
+                )
                 continue
             replaced = joined if window != point else []
             for session in replaced:

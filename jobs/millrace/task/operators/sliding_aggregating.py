@@ -12,6 +12,7 @@ from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import WindowStore
 from millrace.task.aggregation.calls import AggregationCalls, calls_of, check_values
+from millrace.task.failures import processed_record
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
@@ -121,9 +122,7 @@ class SlidingAggregateProcessor(Processor):
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)
-        closed_before = (
-            advance_stream_time(self._context, self._operator.store, records.timestamps) - self._windows.grace_ms
-        )
+        closed_before = advance_stream_time(self._context, self._operator.store, records) - self._windows.grace_ms
         results = WindowedResults(
             merged=self._context.is_cached(self._operator.store), with_old_values=self._sends_old_values
         )
@@ -141,7 +140,7 @@ class SlidingAggregateProcessor(Processor):
         )
         for row, (stored_key, key, value, timestamp, close_time) in enumerate(rows):
             if timestamp + self._difference < close_time:
-                failures.drop(DropReason.LATE)
+                failures.drop(DropReason.LATE, [int(records.origin[row])])
                 continue
             assert stored_key is not None
             windows = known.get(stored_key)
@@ -153,9 +152,10 @@ class SlidingAggregateProcessor(Processor):
             try:
                 changes = record.changes(windows, first_readable=observed - self._retention + 1)
             except Exception as error:
-                failures.processing(error, int(records.origin[row]), self._node)
+                failures.processing(error, int(records.origin[row]), self._node, processed_record(records, row))
                 continue
-            failures.drop(DropReason.LATE, record.late_windows)
+            shut_out = [] if changes else [int(records.origin[row])]
+            failures.drop(DropReason.LATE, shut_out if record.late_windows else [], count=record.late_windows)
             for start, stored, result, newest in changes:
                 observed = max(observed, start)
                 before = windows.get(start) if self._sends_old_values else None

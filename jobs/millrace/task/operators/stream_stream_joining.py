@@ -98,8 +98,8 @@ class StreamStreamJoinProcessor(JointProcessor):
         no_key, no_value = records.keys.null_mask(), records.values.null_mask()
         waits = np.where(lefts, self._left.waits, self._right.waits)
         failures = self._context.failures
-        failures.drop(DropReason.NULL_KEY, int((no_key & ~(waits & ~no_value)).sum()))
-        failures.drop(DropReason.NULL_VALUE, int((no_value & ~no_key).sum()))
+        failures.drop(DropReason.NULL_KEY, records.origin[no_key & ~(waits & ~no_value)])
+        failures.drop(DropReason.NULL_VALUE, records.origin[no_value & ~no_key])
         self._load(entries, ~(no_key | no_value))
 
         results = JoinResults(records, self._operator.joiner, failures, takes_key=self._operator.joiner_takes_key)
@@ -134,7 +134,7 @@ class StreamStreamJoinProcessor(JointProcessor):
                     else:
                         self._first_wait(timestamp)
                         waiting.add(timestamp, key, data, left=is_left, now=timestamp)
-            side.buffer.put(key, data, timestamp)
+            side.buffer.put(key, data, timestamp, int(records.origin[row]))
 
         expired = self._left.buffer.flush() + self._right.buffer.flush()
         failures.drop(DropReason.EXPIRED_WINDOW, expired)

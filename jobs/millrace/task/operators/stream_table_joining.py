@@ -29,8 +29,8 @@ class StreamTableJoinProcessor(Processor):
         left = self._operator.kind is JoinKind.LEFT
         no_key, no_value = records.keys.null_mask(), records.values.null_mask()
         dropped_keys = np.zeros(len(records), dtype=bool) if left else no_key
-        failures.drop(DropReason.NULL_KEY, int(dropped_keys.sum()))
-        failures.drop(DropReason.NULL_VALUE, int((no_value & ~dropped_keys).sum()))
+        failures.drop(DropReason.NULL_KEY, records.origin[dropped_keys])
+        failures.drop(DropReason.NULL_VALUE, records.origin[no_value & ~dropped_keys])
         records = records.filter(~(dropped_keys | no_value))
         with_key = ~records.keys.null_mask()
         whole = bool(with_key.all())

@@ -13,6 +13,7 @@ from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.steps import result_of, step_of
 from millrace.task.aggregation.subtraction import subtraction_of
 from millrace.task.columns import Column
+from millrace.task.failures import processed_record
 from millrace.task.operators.table_rows import no_rows
 from millrace.task.operators.table_writing import write_table
 from millrace.task.processor import Forwarded, Processor, TaskContext
@@ -112,7 +113,9 @@ class TableAggregateProcessor(Processor):
                         after = later
                     aggregate = steps.add(key, new, aggregate)
             except Exception as error:
-                self._context.failures.processing(error, int(records.origin[row]), self._node)
+                self._context.failures.processing(
+                    error, int(records.origin[row]), self._node, processed_record(records, row)
+                )
                 continue
             encoded = None if aggregate is None else serde.serialize(aggregate)
             current[number], current_timestamps[number] = encoded, after

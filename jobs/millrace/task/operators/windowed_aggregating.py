@@ -44,13 +44,14 @@ class WindowedAggregateProcessor(Processor):
         records = drop_null_keys(records, self._context.failures)
         if len(records) == 0:
             return None
-        stream_times = advance_stream_time(self._context, self._operator.store, records.timestamps)
+        stream_times = advance_stream_time(self._context, self._operator.store, records)
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
         # In this form no sum exceeds 64 bits, also where the window is unlimited.
         open_windows = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
         late = len(parents) - int(open_windows.sum())
         if late:
-            self._context.failures.drop(DropReason.LATE, late)
+            shut_out = np.setdiff1d(parents[~open_windows], parents[open_windows])
+            self._context.failures.drop(DropReason.LATE, records.origin[shut_out], count=late)
             parents, ordinals, starts = parents[open_windows], ordinals[open_windows], starts[open_windows]
         if len(parents) == 0:
             return None

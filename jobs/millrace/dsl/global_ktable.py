@@ -1,0 +1,125 @@
+"""``GlobalKTable``: a topic that every task has wholly, for joins by any key (KIP-99)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from millrace.dsl.callables import check_callable, check_mapper
+from millrace.dsl.graph import GraphBuilder
+from millrace.dsl.options import Consumed, Materialized, Named, name_of
+from millrace.dsl.stores import key_value_store
+from millrace.errors import TopologyError
+from millrace.topology import naming
+from millrace.topology.logical import GlobalStoreInput, Process
+from millrace.topology.operators import JoinKind, KeyMapper, StreamGlobalTableJoin, TableSource
+
+if TYPE_CHECKING:
+    from millrace.dsl.kstream import KStream
+
+
+class GlobalKTable:
+    """A table of a whole topic in every task. Made by :meth:`StreamsBuilder.global_table`; only streams join it."""
+
+    def __init__(self, graph: GraphBuilder, store: str) -> None:
+        self._graph = graph
+        self._store = store
+
+    @property
+    def queryable_store_name(self) -> str:
+        """Name of the store that holds the table; it always has one."""
+        return self._store
+
+
+def add_global_table(
+    graph: GraphBuilder, topic: str, consumed: Consumed | None, materialized: Materialized | None
+) -> GlobalKTable:
+    """Appends what :meth:`StreamsBuilder.global_table` stands for.
+
+    Raises:
+        TopologyError: the topic's name is not legal.
+    """
+    naming.check_name(topic, what="topic")
+    store_options = materialized or Materialized()
+    options = consumed or Consumed.with_(store_options.key_serde, store_options.value_serde)
+    store_name = graph.new_store_name(f"{topic}-", store_options.name)
+    suffixed = None if options.name is None else options.name + naming.TABLE_SOURCE_SUFFIX
+    source_name = graph.new_name(naming.STREAM_SOURCE, suffixed)
+    name = graph.new_name(naming.TABLE_SOURCE, options.name)
+    store = key_value_store(
+        store_name,
+        store_options.with_logging_disabled(),
+        key_serde=options.key_serde,
+        value_serde=options.value_serde,
+    )
+    graph.add(
+        GlobalStoreInput(
+            name=name,
+            source_name=source_name,
+            topic=topic,
+            store=store,
+            operator=TableSource(store_name),
+            key_serde=options.key_serde,
+            value_serde=options.value_serde,
+            timestamp_extractor=options.timestamp_extractor,
+        )
+    )
+    return GlobalKTable(graph, store_name)
+
+
+def join_global_table(
+    stream: KStream,
+    table: GlobalKTable,
+    key_selector: KeyMapper,
+    joiner: Callable[..., Any] | None,
+    kind: JoinKind,
+    *,
+    named: Named | str | None,
+    joiner_takes_key: bool,
+    joiner_takes_selected_key: bool,
+) -> KStream:
+    """Appends what ``KStream.join`` and ``left_join`` with a global table stand for.
+
+    Raises:
+        TopologyError: the joiner is missing or does not fit, or stream and table are of different builders.
+    """
+    from millrace.dsl.kstream import KStream
+
+    check_mapper(key_selector, what="key selector")
+    if joiner is None:
+        raise TopologyError(
+            "A join with a global table needs a key selector and a joiner.",
+            remedy="call join(global_table, key_selector, joiner); the selector gets (key, value)",
+        )
+    if joiner_takes_selected_key:
+        check_callable(joiner, 4, what="joiner", takes="key, selected_key, value, table_value")
+    elif joiner_takes_key:
+        check_callable(joiner, 3, what="joiner", takes="key, value, table_value")
+    else:
+        check_callable(joiner, 2, what="joiner", takes="value, table_value")
+    stream._check_same_builder(table._graph)
+    # Kafka Streams takes this prefix for inner joins as well.
+    name = stream._graph.new_name(naming.STREAM_LEFT_JOIN, name_of(named))
+    stream._graph.add(
+        Process(
+            name=name,
+            parents=(stream._name,),
+            operator=StreamGlobalTableJoin(
+                store=table._store,
+                kind=kind,
+                key_selector=key_selector,
+                joiner=joiner,
+                joiner_takes_key=joiner_takes_key,
+                joiner_takes_selected_key=joiner_takes_selected_key,
+            ),
+            keeps_null_keys=kind is JoinKind.LEFT,
+        )
+    )
+    return KStream(
+        stream._graph,
+        name,
+        key_serde=stream._key_serde,
+        value_serde=None,
+        sources=stream._sources,
+        key_changed=stream._key_changed,
+    )

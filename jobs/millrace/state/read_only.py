@@ -1,0 +1,78 @@
+"""A store as those see it who may not change it: the global stores, for every processor but their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from itertools import islice
+from typing import NoReturn
+
+from millrace.errors import StateError
+from millrace.state.layout import Int64Array
+from millrace.state.stores import KeyValueStore, StoreMetrics
+
+_READ_ENTRIES = 1_000
+
+
+class ReadOnlyKeyValueStore:
+    """A :class:`~millrace.state.stores.KeyValueStore` that refuses writes, for any number of threads.
+
+    Args:
+        store: the store.
+        guard: held during each access; also by whoever writes the store.
+    """
+
+    def __init__(self, store: KeyValueStore, guard: AbstractContextManager[object]) -> None:
+        self._store = store
+        self._guard = guard
+
+    @property
+    def name(self) -> str:
+        """Name of the store."""
+        return self._store.name
+
+    @property
+    def metrics(self) -> StoreMetrics:
+        """Running totals since the store was opened."""
+        return self._store.metrics
+
+    def get(self, key: bytes) -> tuple[bytes, int] | None:
+        """Value and timestamp of one key."""
+        with self._guard:
+            return self._store.get(key)
+
+    def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
+        """Values and timestamps of ``keys``, in their order, all as of one moment."""
+        with self._guard:
+            return self._store.get_many(keys)
+
+    def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
+        """(key, value, timestamp) with ``from_key <= key <= to_key``, by key bytes; ``None`` leaves that end open."""
+        with self._guard:
+            entries = self._store.range(from_key, to_key)
+        while True:
+            with self._guard:
+                some = list(islice(entries, _READ_ENTRIES))
+            if not some:
+                return
+            yield from some
+
+    def all(self) -> Iterator[tuple[bytes, bytes, int]]:
+        """(key, value, timestamp) of every key in the order of the key bytes."""
+        return self.range(None, None)
+
+    def approximate_num_entries(self) -> int:
+        """About how many keys there are."""
+        with self._guard:
+            return self._store.approximate_num_entries()
+
+    def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> NoReturn:  # noqa: ARG002
+        """Refused.
+
+        Raises:
+            StateError: always.
+        """
+        raise StateError(
+            f"The global store {self.name} can only be read: its topic alone changes it.",
+            remedy="write to the topic instead; the change comes back in a later batch",
+        )

@@ -1,0 +1,211 @@
+"""The buffer of a suppressed table: changes that wait, ordered by the time of their key's first one.
+
+Source: ``InMemoryTimeOrderedKeyValueChangeBuffer``. As there all of it is in memory; unlike there the task's database
+has it as well, so that a restart does not have to read the changelog.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from millrace.errors import StateError
+from millrace.state.buffer_layout import BUFFER_HEADERS, BufferedChange, RecordContext
+from millrace.state.bytes_store import BytesStore
+from millrace.state.changelog import ChangelogBatch
+from millrace.state.layered import LayeredStore
+
+Headers = list[tuple[str, bytes | None]]
+
+
+class SuppressionBuffer(LayeredStore):
+    """Changes by key. A change takes the place of its key's one before; the place in the order stays.
+
+    The changelog gets the last state of each key that changed since the last drain: its change, or a tombstone.
+
+    Args:
+        name: name of the store.
+        committed: the bytes store, with values as in the changelog.
+        logged: whether a changelog backs the buffer.
+    """
+
+    def __init__(self, name: str, committed: BytesStore, *, logged: bool) -> None:
+        super().__init__(name, committed, None)
+        self._logged = logged
+        self._entries: dict[bytes, BufferedChange] = {}
+        self._order: list[tuple[int, bytes]] = []
+        self._bytes = 0
+        self._before: dict[bytes, BufferedChange | None] = {}
+        self._undrained: dict[bytes, None] = {}
+        for key, data in committed.scan(b""):
+            self._entries[key] = BufferedChange.from_bytes(key, data)
+        self._reorder()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    @property
+    def used_bytes(self) -> int:
+        """What the changes count for."""
+        return self._bytes
+
+    @property
+    def first_time(self) -> int | None:
+        """Time of the change that is the next to go, milliseconds; ``None`` where nothing waits."""
+        return self._order[0][0] if self._order else None
+
+    @property
+    def oldest_timestamp(self) -> int | None:
+        """Timestamp of the change that is the next to go, milliseconds; ``None`` where nothing waits."""
+        return self._entries[self._order[0][1]].context.timestamp if self._order else None
+
+    @property
+    def has_uncommitted_writes(self) -> bool:
+        """Whether there is something to commit."""
+        return bool(self._before)
+
+    @property
+    def has_undrained_writes(self) -> bool:
+        """Whether a drain would give something."""
+        return bool(self._undrained)
+
+    def get(self, key: bytes) -> BufferedChange | None:
+        """The change of a key that waits."""
+        return self._entries.get(key)
+
+    def get_committed(self, key: bytes) -> BufferedChange | None:
+        """The change of a key that waited at the last commit."""
+        return self._before[key] if key in self._before else self._entries.get(key)
+
+    def put(self, key: bytes, at: int, old: bytes | None, new: bytes | None, context: RecordContext) -> None:
+        """Takes a change in.
+
+        Args:
+            key: key of the row.
+            at: what it is ordered by where the key has no change yet, milliseconds.
+            old: value of the row before the change.
+            new: value after it.
+            context: the record that it came with.
+        """
+        known = self._entries.get(key)
+        if known is None:
+            change = BufferedChange(at, old, old, new, context).sized(key)
+            heappush(self._order, (at, key))
+        else:
+            change = BufferedChange(known.time, known.prior, old, new, context).sized(key)
+            self._bytes -= known.size
+        self._bytes += change.size
+        self._metrics.puts += 1
+        self._remember(key, known)
+        self._entries[key] = change
+
+    def pop(self) -> tuple[bytes, BufferedChange]:
+        """Takes the first change out; there must be one."""
+        _, key = heappop(self._order)
+        change = self._entries[key]
+        self._remember(key, change)
+        del self._entries[key]
+        self._bytes -= change.size
+        return key, change
+
+    def all(self) -> Iterator[tuple[bytes, BufferedChange]]:
+        """(key, change) of all that waits, in the order in which it will go."""
+        for _, key in sorted(self._order):
+            yield key, self._entries[key]
+
+    def approximate_num_entries(self) -> int:
+        """How many changes wait."""
+        return len(self._entries)
+
+    def size(self) -> tuple[int, int]:
+        """How many changes wait, and the bytes that they count for."""
+        return len(self._entries), self._bytes
+
+    def drain_changelog(self) -> ChangelogBatch | None:
+        """What changed since the last drain."""
+        keys, self._undrained = list(self._undrained), {}
+        if not keys:
+            return None
+        changes = [self._entries.get(key) for key in keys]
+        # As in Kafka Streams, where the producer stamps these records.
+        now = int(time.time() * 1000)
+        return ChangelogBatch(
+            store=self._name,
+            keys=keys,
+            values=[None if change is None else change.to_bytes() for change in changes],
+            timestamps=np.full(len(keys), now, dtype=np.int64),
+            headers=[None if change is None else BUFFER_HEADERS for change in changes],
+        )
+
+    def stage(self, batch: Any) -> None:
+        """Add what changed to a commit."""
+        keys = sorted(self._before)
+        changes = [self._entries.get(key) for key in keys]
+        self._committed.stage(batch, keys, [None if change is None else change.to_bytes() for change in changes])
+
+    def committed(self) -> None:
+        """The commit succeeded."""
+        self._committed.apply_staged()
+        self._before = {}
+
+    def rollback(self) -> None:
+        """Forget what was not committed."""
+        if not self._before:
+            return
+        for key, change in self._before.items():
+            if change is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = change
+        self._before, self._undrained = {}, {}
+        self._reorder()
+
+    def stage_restored(
+        self,
+        batch: Any,
+        keys: list[bytes],
+        values: list[bytes | None],
+        headers: Sequence[Headers | None] | None,
+    ) -> int:
+        """Add changelog records to a commit without logging them.
+
+        Returns:
+            how many there were.
+
+        Raises:
+            StateError: one has another layout than version 3.
+        """
+        changes: dict[bytes, BufferedChange | None] = {}
+        for row, (key, value) in enumerate(zip(keys, values, strict=True)):
+            if value is not None and (headers is None or ("v", b"\x03") not in (headers[row] or ())):
+                raise StateError(
+                    f"The changelog of buffer {self._name} has a record under {key!r} that is not of version 3 of its "
+                    f"layout; its headers are {None if headers is None else headers[row]}.",
+                    remedy="let Kafka Streams 2.6 or newer run the application until the buffer is written anew, or "
+                    "reset the application",
+                )
+            changes[key] = None if value is None else BufferedChange.from_bytes(key, value)
+        for key, change in changes.items():
+            if change is None:
+                self._entries.pop(key, None)
+            else:
+                self._entries[key] = change
+        self._reorder()
+        ordered = sorted(changes)
+        staged = [None if (change := changes[key]) is None else change.to_bytes() for key in ordered]
+        self._committed.stage(batch, ordered, staged)
+        return len(keys)
+
+    def _remember(self, key: bytes, before: BufferedChange | None) -> None:
+        self._before.setdefault(key, before)
+        if self._logged:
+            self._undrained.setdefault(key)
+
+    def _reorder(self) -> None:
+        self._order = [(change.time, key) for key, change in self._entries.items()]
+        heapify(self._order)
+        self._bytes = sum(change.size for change in self._entries.values())

@@ -1,0 +1,117 @@
+"""The operators of a foreign-key join of two tables (KIP-213): five nodes, joined by two internal topics.
+
+``SubscriptionSend`` turns a change of the primary table into subscriptions to foreign keys. ``SubscriptionReceive``
+keeps them on the foreign side and ``SubscriptionJoin`` responds to them; ``ForeignTableJoin`` responds to all
+subscriptions of a foreign key when its row changes. ``ResponseJoin``, on the primary side again, joins the responses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow.compute as pc
+
+from millrace.serdes import Serde
+from millrace.serdes.subscriptions import Response
+
+ForeignKeyExtractor: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
+"""``(key, value) -> foreign key`` of a primary row, or an expression; ``None`` where it has none."""
+
+
+@dataclass(frozen=True)
+class SubscriptionSend:
+    """Subscribes the rows of a table to foreign keys, as the instructions of each change say.
+
+    Args:
+        extractor: the foreign key of a row.
+        foreign_table: name of the node that makes the foreign table.
+        left_join: a row without a foreign key, or without a foreign row, has a result too.
+        foreign_key_serde: decides whether a foreign key changed; ``None`` takes the configuration's default.
+        value_serde: of the rows' values, for their hashes; the same.
+    """
+
+    extractor: ForeignKeyExtractor
+    foreign_table: str
+    left_join: bool
+    foreign_key_serde: Serde | None = None
+    value_serde: Serde | None = None
+
+
+@dataclass(frozen=True)
+class SubscriptionReceive:
+    """Keeps subscriptions in ``store``; runs together with the ``ForeignTableJoin`` of the same ``joint``.
+
+    Args:
+        joint: common name of both.
+        store: name of the store.
+        foreign_key_serde: ``None`` takes the configuration's default; the same for ``primary_key_serde``.
+    """
+
+    joint: str
+    store: str
+    foreign_key_serde: Serde | None = None
+    primary_key_serde: Serde | None = None
+
+
+@dataclass(frozen=True)
+class ForeignTableJoin:
+    """Sends a changed foreign row to all its subscribers in ``store``. The fields are those of the other half."""
+
+    joint: str
+    store: str
+
+
+@dataclass(frozen=True)
+class SubscriptionJoin:
+    """Responds to subscriptions with the rows of the foreign table, which the node ``table`` makes."""
+
+    table: str
+
+
+@dataclass(frozen=True)
+class ResponseJoin:
+    """Joins responses with the rows that they are for, unless those have changed since.
+
+    Args:
+        table: name of the node that makes the primary table.
+        joiner: ``(value, foreign value) -> value``.
+        left_join: as in ``SubscriptionSend``; the same for ``value_serde``.
+    """
+
+    table: str
+    joiner: Callable[[Any, Any], Any]
+    left_join: bool
+    value_serde: Serde | None = None
+
+
+@dataclass(frozen=True)
+class ExtractedFromValue:
+    """A foreign-key extractor that takes the value alone, as one that takes key and value."""
+
+    extractor: Callable[[Any], Any]
+
+    def __call__(self, _key: Any, value: Any, /) -> Any:
+        """The foreign key of a row."""
+        return self.extractor(value)
+
+
+@dataclass(frozen=True)
+class PartitionedByKey:
+    """A user's partitioner of an internal topic of the join: it gets the keys of a table, and no values."""
+
+    partitioner: Callable[[str, Any, Any, int], int]
+
+    def __call__(self, topic: str, key: Any, _value: Any, partitions: int, /) -> int:
+        """The partition of a record."""
+        return self.partitioner(topic, key, None, partitions)
+
+
+@dataclass(frozen=True)
+class PartitionedAsPrimary:
+    """Responses go where the primary row is; those to subscriptions of version 0 by the hash of their key."""
+
+    def __call__(self, _topic: str, _key: Any, response: Response, _partitions: int, /) -> int | None:
+        """The partition of a response."""
+        return response.primary_partition

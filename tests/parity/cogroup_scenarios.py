@@ -100,6 +100,16 @@ EACH_ITS_TIME = [
     _two("a", 7, 99),
     _two("a", 8, 150),
 ]
+# The first input still writes windows that the second one has made expire.
+BEHIND = [
+    _two("b", 1, 300),
+    _one("a", 2, 270),
+    _one("a", 3, 271),
+    _two("a", 4, 301),
+    _one("a", 5, 262),
+    _one("a", 6, 263),
+    _one("a", 7, 290),
+]
 ONE_SOURCE: list[Step] = [
     {"op": "stream", "as": "one", "topics": ["one"]},
     {"op": "filter", "on": "one", "as": "large", "fn": "amount>10"},
@@ -157,6 +167,25 @@ COGROUP_SCENARIOS: dict[str, Scenario] = {
         "notes",
         groups=ONE_SOURCE,
     ),
+    "a cogrouped table is filtered": {
+        **_cogroup(MIXED, "max", "max", "last"),
+        "topology": [
+            *_cogroup(MIXED, "max", "max", "last")["topology"][:-2],
+            {"op": "table_filter", "on": "t", "as": "f", "fn": "amount even"},
+            {"op": "to_stream", "on": "f", "as": "s"},
+            {"op": "to", "on": "s", "topic": "out"},
+        ],
+    },
+    "a cogrouped table is grouped": {
+        **_cogroup(MIXED, "max", "max", "last"),
+        "topology": [
+            *_cogroup(MIXED, "max", "max", "last")["topology"][:-2],
+            {"op": "table_group_by", "on": "t", "as": "g", "fn": "amount mod 3, value"},
+            {"op": "table_aggregate", "on": "g", "as": "k", "fn": "texts", "store": "regrouped"},
+            {"op": "to_stream", "on": "k", "as": "s"},
+            {"op": "to", "on": "s", "topic": "out"},
+        ],
+    },
     "a cogrouped table is joined with a table": _joined(
         {"op": "table_left_join", "on": "t", "with": "table", "as": "j", "fn": "left|right"},
         [_table("a", 1, 0), *MIXED[:8], _table("a", 2, 9), _table("b", 3, 9), *MIXED[8:], _table("b", None, 50)],
@@ -187,6 +216,10 @@ COGROUP_SCENARIOS: dict[str, Scenario] = {
         f"each input of a cogroup over {name} has its own time": _cogroup(
             EACH_ITS_TIME, "texts", "texts", "notes", windows=windows
         )
+        for name, windows in WINDOWS.items()
+    },
+    **{
+        f"an input of a cogroup over {name} lags behind": _cogroup(BEHIND, "texts", "texts", "notes", windows=windows)
         for name, windows in WINDOWS.items()
     },
     **{

@@ -50,9 +50,10 @@ PREDICATES: dict[str, Callable[[Any, Any], Any]] = {
 KEY_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {
     "user": lambda key, value: _user(value),
     "amount mod 3": lambda key, value: None if number(value) is None else f"m{_or_zero(value) % 3}",
+    "user, fails on 13": lambda key, value: _user(value) if _fails_on_13(value) else None,
+    "key": lambda key, value: key,
     "key@start": lambda key, value: f"{key.key}@{key.start}",
     "same": lambda key, value: key,
-    "key": lambda key, value: key,
     "fails on 13": lambda key, value: key if _fails_on_13(value) else None,
 }
 VALUE_MAPPERS: dict[str, Callable[[Any, Any], Any]] = {

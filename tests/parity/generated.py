@@ -8,6 +8,7 @@ from typing import Any
 
 from tests.parity.functions import (
     AGGREGATES,
+    COGROUPED,
     FLAT_MAPPERS,
     FLAT_VALUE_MAPPERS,
     JOINERS,
@@ -57,6 +58,8 @@ class _Generator:
         ends = random.sample(streams, k=min(len(streams), random.randint(1, 3)))
         for end in ends:
             self._finish(end)
+        if random.random() < 0.3:
+            self._cogroup(streams)
         settings = random.choice([[], ["continue after deserialization errors"]])
         return {"topology": self._steps, "input": self._input(topics, bool(settings)), "settings": settings}
 
@@ -203,25 +206,12 @@ class _Generator:
         if end == "to":
             self._to(on)
             return
-        options: dict[str, Any]
         if random.random() < 0.4:
             grouped = self._add("group_by", on=on, fn=random.choice(_KEY_MAPPERS))
         else:
             grouped = self._add("group_by_key", on=on)
-        if end == "window" and random.random() < 0.5:
-            options = {"gap": random.choice([0, 3, 10, 25]), "grace": random.choice([0, 5, 30])}
-            grouped = self._add("windowed_by", on=grouped, **options)
-        elif end == "window" and random.random() < 0.5:
-            options = {"difference": random.choice([1, 7, 20, 60]), "grace": random.choice([0, 5, 30])}
-            grouped = self._add("windowed_by", on=grouped, **options)
-        elif end == "window" and random.random() < 0.2:
-            grouped = self._add("windowed_by", on=grouped, start=random.choice([0, 45, 1_700_000_000_010]))
-        elif end == "window":
-            size = random.choice([10, 20, 35])
-            options = {"size": size, "grace": random.choice([0, 5, 30])}
-            if random.random() < 0.5:
-                options["advance"] = random.choice([size, size // 2, 3])
-            grouped = self._add("windowed_by", on=grouped, **options)
+        if end == "window":
+            grouped = self._windowed(grouped)
         op = random.choice(["count", "reduce", "aggregate"])
         functions = {
             "count": [""],
@@ -229,6 +219,47 @@ class _Generator:
             "aggregate": [fn for fn in AGGREGATES if "fails" not in fn],
         }
         table = self._add(op, on=grouped, store=self._name("store"), fn=random.choice(functions[op]))
+        self._to(self._add("to_stream", on=table))
+
+    def _windowed(self, grouped: str) -> str:
+        random = self._random
+        options: dict[str, Any]
+        if random.random() < 0.5:
+            options = {"gap": random.choice([0, 3, 10, 25]), "grace": random.choice([0, 5, 30])}
+        elif random.random() < 0.5:
+            options = {"difference": random.choice([1, 7, 20, 60]), "grace": random.choice([0, 5, 30])}
+        elif random.random() < 0.2:
+            options = {"start": random.choice([0, 45, 1_700_000_000_010])}
+        else:
+            size = random.choice([10, 20, 35])
+            options = {"size": size, "grace": random.choice([0, 5, 30])}
+            if random.random() < 0.5:
+                options["advance"] = random.choice([size, size // 2, 3])
+        return self._add("windowed_by", on=grouped, **options)
+
+    def _cogroup(self, streams: list[str]) -> None:
+        """Two or three streams, perhaps one of them twice, aggregated together.
+
+        One goes through a repartition topic at most: which of two comes first is not defined for equal timestamps.
+        """
+        random = self._random
+        keyed = [stream for stream in streams if stream not in self._re_keyed]
+        if not keyed:
+            return
+        fn = random.choice(list(COGROUPED))
+        inputs = []
+        for place in range(random.choice([1, 2, 2, 3])):
+            on, name = random.choice(streams if place == 0 else keyed), self._name("grouped")
+            if place == 0 and random.random() < 0.3:
+                grouped = self._add("group_by", on=on, fn=random.choice(_KEY_MAPPERS), name=name)
+            else:
+                grouped = self._add("group_by_key", on=on, name=name)
+            inputs.append({"on": grouped, "fn": random.choice(COGROUPED[fn])})
+        random.shuffle(inputs)
+        cogrouped = self._add("cogroup", inputs=inputs)
+        if random.random() < 0.6:
+            cogrouped = self._windowed(cogrouped)
+        table = self._add("cogroup_aggregate", on=cogrouped, store=self._name("store"), fn=fn)
         self._to(self._add("to_stream", on=table))
 
     def _to(self, on: str) -> None:

@@ -85,6 +85,7 @@ def join_on_foreign_key(
         other._name,
         left_join,
         foreign_key_serde=other._key_serde,
+        primary_key_serde=this._key_serde,
         value_serde=this._value_serde,
     )
     graph.add(Process(name=send, parents=(this._name,), operator=sending))

@@ -14,10 +14,12 @@ from millrace.config import StreamsConfig
 from millrace.errors import StateError
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.custom import CustomBytesStore, open_custom_store, with_positions_of
 from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
 from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
+from millrace.state.lru import LruKeyValueStore
 from millrace.state.position import TaskPosition
 from millrace.state.rocksdb import MEBIBYTE, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
@@ -88,6 +90,7 @@ class TaskState:
         self._database: RocksDatabase | None = None
         self._lock = DirectoryLock(directory) if directory is not None else None
         self._stores: dict[str, _Store] = {}
+        self._custom: dict[str, CustomBytesStore] = {}
         self._position = TaskPosition()
         self._closed = False
         try:
@@ -220,7 +223,7 @@ class TaskState:
             persistent = [name for name, spec in self._specs.items() if self._is_persistent(spec)]
             kept = position.only_changelogs_of(persistent)
             self._database.put_metadata(batch, _POSITION_KEY, kept.to_bytes())
-        self._write(batch, list(self._stores.values()))
+        self._write(batch, list(self._stores), position)
         self._position = position
 
     def rollback(self) -> None:
@@ -270,7 +273,7 @@ class TaskState:
             taken = layered.stage_restored(batch, keys, values, headers)
         else:
             taken = layered.stage_restored(batch, keys, values, timestamps)
-        self._write(batch, [layered])
+        self._write(batch, [store], None)
         return taken
 
     def restores_headers(self, store: str) -> bool:
@@ -281,6 +284,8 @@ class TaskState:
         """Remove all data and the position; the stores are open and empty afterwards. A crash midway is harmless."""
         self._check_open()
         _log.info("state wiped", directory=str(self._directory))
+        for custom in self._custom.values():
+            custom.wipe()
         self._close_database()
         if self._directory is not None:
             self._remove_database(self._directory)
@@ -312,18 +317,27 @@ class TaskState:
             data = self._database.metadata(_POSITION_KEY)
             if data is not None:
                 self._position = TaskPosition.from_bytes(data).only_changelogs_of(persistent)
-        cache_bytes = self._options.read_cache_bytes // max(len(persistent), 1)
+        for name, spec in self._specs.items():
+            if spec.custom is not None:
+                self._custom[name] = open_custom_store(name, spec.custom, self._directory)
+        self._position = with_positions_of(self._position, self._custom, has_database=self._database is not None)
+        cache_bytes = self._options.read_cache_bytes // max(len(persistent) + len(self._custom), 1)
         self._stores = {name: self._open_store(spec, cache_bytes) for name, spec in self._specs.items()}
 
     def _open_store(self, spec: StoreSpec, cache_bytes: int) -> _Store:
         changelog = Changelog(spec.name, cached=spec.cached) if spec.logged else None
         committed: BytesStore
         metadata = None
-        if self._is_persistent(spec) and self._database is not None:
+        if spec.custom is not None:
+            committed = self._custom[spec.name]
+            metadata = self._custom[spec.name].metadata
+        elif self._is_persistent(spec) and self._database is not None:
             committed = self._database.bytes_store(spec.name)
             metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
         else:
             committed, cache_bytes = MemoryBytesStore(), 0
+        if spec.capacity is not None:
+            return LruKeyValueStore(spec.name, capacity=spec.capacity, changelog=changelog)
         if spec.kind is StoreKind.BUFFER:
             return SuppressionBuffer(spec.name, committed, logged=spec.logged)
         if spec.kind is StoreKind.KEY_VALUE:
@@ -357,7 +371,7 @@ class TaskState:
         )
 
     def _is_persistent(self, spec: StoreSpec) -> bool:
-        return self._directory is not None and spec.backend is StoreBackend.ROCKSDB
+        return self._directory is not None and spec.backend is StoreBackend.ROCKSDB and spec.custom is None
 
     def _layered(self, name: str) -> _Store:
         self._check_open()
@@ -379,11 +393,18 @@ class TaskState:
             store.stage(batch)
 
     def _stage_metadata(self, batch: Any, name: str, metadata: bytes | None) -> None:
-        if metadata is not None and self._database is not None and self._is_persistent(self._specs[name]):
+        if metadata is not None and name in self._custom:
+            self._custom[name].metadata = metadata
+        elif metadata is not None and self._database is not None and self._is_persistent(self._specs[name]):
             self._database.put_metadata(batch, _SEGMENTS_KEY + name.encode(), metadata)
 
-    def _write(self, batch: Any, stores: Collection[_Store]) -> None:
+    def _write(self, batch: Any, names: Collection[str], position: TaskPosition | None) -> None:
+        stores = [self._stores[name] for name in names]
         try:
+            for name in names:
+                if name in self._custom:
+                    kept = None if position is None else position.only_changelogs_of([name])
+                    self._custom[name].write(kept)
             if self._database is not None:
                 self._database.write(batch)
         except BaseException:
@@ -404,6 +425,9 @@ class TaskState:
 
     def _close_database(self) -> None:
         self._stores = {}
+        custom, self._custom = self._custom, {}
+        for store in custom.values():
+            store.close()
         if self._database is not None:
             self._database.close()
             self._database = None

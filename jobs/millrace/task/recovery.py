@@ -61,7 +61,7 @@ def bring_to(
         )
     current = stored == dict(committed)
     unlogged = any(not store.logged for store in stores)
-    if not current and (unlogged or (position.inputs and _tombstones_may_be_missing(spec, position))):
+    if not current and (unlogged or _tombstones_may_be_missing(spec, position)):
         state.wipe()
     replay = partial(_replay, state, spec, signature=signature, committed=committed, on_progress=on_progress)
     try:

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from millrace.config import StreamsConfig
+from millrace.dsl import low_level
 from millrace.errors import RecordTooLargeError, TopologyError
 from millrace.kafka.record_sizes import SizeLimits
 from millrace.metrics import DropReason
@@ -20,6 +21,7 @@ from millrace.task.serialization import or_default
 from millrace.testing.global_stores import DrivenGlobalStore
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestWindowStore
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
+from millrace.testing.turns import TopicTurns
 from millrace.topology.stores import StoreKind
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration, to_milliseconds
@@ -32,7 +34,7 @@ class TopologyTestDriver:
     default) single records still show every update.
 
     Args:
-        topology: what ``StreamsBuilder.build`` returned.
+        topology: what ``StreamsBuilder.build`` returned, or a :class:`millrace.dsl.Topology`.
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
 
@@ -44,11 +46,13 @@ class TopologyTestDriver:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Topology | low_level.Topology,
         settings: Mapping[str, Any] | None = None,
         *,
         max_message_bytes: Mapping[str, int] | None = None,
     ) -> None:
+        if isinstance(topology, low_level.Topology):
+            topology = topology.build()
         self._config = StreamsConfig.from_mapping(
             {"application.id": "topology-test-driver", "bootstrap.servers": "not-used:0", **(settings or {})}
         )
@@ -68,6 +72,7 @@ class TopologyTestDriver:
         ]
         self._outputs: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
         self._end_offsets: Counter[str] = Counter()
+        self._turns: TopicTurns[tuple[int, RawRecord]] = TopicTurns()
         self.lateness: list[int] = []
         self.dropped: Counter[DropReason] = Counter()
         self.changelogs: defaultdict[str, list[RawRecord]] = defaultdict(list)
@@ -81,12 +86,19 @@ class TopologyTestDriver:
         self.close()
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Moves the wall clock, which otherwise stands still, ahead."""
+        """Moves the wall clock, which otherwise stands still, ahead, and calls the punctuations that are due by it."""
         self._clock_ms += to_milliseconds(duration)
+        for task in self._tasks:
+            due_ms = task.engine.next_wall_clock_ms
+            if due_ms is not None and due_ms <= self._clock_ms:
+                for onward in self._run(task, [], wall_clock=True):
+                    self._line_up(*onward)
+        self._take_turns()
 
     def close(self) -> None:
-        """Closes the stores. May be called more than once."""
+        """Closes the processors and the stores. May be called more than once."""
         for task in self._tasks:
+            task.engine.close()
             task.state.close()
         for each in self._global_stores.values():
             each.state.close()
@@ -221,28 +233,72 @@ class TopologyTestDriver:
         raise TopologyError(f"There is no store {store!r}; the stores are {known}.")
 
     def _pipe(self, records: list[tuple[str, RawRecord]]) -> None:
+        if len(records) == 1:
+            self._walk(*records[0])
+        else:
+            self._process_batches(records)
+
+    def _walk(self, topic: str, record: RawRecord) -> None:
+        """Processes a record, and one by one those that it leads to, in the order of Kafka Streams' test driver."""
+        self._line_up(topic, record)
+        self._take_turns()
+
+    def _take_turns(self) -> None:
+        while self._turns:
+            topic, (offset, record) = self._turns.next()
+            for task in self._tasks:
+                if topic in task.inputs:
+                    for onward in self._run(task, [(topic, offset, record)]):
+                        self._line_up(*onward)
+
+    def _line_up(self, topic: str, record: RawRecord) -> None:
+        offset = self._next_offset(topic)
+        if any(topic in task.inputs for task in self._tasks):
+            self._turns.add(topic, record.timestamp, (offset, record))
+        for onward in self._apply_globally(topic, [record]):
+            self._line_up(*onward)
+
+    def _process_batches(self, records: list[tuple[str, RawRecord]]) -> None:
+        """Processes records, and those that they lead to, as one batch of each task as long as there are any."""
         self._append(records)
         while waiting := [task for task in self._tasks if task.waiting]:
             task = waiting[0]
-            written = task.run()
-            self.dropped.update(task.engine.failures.dropped)
-            for lateness in task.engine.failures.lateness:
-                self.lateness.extend(lateness.tolist())
-            self._append(self._collect(written))
+            batch, task.waiting = task.waiting, []
+            self._append(self._run(task, batch))
+
+    def _run(
+        self, task: _DrivenTask, batch: list[tuple[str, int, RawRecord]], *, wall_clock: bool = False
+    ) -> list[tuple[str, RawRecord]]:
+        written = task.run(batch, wall_clock=wall_clock)
+        self.dropped.update(task.engine.failures.dropped)
+        for lateness in task.engine.failures.lateness:
+            self.lateness.extend(lateness.tolist())
+        return self._collect(written)
 
     def _append(self, records: list[tuple[str, RawRecord]]) -> None:
         """Puts records at the end of their topics, where tasks read them."""
         for topic, record in records:
+            offset = self._next_offset(topic)
             for task in self._tasks:
                 if topic in task.inputs:
-                    task.waiting.append((topic, self._end_offsets[topic], record))
-            self._end_offsets[topic] += 1
-        for topic, global_store in self._global_stores.items():
-            own = [record for name, record in records if name == topic]
-            if own:
-                written = global_store.apply(own)
-                self.dropped.update(global_store.dropped)
-                self._append(self._collect(written))
+                    task.waiting.append((topic, offset, record))
+        for topic in self._global_stores:
+            onward = self._apply_globally(topic, [record for name, record in records if name == topic])
+            if onward:
+                self._append(onward)
+
+    def _apply_globally(self, topic: str, records: list[RawRecord]) -> list[tuple[str, RawRecord]]:
+        """Has the global store over a topic, if there is one, read records of it; returns what tasks read of that."""
+        global_store = self._global_stores.get(topic)
+        if global_store is None or not records:
+            return []
+        written = global_store.apply(records)
+        self.dropped.update(global_store.dropped)
+        return self._collect(written)
+
+    def _next_offset(self, topic: str) -> int:
+        self._end_offsets[topic] += 1
+        return self._end_offsets[topic] - 1
 
     def _collect(self, written: list[OutputBatch]) -> list[tuple[str, RawRecord]]:
         """Files what a task wrote, and returns what tasks read of it."""
@@ -309,13 +365,17 @@ class _DrivenTask:
         """Every topic of the driver has one partition."""
         return 1
 
-    def run(self) -> list[OutputBatch]:
-        """Processes what waits as one batch and commits."""
-        waiting, self.waiting = self.waiting, []
+    def run(self, waiting: list[tuple[str, int, RawRecord]], *, wall_clock: bool = False) -> list[OutputBatch]:
+        """Processes records, with their topics and offsets, as one batch and commits.
+
+        Args:
+            waiting: the records.
+            wall_clock: whether punctuations that are due by the wall clock are called.
+        """
         batch = input_batch(self.inputs, waiting)
         self._sent = []
         try:
-            self.engine.process(self.engine.in_stream_order(batch), self)
+            self.engine.process(self.engine.in_stream_order(batch), self, wall_clock=wall_clock)
         except BaseException:
             self.state.rollback()
             raise

@@ -29,6 +29,7 @@ class SubscriptionSend:
         foreign_table: name of the node that makes the foreign table.
         left_join: a row without a foreign key, or without a foreign row, has a result too.
         foreign_key_serde: decides whether a foreign key changed; ``None`` takes the configuration's default.
+        primary_key_serde: tells rows apart; the same.
         value_serde: of the rows' values, for their hashes; the same.
     """
 
@@ -36,6 +37,7 @@ class SubscriptionSend:
     foreign_table: str
     left_join: bool
     foreign_key_serde: Serde | None = None
+    primary_key_serde: Serde | None = None
     value_serde: Serde | None = None
 
 

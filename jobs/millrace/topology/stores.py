@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from millrace.serdes import Serde
+from millrace.topology.custom_stores import StoreFactory
 from millrace.topology.rocksdb_options import RocksDBOptions
 
 
@@ -44,8 +45,11 @@ class StoreSpec:
         retains_duplicates: whether a write of the same key and window start is kept beside the earlier ones: the
             buffers of stream-stream joins, which are window stores.
         changelog_settings: topic settings that override the changelog topic's defaults.
+        custom: makes the store, where it is one of the user's; ``backend`` then says nothing.
+        capacity: most keys that the store holds (a least-recently-used map in memory); only for key-value stores.
         rocksdb: tuning of RocksDB where it is not the application's.
         source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
+        timestamped: whether a processor is shown the timestamps of its values.
     """
 
     name: str
@@ -59,8 +63,11 @@ class StoreSpec:
     retention_ms: int = 0
     retains_duplicates: bool = False
     changelog_settings: tuple[tuple[str, str], ...] = field(default=())
+    custom: StoreFactory | None = None
+    capacity: int | None = None
     rocksdb: RocksDBOptions | None = None
     source_topic: str | None = None
+    timestamped: bool = True
 
     def changelog_topic(self, application_id: str) -> str | None:
         """Name of the topic that backs the store, ``None`` where it is not logged."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millrace.state import StateOptions, TaskPosition, TaskState
+from tests.sqlite_store import SqliteStore
 from tests.unit.state.specs import key_value, window
 
 MINUTE = 60_000
@@ -32,8 +34,8 @@ WINDOW_STEPS = st.one_of(
     st.tuples(st.just("range"), st.tuples(KEYS, STARTS, STARTS)),
     st.tuples(st.sampled_from(["commit", "rollback", "reopen", "drain"]), st.none()),
 )
-BACKENDS = st.sampled_from(["rocksdb", "small cache", "no cache", "memory"])
-CACHE_BYTES = {"rocksdb": 1 << 20, "small cache": 900, "no cache": 0, "memory": 0}
+BACKENDS = st.sampled_from(["rocksdb", "small cache", "no cache", "memory", "user's own"])
+CACHE_BYTES = {"rocksdb": 1 << 20, "small cache": 900, "no cache": 0, "memory": 0, "user's own": 900}
 
 
 class Subject:
@@ -42,8 +44,8 @@ class Subject:
     def __init__(self, directory: Path, backend: str, spec: Any) -> None:
         self._directory = None if backend == "memory" else directory
         self._options = StateOptions(read_cache_bytes=CACHE_BYTES[backend])
-        self._spec = spec
-        self.state = TaskState.open(self._directory, [spec], options=self._options)
+        self._spec = replace(spec, custom=SqliteStore) if backend == "user's own" else spec
+        self.state = TaskState.open(self._directory, [self._spec], options=self._options)
         self.commits = 0
         self.changelog: list[tuple[bytes, bytes | None, int]] = []
         self._undrained: list[tuple[bytes, bytes | None, int]] = []

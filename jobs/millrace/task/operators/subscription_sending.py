@@ -36,6 +36,7 @@ class SubscriptionSendProcessor(Processor):
         self._left_join = operator.left_join
         self._extractor = TableMapValues(operator.extractor)
         self._foreign_key_serde = or_default(operator.foreign_key_serde)
+        self._primary_key_serde = or_default(operator.primary_key_serde)
         self._value_serde = or_default(operator.value_serde)
 
     def process(self, records: Records) -> Forwarded:
@@ -66,7 +67,24 @@ class SubscriptionSendProcessor(Processor):
                 sent.append(instruction)
         if not sent:
             return None
+        self._answer_after_an_end(records.keys, parents, sent)
         return self._subscriptions(records, (old_keys.objects, new_keys.objects), parents, ordinals, sent)
+
+    def _answer_after_an_end(self, keys: Column, parents: list[int], sent: list[Instruction]) -> None:
+        """Has the subscription of a row answered in any case where an earlier one of the batch ended the row's result.
+
+        The answer to the end comes when the row has its new value, and is dropped as that of an old one. One by one
+        they are answered in between; merged by a cache they are a change of the foreign key.
+        """
+        if _END not in sent or _ANSWER_IF_FOUND not in sent:
+            return
+        key_bytes = to_bytes_list(keys, self._primary_key_serde)
+        ended: set[bytes | None] = set()
+        for place, (row, instruction) in enumerate(zip(parents, sent, strict=True)):
+            if instruction is _END:
+                ended.add(key_bytes[row])
+            elif instruction is _ANSWER_IF_FOUND and key_bytes[row] in ended:
+                sent[place] = _ANSWER
 
     def _inner_instructions(self, old: bytes | None, new: bytes | None) -> list[Instruction]:
         if new is None:

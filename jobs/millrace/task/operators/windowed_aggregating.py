@@ -10,7 +10,7 @@ from millrace.metrics import DropReason
 from millrace.state import WindowStore
 from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.update import update_aggregates
-from millrace.task.columns import IntArray, WindowedColumn
+from millrace.task.columns import BoolArray, CogroupedColumn, IntArray, WindowedColumn
 from millrace.task.operators.table_writing import decoded, replaced_values
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
@@ -37,6 +37,7 @@ class WindowedAggregateProcessor(Processor):
         self._windows: TimeWindows | UnlimitedWindows = operator.windows
         self._context = context
         self._store = store
+        self._retention = spec.retention_ms
         self._key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)
 
@@ -56,12 +57,16 @@ class WindowedAggregateProcessor(Processor):
         if len(parents) == 0:
             return None
         key_bytes = to_bytes_array(records.keys, self._key_serde)
-        groups = self._groups(group_codes(key_bytes)[parents], starts)
+        unreadable = self._unreadable(records, starts)
+        groups = self._groups(group_codes(key_bytes)[parents], starts, unreadable)
         one_to_one = len(parents) == len(records) and bool((parents == np.arange(len(parents))).all())
         rows = records if one_to_one else records.expand(parents, ordinals, None, records.values.take(parents))
         keys: list[bytes] = key_bytes.take(parents[groups.first_rows]).to_pylist()
         group_starts = starts[groups.first_rows]
         prior = self._store.fetch_many(keys, group_starts)
+        if unreadable.any():
+            hidden = unreadable[groups.first_rows].tolist()
+            prior = [None if hide else value for value, hide in zip(prior[0], hidden, strict=True)], prior[1]
         update = update_aggregates(
             self._operator.aggregator,
             rows,
@@ -93,9 +98,22 @@ class WindowedAggregateProcessor(Processor):
             old_values=old_values,
         )
 
-    def _groups(self, key_codes: IntArray, starts: IntArray) -> Groups:
+    def _groups(self, key_codes: IntArray, starts: IntArray, alone: BoolArray) -> Groups:
         windows = (starts - starts.min()) // self._windows.advance_ms
-        return group(key_codes * (int(windows.max()) + 1) + windows)
+        codes = key_codes * (int(windows.max()) + 1) + windows
+        if alone.any():
+            codes[alone] = codes.max() + 1 + np.arange(int(alone.sum()), dtype=np.int64)
+        return group(codes)
+
+    def _unreadable(self, records: Records, starts: IntArray) -> BoolArray:
+        """Windows that a lagging input of a cogroup still writes, but that have expired by what another one wrote.
+
+        As in Kafka Streams without a cache each record begins them anew.
+        """
+        if not isinstance(records.values, CogroupedColumn) or self._context.is_cached(self._operator.store):
+            return np.zeros(len(starts), dtype=bool)
+        newest = np.maximum.accumulate(np.concatenate(([self._store.observed_stream_time], starts)))[:-1]
+        return np.asarray(starts < newest - self._retention + 1)
 
 
 def _ends(windows: TimeWindows | UnlimitedWindows, starts: IntArray) -> IntArray:

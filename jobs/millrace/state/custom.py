@@ -1,0 +1,184 @@
+"""A user's store as the innermost layer of a store."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import MillraceError, StateError, StateWriteError
+from millrace.state.layout import Packed
+from millrace.state.position import TaskPosition
+from millrace.topology.custom_stores import StateStore, StoreFactory
+
+_LENGTH = struct.Struct(">i")
+_NO_METADATA = -1
+
+
+class CustomBytesStore:
+    """A :class:`~millrace.state.bytes_store.BytesStore` on a :class:`~millrace.topology.custom_stores.StateStore`.
+
+    Unlike RocksDB's its writes are not part of the task's one write, so it keeps a position of its own: that of the
+    task, as of its own last write. It is written first; after a crash in between it is ahead of the others, which are
+    replayed up to it.
+
+    Args:
+        store: the user's store, open.
+    """
+
+    def __init__(self, store: StateStore) -> None:
+        self._store = store
+        self._staged: list[tuple[bytes, Packed]] = []
+        self.position: TaskPosition | None = None
+        """The position of the last write, ``None`` where the store must be restored whole."""
+        self.metadata: bytes | None = None
+        """What the layers above keep with the data (segments of windows)."""
+        checkpoint = store.checkpoint() if store.persistent else None
+        if checkpoint is not None:
+            self.position, self.metadata = _read(checkpoint)
+
+    @property
+    def persistent(self) -> bool:
+        """Whether the store survives the process."""
+        return self._store.persistent
+
+    def get(self, key: bytes) -> Packed:
+        """The value of ``key``."""
+        return self._store.get(key)
+
+    def get_many(self, keys: Sequence[bytes]) -> list[Packed]:
+        """The values of ``keys``, in their order."""
+        return list(map(self._store.get, keys))
+
+    def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
+        """Entries of a range, in key order."""
+        return self._store.range(from_key, before)
+
+    def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:  # noqa: ARG002
+        """Keep the writes for :meth:`write`."""
+        self._staged += zip(keys, values, strict=True)
+
+    def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> None:  # noqa: ARG002
+        """Keep the deletion of what is there now for :meth:`write`."""
+        self._staged += [(key, None) for key, _ in self._store.range(begin, end)]
+
+    def write(self, position: TaskPosition | None) -> None:
+        """Write what was staged, with the position it stands for and :attr:`metadata`.
+
+        Args:
+            position: ``None`` leaves it as it was: while a changelog is replayed.
+
+        Raises:
+            StateWriteError: the store refused it.
+        """
+        self.position = self.position if position is None else position
+        try:
+            self._store.write(self._staged, _written(self.position or TaskPosition(), self.metadata))
+            self._store.flush()
+        except MillraceError:
+            raise
+        except Exception as error:
+            raise StateWriteError(
+                f"The store {self._store.name} ({type(self._store).__name__}) refused a write: "
+                f"{type(error).__name__}: {error}",
+                remedy="mend the store; what was committed to Kafka is brought to it at the next start",
+            ) from error
+
+    def apply_staged(self) -> None:
+        """The writes were made."""
+        self._staged = []
+
+    def discard_staged(self) -> None:
+        """Forget the staged writes."""
+        self._staged = []
+
+    def is_empty(self) -> bool:
+        """Whether there is no committed entry."""
+        return not any(True for _ in islice(self._store.range(b"", None), 1))
+
+    def size(self) -> tuple[int, int]:
+        """Number of keys as the store says; their bytes are not known."""
+        return self._store.approximate_num_entries(), 0
+
+    def wipe(self) -> None:
+        """Remove everything."""
+        self._store.wipe()
+
+    def close(self) -> None:
+        """Close the user's store."""
+        self._store.close()
+
+
+def open_custom_store(name: str, create: StoreFactory, directory: Path | None) -> CustomBytesStore:
+    """The user's store of a task.
+
+    Raises:
+        StateError: it cannot be made or opened, or is none.
+    """
+    try:
+        store = create(name)
+        if isinstance(store, StateStore):
+            store.init(directory)
+            return CustomBytesStore(store)
+    except MillraceError:
+        raise
+    except Exception as error:
+        raise StateError(
+            f"The store {name} cannot be opened: {type(error).__name__}: {error}", remedy="mend the store"
+        ) from error
+    raise StateError(
+        f"What was made for the store {name} is a {type(store).__name__}, which lacks methods of StateStore.",
+        remedy="implement millrace.dsl.StateStore",
+    )
+
+
+def with_positions_of(
+    position: TaskPosition, stores: Mapping[str, CustomBytesStore], *, has_database: bool
+) -> TaskPosition:
+    """The position of a task some of whose stores keep positions of their own.
+
+    Where they disagree, no input is known to be in all of them: each is then brought forward from its own changelog
+    offset, and stores without a changelog begin anew.
+
+    Args:
+        position: that of the task's database.
+        stores: the users' stores.
+        has_database: whether the task has a database at all.
+    """
+    own = {name: store.position for name, store in stores.items() if store.persistent}
+    if not own:
+        return position
+    all_of_them = [*([position] if has_database else []), *(each or TaskPosition() for each in own.values())]
+    changelogs = dict(position.changelogs)
+    for each in own.values():
+        changelogs.update({} if each is None else each.changelogs)
+    first = all_of_them[0]
+    written = [each.written_at_ms for each in all_of_them if each.written_at_ms]
+    agree = all(each.inputs == first.inputs for each in all_of_them)
+    return replace(
+        first,
+        inputs=first.inputs if agree else {},
+        changelogs=changelogs,
+        written_at_ms=min(written, default=0),
+    )
+
+
+def _written(position: TaskPosition, metadata: bytes | None) -> bytes:
+    length = _NO_METADATA if metadata is None else len(metadata)
+    return _LENGTH.pack(length) + (metadata or b"") + position.to_bytes()
+
+
+def _read(checkpoint: bytes) -> tuple[TaskPosition, bytes | None]:
+    try:
+        (length,) = _LENGTH.unpack_from(checkpoint)
+    except struct.error as error:
+        raise StateError(
+            f"A store gave back a checkpoint that it was not given: {checkpoint[:80]!r}.",
+            remedy="return the bytes of the last write() from checkpoint(), or None",
+        ) from error
+    start = _LENGTH.size
+    metadata = None if length == _NO_METADATA else checkpoint[start : start + length]
+    return TaskPosition.from_bytes(checkpoint[start + max(length, 0) :]), metadata

@@ -1,0 +1,118 @@
+"""The least-recently-used map: a key-value store in memory that holds so many keys at most."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any
+
+from millrace.state.bytes_store import MemoryBytesStore
+from millrace.state.changelog import Changelog
+from millrace.state.key_value import LayeredKeyValueStore
+from millrace.state.layout import Int64Array, Packed, pack_values, unpack_value, unpack_values
+
+
+class LruKeyValueStore(LayeredKeyValueStore):
+    """Keys in the order of their last use, read or written; a new one beyond the capacity pushes the oldest out.
+
+    What is pushed out is deleted in the changelog too, so that a restored map holds the same keys. Source:
+    ``MemoryNavigableLRUCache``. Which keys are there depends on each single read and write, so tasks with such a store
+    take their records one by one (``task.walking``).
+
+    Args:
+        name: name of the store.
+        capacity: most keys.
+        changelog: what the writes are remembered in, ``None`` where the store is not logged.
+    """
+
+    def __init__(self, name: str, *, capacity: int, changelog: Changelog | None) -> None:
+        super().__init__(name, MemoryBytesStore(), changelog=changelog, read_cache_bytes=0)
+        self._capacity = capacity
+        self._entries: OrderedDict[bytes, bytes] = OrderedDict()
+        self._before: OrderedDict[bytes, bytes] | None = None
+        self._has_writes = False
+
+    @property
+    def has_uncommitted_writes(self) -> bool:
+        """Whether there is something to commit."""
+        return self._has_writes
+
+    def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> None:
+        """Write values with their timestamps, one after the other; ``None`` deletes."""
+        self._remember()
+        self._has_writes = True
+        self._metrics.puts += len(keys)
+        packed = pack_values(values, timestamps)
+        for row, key in enumerate(keys):
+            evicted = self._put(key, packed[row])
+            if self._changelog is not None:
+                stamp = timestamps[row : row + 1]
+                if evicted is not None:
+                    self._changelog.append([evicted], [None], stamp)
+                self._changelog.append([key], [values[row]], stamp)
+
+    def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
+        """Entries of a range in the order of the key bytes, both ends included; that is no use of them."""
+        for key in sorted(self._entries):
+            if (from_key is None or key >= from_key) and (to_key is None or key <= to_key):
+                yield key, *unpack_value(self._entries[key])
+
+    def approximate_num_entries(self) -> int:
+        """How many keys there are."""
+        return len(self._entries)
+
+    def size(self) -> tuple[int, int]:
+        """Number of entries and bytes of keys and values."""
+        return len(self._entries), sum(map(len, self._entries)) + sum(map(len, self._entries.values()))
+
+    def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
+        """Values and timestamps of ``keys``, in their order."""
+        return unpack_values(self._read(keys))
+
+    def stage(self, batch: Any) -> None:
+        """Nothing: the map is in memory."""
+
+    def committed(self) -> None:
+        """The commit succeeded."""
+        self._before, self._has_writes = None, False
+
+    def commit_failed(self) -> None:
+        """The commit failed: nothing is undone before the rollback."""
+
+    def rollback(self) -> None:
+        """Go back to the last commit, also in the order of use."""
+        if self._before is not None:
+            self._entries, self._before = self._before, None
+        self._has_writes = False
+        if self._changelog is not None:
+            self._changelog.clear()
+
+    def stage_restored(self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> int:  # noqa: ARG002
+        """Take changelog records; what the capacity pushes out has its deletion in the changelog already."""
+        for key, packed in zip(keys, pack_values(values, timestamps), strict=True):
+            self._put(key, packed)
+        return len(keys)
+
+    def _read(self, keys: list[bytes]) -> list[Packed]:
+        self._remember()
+        self._metrics.gets += len(keys)
+        found: list[Packed] = []
+        for key in keys:
+            packed = self._entries.get(key)
+            if packed is not None:
+                self._entries.move_to_end(key)
+            found.append(packed)
+        return found
+
+    def _put(self, key: bytes, packed: Packed) -> bytes | None:
+        """Writes one key; returns the key that it pushed out."""
+        if packed is None:
+            self._entries.pop(key, None)
+            return None
+        self._entries[key] = packed
+        self._entries.move_to_end(key)
+        return self._entries.popitem(last=False)[0] if len(self._entries) > self._capacity else None
+
+    def _remember(self) -> None:
+        if self._before is None:
+            self._before = self._entries.copy()

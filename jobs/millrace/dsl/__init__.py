@@ -55,6 +55,8 @@ from millrace.topology.state_stores import (
     ReadOnlyWindowStore,
     SessionStore,
     ValueAndTimestamp,
+    VersionedKeyValueStore,
+    VersionedRecord,
     WindowStore,
 )
 from millrace.topology.store_builders import StoreBuilder, Stores
@@ -67,6 +69,7 @@ from millrace.topology.timestamp_extractors import (
     WallclockTimestampExtractor,
 )
 from millrace.topology.unlimited_windows import UnlimitedWindows
+from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import JoinWindows, TimeWindows
 
 __all__ = [
@@ -130,6 +133,9 @@ __all__ = [
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
     "ValueTransformerWithKey",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedStoreSupplier",
     "WallclockTimestampExtractor",
     "WindowStore",
     "field_timestamp",

@@ -14,6 +14,7 @@ from millrace.topology.naming import check_name
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import TimestampExtractor
+from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import Duration, to_milliseconds
 
 if TYPE_CHECKING:
@@ -251,12 +252,16 @@ class Joined:
 
     Args:
         name: name of the join node and of the repartition topic in front of it, where it needs one.
-        key_serde: ``None`` takes the stream's; the same for ``value_serde``. They are used for the repartition topic.
+        key_serde: ``None`` takes the stream's; the same for ``value_serde``. They are used for the repartition topic,
+            and for the buffer of a join with grace.
+        grace_ms: how long a stream record waits for late updates of a versioned table, milliseconds of stream time;
+            ``None``: it is joined at once.
     """
 
     name: str | None = None
     key_serde: Serde | None = None
     value_serde: Serde | None = None
+    grace_ms: int | None = None
 
     @classmethod
     def as_(cls, name: str) -> Joined:
@@ -276,6 +281,20 @@ class Joined:
         """With another value serde of the stream."""
         return replace(self, value_serde=value_serde)
 
+    def with_grace_period(self, grace: Duration) -> Joined:
+        """Each stream record waits until stream time is ``grace`` past it, for late updates of the table (KIP-923).
+
+        Stream time is that of the records that reach the join. They are released in the order of their timestamps; one
+        that is late itself is joined at once. The table must be versioned and keep at least ``grace`` of history.
+
+        Raises:
+            TopologyError: it is negative, or no duration.
+        """
+        grace_ms = to_milliseconds(grace)
+        if grace_ms < 0:
+            raise TopologyError(f"The grace period must be 0 ms or more, not {grace_ms}.")
+        return replace(self, grace_ms=grace_ms)
+
     def with_name(self, name: str) -> Joined:
         """With a name for the join node."""
         return replace(self, name=check_name(name, what="node"))
@@ -294,6 +313,7 @@ class Materialized:
         retention_ms: how long a window is kept after its start, milliseconds of stream time; ``None`` takes window
             size and grace.
         store_type: RocksDB on disk, or memory.
+        supplier: a versioned store instead: it has its own name, backend and retention, and no caching.
         rocksdb: tuning of RocksDB for this store; ``None`` takes the configuration's ``rocksdb.*``.
     """
 
@@ -305,11 +325,14 @@ class Materialized:
     changelog_settings: tuple[tuple[str, str], ...] = ()
     retention_ms: int | None = None
     store_type: StoreBackend = StoreBackend.ROCKSDB
+    supplier: VersionedStoreSupplier | None = None
     rocksdb: RocksDBOptions | None = None
 
     @classmethod
-    def as_(cls, name: str | StoreBackend) -> Materialized:
-        """In a store called ``name``, or in an unnamed one of a store type."""
+    def as_(cls, name: str | StoreBackend | VersionedStoreSupplier) -> Materialized:
+        """In a store called ``name``, in an unnamed one of a store type, or in a versioned one of :class:`Stores`."""
+        if isinstance(name, VersionedStoreSupplier):
+            return cls(name=name.name, supplier=name)
         if isinstance(name, StoreBackend):
             return cls(store_type=name)
         return cls(name=check_name(name, what="store"))

@@ -18,7 +18,15 @@ from millrace.topology.windows import TimeWindows
 def key_value_store(
     name: str, options: Materialized, *, key_serde: Serde | None, value_serde: Serde | None
 ) -> StoreSpec:
-    """A store of a table without windows."""
+    """A store of a table without windows, versioned where the options have such a store."""
+    if options.supplier is not None:
+        store = options.supplier.spec(
+            key_serde=key_serde,
+            value_serde=value_serde,
+            logged=options.logging,
+            changelog_settings=options.changelog_settings,
+        )
+        return replace(store, rocksdb=options.rocksdb)
     return StoreSpec(
         name=name,
         kind=StoreKind.KEY_VALUE,
@@ -32,6 +40,25 @@ def key_value_store(
     )
 
 
+def grace_buffer(name: str, *, key_serde: Serde | None, value_serde: Serde | None) -> StoreSpec:
+    """The store of the records that wait in a stream-table join with grace; the serdes are the stream's."""
+    return StoreSpec(
+        name=name,
+        kind=StoreKind.KEY_VALUE,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        cached=False,
+    )
+
+
+def _check_unversioned(name: str, options: Materialized) -> None:
+    if options.supplier is not None:
+        raise TopologyError(
+            f"Store {name!r} is versioned, but its table has windows.",
+            remedy="give the windows a store by its name; versioned stores are for tables without windows",
+        )
+
+
 def window_store(
     name: str,
     options: Materialized,
@@ -43,8 +70,10 @@ def window_store(
     """A store of a windowed table.
 
     Raises:
-        TopologyError: the retention is shorter than window size and grace, so that open windows would be lost.
+        TopologyError: the retention is shorter than window size and grace, so that open windows would be lost; or the
+            store is versioned.
     """
+    _check_unversioned(name, options)
     is_sliding = isinstance(windows, SlidingWindows)
     least = windows.least_retention_ms if isinstance(windows, SlidingWindows) else windows.size_ms + windows.grace_ms
     retention_ms = least if options.retention_ms is None else options.retention_ms
@@ -76,8 +105,10 @@ def session_store(
     """A store of a table of sessions.
 
     Raises:
-        TopologyError: the retention is shorter than inactivity gap and grace, so that open sessions would be lost.
+        TopologyError: the retention is shorter than inactivity gap and grace, so that open sessions would be lost; or
+            the store is versioned.
     """
+    _check_unversioned(name, options)
     least = windows.least_retention_ms
     retention_ms = least if options.retention_ms is None else options.retention_ms
     if retention_ms < least:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from millrace.dsl import (
     Branched,
@@ -63,7 +64,7 @@ def build(builder: StreamsBuilder) -> None:
     )
     placed = builder.stream(PLACED, Consumed.with_(key, ORDER).with_name("placed"))
     checked = placed.map_values(_checked, named="checked")
-    priced = checked.left_join(products, _product_of, _priced, named="priced")
+    priced = checked.left_join(products, pc.field("product_id"), _priced, named="priced")
     routes = (
         priced.split(named="is-").branch(_is_rejected, Branched.as_("invalid")).default_branch(Branched.as_("valid"))
     )
@@ -105,10 +106,6 @@ def _checked(_: str | None, order: dict[str, Any]) -> dict[str, Any]:
     elif order["customer_id"] is None:
         reason = NO_CUSTOMER
     return {**order, "total_cents": None, "reason": reason}
-
-
-def _product_of(_: str | None, order: dict[str, Any]) -> str | None:
-    return order["product_id"]
 
 
 def _priced(order: dict[str, Any], product: dict[str, Any] | None) -> dict[str, Any]:

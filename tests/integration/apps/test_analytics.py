@@ -52,8 +52,8 @@ class Field:
 
     def send_orders(self, orders: Sequence[str]) -> None:
         """Sends orders; every fourth is of a customer who is not known."""
-        rows = [({"order_id": order, "customer_id": ORDERS[order], "amount_cents": 1}) for order in orders]
-        self.send(order_enrichment.ORDERS, [(row["order_id"], row, START) for row in rows])
+        rows = {order: {"order_id": order, "customer_id": ORDERS[order], "amount_cents": 1} for order in orders}
+        self.send(order_enrichment.ORDERS, [(order, row, START) for order, row in rows.items()])
 
     def read(self, topic: str) -> list[ReadRecord]:
         """Every committed record."""
@@ -102,8 +102,8 @@ def check_pages(field: Field) -> None:
     key = TimeWindowedSerde(StringSerde(), HOUR_MS)
     latest = {}
     for record in field.read(user_analytics.PAGES):
-        window = key.deserialize(record.key)
-        latest[window.key, window.start] = LongSerde().deserialize(record.value)
+        window = key.deserialize(record.key or b"")
+        latest[window.key, window.start] = LongSerde().deserialize(record.value or b"")
     assert latest == Counter((pair.page, pair.timestamp // HOUR_MS * HOUR_MS) for pair in pairs(EVENTS))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -50,14 +50,13 @@ def test_every_order_that_was_placed_is_decided_once(
 
     relay = start_relay(database, bootstrap_servers)
     with ThreadPoolExecutor(1) as writer:
-        placing = writer.submit(lambda: [place_order(shop, order) for order in orders()[: ORDERS // 2]])
+        placing = writer.submit(place, shop, orders()[: ORDERS // 2])
         wait_until(lambda: decided() > 0, timeout_s=120, what="the first decision")
         relay.kill()
         relay.wait()
         placing.result()
     application.kill()
-    for order in orders()[ORDERS // 2 :]:
-        place_order(shop, order)
+    place(shop, orders()[ORDERS // 2 :])
     relay = start_relay(database, bootstrap_servers)
     application.start_and_wait()
     wait_until(lambda: decided() >= ORDERS, timeout_s=120, what=f"{ORDERS} decisions")
@@ -73,6 +72,11 @@ def test_every_order_that_was_placed_is_decided_once(
     assert dict(found) == expected
     assert len(set(expected.values())) == 4
     assert application.stop() == 0
+
+
+def place(shop: psycopg.Connection[Any], some: Sequence[PlacedOrder]) -> None:
+    for order in some:
+        place_order(shop, order)
 
 
 def send(bootstrap_servers: str, topic: str, rows: dict[str, dict[str, Any]]) -> None:

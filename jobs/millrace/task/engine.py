@@ -27,7 +27,12 @@ from millrace.task.table_view import TableView
 from millrace.task.versioned_view import VersionedTableView
 from millrace.task.walking import Walker, must_walk, processor_nodes
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import StreamAggregate, TableAggregate, WindowedAggregate, looked_up_table
+from millrace.topology.operators import (
+    StreamAggregate,
+    TableAggregate,
+    WindowedAggregate,
+    looked_up_table,
+)
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
 from millrace.topology.topology import SubTopology, full_topic_name
 

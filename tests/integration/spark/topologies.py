@@ -10,7 +10,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
 
 from apps import fraud_detection
-from millrace.dsl import Consumed, Grouped, Materialized, Produced, Repartitioned, StreamsBuilder, TimeWindows
+from millrace.dsl import (
+    BufferConfig,
+    Consumed,
+    EmitStrategy,
+    Grouped,
+    Materialized,
+    Produced,
+    Repartitioned,
+    StreamsBuilder,
+    Suppressed,
+    TableJoined,
+    TimeWindows,
+)
 from millrace.dsl import aggregators as agg
 from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
 from tests.application import topic
@@ -105,6 +117,16 @@ def enriching(builder: StreamsBuilder) -> None:
     )
 
 
+def final_results(builder: StreamsBuilder) -> None:
+    """Counts by key in windows of 10 ms, each sent once: by suppression, and on window close."""
+    windowed = builder.stream(topic("in"), TEXT).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
+    written = Produced.with_(TimeWindowedSerde(StringSerde(), 10), LongSerde())
+    final = Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("final")
+    windowed.count(Materialized.as_("counts")).suppress(final).to_stream().to(topic("suppressed"), written)
+    closing = windowed.emit_strategy(EmitStrategy.on_window_close())
+    closing.count(Materialized.as_("closing")).to_stream().to(topic("on-close"), written)
+
+
 def collecting(builder: StreamsBuilder) -> None:
     """Collects all values of a key in a list."""
     builder.stream(topic("in"), TEXT).group_by_key().aggregate(
@@ -166,3 +188,41 @@ def windowed_in_place_of_plain(builder: StreamsBuilder) -> None:
     ).windowed_by(TEN_SECONDS).count(materialized=Materialized.as_("named-counts")).to_stream().to(
         topic("named-out"), Produced.with_(TimeWindowedSerde(StringSerde(), 10_000), LongSerde())
     )
+
+
+def number_of(_topic: str, key: str | None, _value: Any, partitions: int) -> int:
+    """A partitioner that is not Kafka's own: by the number in the key."""
+    return 0 if key is None else int(key[1:]) % partitions
+
+
+def _customer_of(order: dict[str, Any]) -> str | None:
+    customer: str | None = order["fk"]
+    return customer
+
+
+def _customer_of_order(_key: str, order: dict[str, Any]) -> str | None:
+    return _customer_of(order)
+
+
+def foreign_keys(builder: StreamsBuilder) -> None:
+    """Joins orders with the customers that they name, inner and left, whose topics have other partitions."""
+    text = StringSerde()
+    orders = builder.table(topic("orders"), Consumed.with_(text, JsonSerde()), Materialized.as_("orders"))
+    customers = builder.table(topic("customers"), TEXT, Materialized.as_("customers"))
+    strings = Materialized.with_(text, text)
+    inner = orders.join(
+        customers,
+        lambda order, customer: f"{order['v']}:{customer}",
+        strings,
+        foreign_key_extractor=_customer_of,
+        table_joined=TableJoined.as_("inner").with_other_partitioner(number_of),
+    )
+    left = orders.left_join(
+        customers,
+        lambda order, customer: f"{order['v']}:{customer}",
+        strings,
+        foreign_key_extractor=_customer_of_order,
+        table_joined=TableJoined.as_("left").with_partitioner(number_of).with_other_partitioner(number_of),
+    )
+    for table, name in ((inner, "inner"), (left, "left")):
+        table.to_stream().to(topic(name), Produced.with_(text, text).with_stream_partitioner(number_of))

@@ -10,6 +10,7 @@ import pytest
 from millrace.dsl import (
     BufferConfig,
     Consumed,
+    EmitStrategy,
     Grouped,
     Joined,
     JoinWindows,
@@ -375,6 +376,21 @@ def test_14_a_join_with_grace_waits_for_stream_time_and_joins_late_records_at_on
     assert ours.pipe("a", "k", "1", 3) == []
     assert ours.pipe("a", "k", "3", 15) == [("k", "1+r", 3), ("k", "2+r", 5)]
     assert ours.pipe("a", "k", "4", 4) == [("k", "4+r", 4)]
+
+
+def test_15_emit_on_close_loses_no_window_when_stream_time_jumps(world: Make) -> None:
+    """Kafka Streams loses those that its store has dropped by then. Results come by start, then key."""
+
+    def define(builder: StreamsBuilder) -> None:
+        closing = stream(builder).group_by_key(GROUPED).windowed_by(TEN).emit_strategy(EmitStrategy.on_window_close())
+        write(closing.count())
+
+    ours = world(define)
+    for key, timestamp in (("z", 1), ("b", 12), ("a", 12)):
+        ours.pipe("a", key, "1", timestamp)
+    assert ours.read() == []
+    final = ours.pipe("a", "k", "1", 10_000_000)
+    assert [key for key, _, _ in final] == ["a[10,20]", "b[10,20]"]
 
 
 def test_16_a_left_join_with_grace_survives_a_null_key(world: Make) -> None:

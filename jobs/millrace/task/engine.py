@@ -145,6 +145,12 @@ class Engine:
         """When a punctuation is due by the wall clock, milliseconds; ``None`` where none is scheduled."""
         return self.context.processing.next_wall_clock_ms()
 
+    @property
+    def is_punctuation_due(self) -> bool:
+        """Whether one is due by the wall clock now."""
+        due_ms = self.next_wall_clock_ms
+        return due_ms is not None and due_ms <= self.context.wall_clock_ms()
+
     def process(self, batch: InputBatch, collector: Collector, *, wall_clock: bool = False) -> None:
         """Processes the rows of a batch in their order, into the overlays of the stores and the collector.
 

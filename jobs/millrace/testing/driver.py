@@ -96,8 +96,7 @@ class TopologyTestDriver:
         """Moves the wall clock, which otherwise stands still, ahead, and calls the punctuations that are due by it."""
         self._clock_ms += to_milliseconds(duration)
         for task in self._tasks:
-            due_ms = task.engine.next_wall_clock_ms
-            if due_ms is not None and due_ms <= self._clock_ms:
+            if task.engine.is_punctuation_due:
                 for onward in self._run(task, [], wall_clock=True):
                     self._line_up(*onward)
         self._take_turns()

@@ -16,12 +16,19 @@ from millrace.dsl import (
     EmitStrategy,
     Grouped,
     Materialized,
+    Processor,
+    ProcessorContext,
     Produced,
+    PunctuationType,
+    Record,
     Repartitioned,
+    StoreBuilder,
+    Stores,
     StreamsBuilder,
     Suppressed,
     TableJoined,
     TimeWindows,
+    Topology,
 )
 from millrace.dsl import aggregators as agg
 from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
@@ -141,6 +148,49 @@ def latest(builder: StreamsBuilder) -> None:
     builder.stream(topic("in"), TEXT).group_by_key().aggregate(
         agg.last(), materialized=Materialized.as_("values").with_value_serde(StringSerde())
     ).to_stream().to(topic("out"), Produced.with_(StringSerde(), StringSerde()))
+
+
+class Punctuating(Processor[str, int]):
+    """Sums values by key; every 100 ms of stream time it says how many keys there are, every 200 ms that it lives."""
+
+    @staticmethod
+    def stores() -> list[StoreBuilder]:
+        """The sums, and what was counted."""
+        return [
+            Stores.key_value_store_builder(Stores.persistent_key_value_store(name), StringSerde(), LongSerde())
+            for name in ("sums", "counted")
+        ]
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        context.schedule(100, PunctuationType.STREAM_TIME, self.tell_keys)
+        context.schedule(200, PunctuationType.WALL_CLOCK_TIME, self.tell_life)
+
+    def process(self, record: Record[str, int], /) -> None:
+        sums = self.context.get_state_store("sums")
+        total = (sums.get(record.key) or 0) + record.value
+        sums.put(record.key, total)
+        self.context.forward(record.with_value(total), "sums")
+
+    def tell_keys(self, now: int) -> None:
+        keys = sum(1 for _ in self.context.get_state_store("sums").all())
+        self.context.forward(Record(f"keys at {now}", keys, now), "stream-time")
+
+    def tell_life(self, now: int) -> None:
+        counted = self.context.get_state_store("counted")
+        lives = (counted.get("lives") or 0) + 1
+        counted.put("lives", lives)
+        self.context.forward(Record("lives", lives, now), "wall-clock")
+
+
+def punctuating(_: StreamsBuilder) -> Topology:
+    """A processor with two stores and two punctuations, put together by hand."""
+    topology = Topology()
+    topology.add_source("numbers", topic("in"), key_serde=StringSerde(), value_serde=LongSerde())
+    topology.add_processor("punctuating", Punctuating, "numbers")
+    for name in ("sums", "stream-time", "wall-clock"):
+        topology.add_sink(name, topic(name), "punctuating", key_serde=StringSerde(), value_serde=LongSerde())
+    return topology
 
 
 def generated_names(builder: StreamsBuilder) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -12,11 +13,16 @@ from millrace.dsl import (
     Consumed,
     Grouped,
     Materialized,
+    Processor,
     Produced,
+    Record,
     StoreBackend,
+    StoreBuilder,
+    Stores,
     StreamsBuilder,
     TableJoined,
     TimeWindows,
+    Topology,
 )
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
@@ -89,6 +95,34 @@ def load(**changes: Any) -> ExpectedLoad:
 
 def planned(**changes: Any) -> Plan:
     return plan(spec(**changes), load())
+
+
+class Deduplicating(Processor[str, int]):
+    """Keeps nothing but a store's name."""
+
+    @staticmethod
+    def stores() -> list[StoreBuilder]:
+        """Window starts of what was seen."""
+        supplier = Stores.persistent_window_store("seen", timedelta(hours=1), timedelta(minutes=1))
+        return [Stores.window_store_builder(supplier, TEXT, LONG)]
+
+    def process(self, record: Record[str, int], /) -> None:
+        self.context.forward(record)
+
+
+def build_processors(_: StreamsBuilder) -> Topology:
+    """Two processors with one store, put together by hand."""
+    topology = Topology().add_source("clicks", "clicks").add_source("users", "users")
+    for name in ("clicks", "users"):
+        topology.add_processor(f"{name}-once", Deduplicating, name)
+    return topology
+
+
+def test_the_store_of_processors_is_planned_for_all_of_them() -> None:
+    made = plan(spec(function="build_processors"), load(records_per_second=100, keys=50))
+    (store,) = made.stores
+    assert (store.name, store.kind, store.updates_per_second) == ("seen", "window", 100)
+    assert [topic.name for topic in made.topics] == ["shop-seen-changelog"]
 
 
 def test_the_topics_are_those_that_the_application_creates() -> None:

@@ -13,6 +13,9 @@ from millrace.dsl import (
     EmitStrategy,
     Grouped,
     Materialized,
+    Processor,
+    Record,
+    Stores,
     StreamsBuilder,
     Suppressed,
     TableJoined,
@@ -202,3 +205,51 @@ def test_sending_results_on_close_is_a_change_that_loses_nothing() -> None:
     assert str(found) == (
         "changed: store counts keeps its content; results are sent on window update becomes on window close"
     )
+
+
+class Pass(Processor[Any, Any]):
+    def process(self, record: Record[Any, Any], /) -> None:
+        self.context.forward(record)
+
+
+def seen(size_ms: int, retention_ms: int, *, twice: bool = False) -> Topology:
+    supplier = Stores.persistent_window_store("seen", retention_ms, size_ms)
+
+    def write(builder: StreamsBuilder) -> None:
+        builder.add_state_store(Stores.window_store_builder(supplier, StringSerde(), StringSerde()))
+        builder.stream("in").process(Pass, "seen", named="first").to("out")
+        if twice:
+            builder.stream("more").process(Pass, "seen", named="second").to("out")
+
+    return build(write)
+
+
+def test_the_store_of_a_processor_keeps_its_shape_and_its_windows() -> None:
+    plain = Stores.key_value_store_builder(Stores.persistent_key_value_store("seen"), StringSerde(), StringSerde())
+
+    def write(builder: StreamsBuilder) -> None:
+        builder.add_state_store(plain)
+        builder.stream("in").process(Pass, "seen").to("out")
+
+    assert compare(seen(10, 100), seen(10, 100)).changes == ()
+    assert seen(10, 100).fingerprint == seen(10, 100).fingerprint
+    longer = compare(seen(10, 100), seen(10, 200))
+    assert not longer.loses_state
+    assert "retention 100 becomes 200" in str(longer)
+    assert "window size 10 becomes 20" in str(compare(seen(10, 100), seen(20, 100)))
+    assert "shape window becomes key-value" in str(compare(seen(10, 100), build(write)))
+    shared = compare(seen(10, 100), seen(10, 100, twice=True))
+    assert not shared.loses_state
+    assert "['in', 'more']" in str(shared)
+
+
+def test_a_processor_that_looks_into_a_table_does_not_own_its_store() -> None:
+    def write(builder: StreamsBuilder, *, looks: bool) -> None:
+        if looks:
+            builder.stream("in").process(Pass, "users").to("out")
+        builder.table("users-in", materialized=Materialized.as_("users"))
+
+    alone, looked_into = build(lambda b: write(b, looks=False)), build(lambda b: write(b, looks=True))
+    assert looked_into.summary()["stores"]["users"]["operator"] == "TableSource"
+    assert looked_into.summary()["stores"]["users"]["origin"] == ["users-in"]
+    assert compare(alone, looked_into).changes == ()

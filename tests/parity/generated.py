@@ -26,15 +26,17 @@ _VALUE_MAPPERS = ("amount", "amount+1", "null if odd", "key")
 
 def generate(seed: int) -> Scenario:
     """The scenario of a seed."""
-    return _Generator(Random(seed)).scenario()
+    return _Generator(Random(seed), Random(f"versions {seed}")).scenario()
 
 
 class _Generator:
-    def __init__(self, random: Random) -> None:
+    def __init__(self, random: Random, versions: Random) -> None:
         self._random = random
+        self._versions = versions
         self._steps: list[dict[str, Any]] = []
         self._count = 0
         self._tables: list[str] = []
+        self._history: dict[str, int | None] = {}
         self._re_keyed: set[str] = set()
 
     def scenario(self) -> Scenario:
@@ -43,7 +45,10 @@ class _Generator:
         source = self._add("stream", topics=list(topics))
         streams = [source]
         if random.random() < 0.5:
-            table = self._add("table", topic="table", store=self._name("store"))
+            history = self._versions.choice([None, None, 0, 10, 40, 100_000])
+            options = {"history": history, "segment_interval": self._versions.choice([1, 7, 5_000])}
+            table = self._add("table", topic="table", store=self._name("store"), **({} if history is None else options))
+            self._history[table] = history
             self._tables.append(table)
             topics.append("table")
             if random.random() < 0.5:
@@ -100,7 +105,10 @@ class _Generator:
             case "join" if self._tables:
                 op = random.choice(["join", "left_join"])
                 table = random.choice(self._tables)
-                made = [self._add(op, on=on, table=table, fn=random.choice(list(JOINERS)))]
+                # Kafka Streams' left join with grace dies of a null key.
+                longest = self._history.get(table) if op == "join" else None
+                grace = {} if longest is None else {"grace": self._versions.choice([0, longest // 2, longest])}
+                made = [self._add(op, on=on, table=table, fn=random.choice(list(JOINERS)), **grace)]
                 self._re_keyed.discard(made[0])
             case "table":
                 table = self._add("to_table", on=on, store=self._name("store"))

@@ -15,11 +15,12 @@ from millrace.topology.operators import (
     SessionAggregate,
     SlidingAggregate,
     StreamAggregate,
+    StreamTableJoin,
     TableAggregate,
     TableSuppress,
     WindowedAggregate,
 )
-from millrace.topology.stores import StoreSpec
+from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
@@ -83,6 +84,10 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
         }
         if isinstance(windows, UnlimitedWindows):
             data["windows"]["start_ms"] = windows.start_ms
+    if store.kind is StoreKind.VERSIONED:
+        data["windows"] = {"retention_ms": store.history_retention_ms}
+    if isinstance(operator, StreamTableJoin):
+        data["windows"] = {"grace_ms": operator.grace_ms}
     if isinstance(operator, JoinBuffer):
         data["windows"] = {"grace_ms": operator.windows.grace_ms, "retention_ms": store.retention_ms}
     if isinstance(operator, SlidingAggregate):

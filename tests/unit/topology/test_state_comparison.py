@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millrace.dsl import Consumed, Grouped, Materialized, StreamsBuilder, TimeWindows
+from millrace.dsl import Consumed, Grouped, Joined, Materialized, Stores, StreamsBuilder, TimeWindows
 from millrace.dsl import aggregators as agg
 from millrace.errors import TopologyError
 from millrace.serdes import JsonSerde, StringSerde
@@ -59,6 +59,27 @@ def test_an_operator_before_a_generated_store_orphans_it_and_says_where_it_went(
         "KSTREAM-AGGREGATE-STATE-STORE-0000000003",
         "KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition",
     }
+
+
+def test_history_and_grace_may_change_and_a_versioned_store_is_not_a_plain_one() -> None:
+    def joined(history: int | None, grace: int | None) -> Topology:
+        def write(builder: StreamsBuilder) -> None:
+            stored = "users" if history is None else Stores.persistent_versioned_key_value_store("users", history)
+            users = builder.table("users", None, Materialized.as_(stored))
+            options = Joined.as_("with-user")
+            options = options if grace is None else options.with_grace_period(grace)
+            builder.stream("in").join(users, lambda value, user: value, joined=options).to("out")
+
+        return build(write)
+
+    longer = compare(joined(1000, 10), joined(2000, 20))
+    assert not longer.loses_state
+    assert {(change.subject, change.text) for change in longer.of_kind(ChangeKind.CHANGED)} == {
+        ("users", "store users keeps its content; retention 1000 becomes 2000"),
+        ("with-user-Buffer", "store with-user-Buffer keeps its content; grace 10 becomes 20"),
+    }
+    assert compare(joined(None, None), joined(1000, None)).of_kind(ChangeKind.INCOMPATIBLE)[0].subject == "users"
+    assert compare(joined(1000, 10), joined(1000, None)).of_kind(ChangeKind.ORPHANED)[0].subject == "with-user-Buffer"
 
 
 def test_an_operator_before_a_named_store_changes_nothing() -> None:

@@ -12,6 +12,7 @@ from millrace.dsl import (
     Branched,
     BufferConfig,
     Consumed,
+    EmitStrategy,
     Grouped,
     Joined,
     JoinWindows,
@@ -112,7 +113,7 @@ _KEEPS_SHAPE = {
 }
 
 
-_LOSES_WINDOWS = {"select_key", "map", "flat_map", "group_by", "join", "left_join"}
+_LOSES_WINDOWS = {"select_key", "table_group_by", "map", "flat_map", "group_by", "join", "left_join"}
 
 
 def _windowed_key(step: dict[str, Any]) -> Serde | None:
@@ -187,7 +188,7 @@ class ScenarioTopology:
         return self.builder.stream(step["topics"], self._consumed(step))
 
     def table(self, _: Any, step: dict[str, Any]) -> Any:
-        return self.builder.table(step["topic"], self._consumed(step), self._optional_store(step, self._source_value))
+        return self.builder.table(step["topic"], self._consumed(step), self._store(step, self._source_value))
 
     def _consumed(self, step: dict[str, Any]) -> Consumed:
         consumed = Consumed.with_(KEY, self._source_value)
@@ -252,6 +253,10 @@ class ScenarioTopology:
         return grouped.with_name(step["name"]) if "name" in step else grouped
 
     def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
+        windowed = self._windowed_by(on, step)
+        return windowed.emit_strategy(EmitStrategy.on_window_close()) if step.get("emit") == "close" else windowed
+
+    def _windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
         if "gap" in step:
             return on.windowed_by(SessionWindows.of_inactivity_gap_and_grace(step["gap"], step["grace"]))
         if "difference" in step:
@@ -292,9 +297,8 @@ class ScenarioTopology:
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
         if "history" in step:
             return self._versioned(step, value_serde)
-        store = (
-            Materialized.as_(step["store"]).with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
-        )
+        named = Materialized.as_(step["store"]) if "store" in step else Materialized.with_(None, None)
+        store = named.with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
         return store.with_retention(step["retention"]) if "retention" in step else store
 
     def _versioned(self, step: dict[str, Any], value_serde: Any) -> Materialized:
@@ -308,7 +312,7 @@ class ScenarioTopology:
 
     def to_table(self, on: Any, step: dict[str, Any]) -> Any:
         serde = self._value_serde(step)
-        return on.to_table(self._optional_store(step, serde))
+        return on.to_table(self._store(step, serde))
 
     def _joined(self, step: dict[str, Any]) -> Joined:
         options = Joined.with_(KEY, self._value_serde(step))
@@ -387,10 +391,7 @@ class ScenarioTopology:
 
     # ---- tables
 
-    def _optional_store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
-        if "store" in step:
-            return self._store(step, value_serde)
-        return Materialized.with_(KEY, value_serde).with_caching_disabled()
+    _optional_store = _store
 
     def _store_or_none(self, step: dict[str, Any], value_serde: Any) -> Materialized | None:
         return self._store(step, value_serde) if "store" in step else None

@@ -17,6 +17,7 @@ from millrace.serdes import Serde
 from millrace.state import KeyValueStore, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
+from millrace.task.processor import HeldBack
 from millrace.task.serialization import or_default
 from millrace.testing.global_stores import DrivenGlobalStore
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
@@ -35,7 +36,8 @@ class TopologyTestDriver:
 
     Args:
         topology: what ``StreamsBuilder.build`` returned, or a :class:`millrace.dsl.Topology`.
-        settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
+        settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given. As in
+            Kafka Streams' driver ``foreign.key.join.settles`` is off.
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
 
     Attributes:
@@ -54,7 +56,12 @@ class TopologyTestDriver:
         if isinstance(topology, low_level.Topology):
             topology = topology.build()
         self._config = StreamsConfig.from_mapping(
-            {"application.id": "topology-test-driver", "bootstrap.servers": "not-used:0", **(settings or {})}
+            {
+                "application.id": "topology-test-driver",
+                "bootstrap.servers": "not-used:0",
+                "foreign.key.join.settles": False,
+                **(settings or {}),
+            }
         )
         self._topology = topology
         self._clock_ms = int(time.time() * 1000)
@@ -89,8 +96,7 @@ class TopologyTestDriver:
         """Moves the wall clock, which otherwise stands still, ahead, and calls the punctuations that are due by it."""
         self._clock_ms += to_milliseconds(duration)
         for task in self._tasks:
-            due_ms = task.engine.next_wall_clock_ms
-            if due_ms is not None and due_ms <= self._clock_ms:
+            if task.engine.is_punctuation_due:
                 for onward in self._run(task, [], wall_clock=True):
                     self._line_up(*onward)
         self._take_turns()
@@ -232,6 +238,10 @@ class TopologyTestDriver:
             TopologyError: there is no such store.
         """
         return self.store_kind(name) is StoreKind.WINDOW
+
+    def held_back(self) -> dict[str, HeldBack]:
+        """What waits for stream time to pass, by store: suppressed changes, and windows that send on their close."""
+        return {store: waiting() for task in self._tasks for store, waiting in task.engine.context.held_back.items()}
 
     def committed_offset(self, topic: str) -> int:
         """The offset after the last record of ``topic`` that was processed, dropped ones included."""

@@ -19,6 +19,7 @@ import org.apache.kafka.streams.TopologyConfig;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
@@ -77,6 +78,7 @@ public class DescribeTopologies {
         Files.writeString(directory.resolve("explicit_naming.list"), refused.toString());
         Files.writeString(directory.resolve("windowed_changelogs.list"), changelogs(windowedCatalogue()));
         Files.writeString(directory.resolve("versioned_changelogs.list"), changelogs(versionedCatalogue()));
+        Files.writeString(directory.resolve("foreign_key_topics.list"), foreignKeyTopics());
     }
 
     private static final Consumed<String, String> STRINGS = Consumed.with(S, S);
@@ -136,6 +138,16 @@ public class DescribeTopologies {
             directory.resolve(name + ".txt"), built.describe().toString() + "----\n" + InternalTopics.of(built, properties));
     }
 
+    /** Settings of all internal topics of a join by a foreign key. */
+    private static String foreignKeyTopics() {
+        final StreamsBuilder builder = new StreamsBuilder();
+        ForeignKeyTopologies.catalogue().get("foreign_key_left_join_named").accept(builder);
+        final Properties properties = properties(StreamsConfig.NO_OPTIMIZATION);
+        final Topology topology = builder.build(properties);
+        return InternalTopics.repartitionSettings(topology, properties)
+            + InternalTopics.changelogSettings(topology, properties);
+    }
+
     /** Topic settings of the changelogs of topologies. */
     private static String changelogs(final Map<String, Consumer<StreamsBuilder>> catalogue) {
         final StringBuilder text = new StringBuilder();
@@ -156,6 +168,16 @@ public class DescribeTopologies {
                 .toStream().to("final");
             grouped.count().suppress(Suppressed.untilTimeLimit(Duration.ofSeconds(5), maxRecords(10)))
                 .mapValues(v -> v).toStream().to("latest");
+        });
+        all.put("emitted_on_close", b -> {
+            final var grouped = b.stream("in", Consumed.with(S, S)).groupByKey();
+            grouped.windowedBy(MINUTE).emitStrategy(EmitStrategy.onWindowClose()).count().toStream().to("tumbling");
+            grouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1)))
+                .emitStrategy(EmitStrategy.onWindowClose()).reduce((a, v) -> v, Materialized.as("sliding"))
+                .toStream().to("sliding");
+            grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1)))
+                .emitStrategy(EmitStrategy.onWindowClose()).count(Named.as("visits"), Materialized.as("sessions"))
+                .toStream().to("sessions");
         });
         all.put("suppressed_named", b ->
             b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v).groupByKey().windowedBy(MINUTE)

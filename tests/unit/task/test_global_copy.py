@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -289,6 +290,17 @@ def test_a_long_topic_comes_in_parts_and_tells_how_far_it_is(open_copy: Open, lo
     assert len(told) == 4
 
 
+def test_a_partition_that_is_added_to_the_topic_is_read_from_its_begin(open_copy: Open, log: Log) -> None:
+    copy = open_copy()
+    copy.catch_up(log.ends())
+    log.partitions[2] = [(b"n", b"7")]
+    copy.catch_up(log.ends())
+    assert rows(copy) == {b"b": b"2", b"c": b"3", b"n": b"7"}
+    assert log.opened == [{0: None, 1: None}, {0: 4, 1: 3, 2: None}]
+    copy.catch_up({place: end for place, end in log.ends().items() if place[1] < 2})
+    assert log.closed == 1
+
+
 def test_a_process_has_one_copy_of_a_store_and_another_for_another_topic(tmp_path: Path) -> None:
     copies = GlobalCopies()
     try:
@@ -299,3 +311,31 @@ def test_a_process_has_one_copy_of_a_store_and_another_for_another_topic(tmp_pat
         assert two.number == 0
     finally:
         copies.close()
+
+
+def test_readers_of_other_threads_see_whole_updates_while_the_copy_is_brought_forward(
+    open_copy: Open, log: Log
+) -> None:
+    keys = [b"a", b"b", b"c"]
+    log.partitions = {0: [], 1: []}
+    copy = open_copy()
+    store = copy.store
+    done = threading.Event()
+    seen: list[set[bytes | None]] = []
+
+    def look() -> None:
+        while not done.is_set():
+            seen.append(set(store.get_many(keys)[0]))
+
+    readers = [threading.Thread(target=look) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(150):
+        log.partitions[0] += [(key, str(number).encode()) for key in keys]
+        copy.catch_up(log.ends())
+        assert store.get(b"c") is not None
+    done.set()
+    for reader in readers:
+        reader.join(10)
+    assert seen
+    assert {len(values) for values in seen} == {1}

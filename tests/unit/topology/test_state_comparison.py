@@ -7,10 +7,22 @@ from typing import Any
 
 import pytest
 
-from millrace.dsl import Consumed, Grouped, Joined, Materialized, Stores, StreamsBuilder, TimeWindows
+from millrace.dsl import (
+    BufferConfig,
+    Consumed,
+    EmitStrategy,
+    Grouped,
+    Joined,
+    Materialized,
+    Stores,
+    StreamsBuilder,
+    Suppressed,
+    TableJoined,
+    TimeWindows,
+)
 from millrace.dsl import aggregators as agg
 from millrace.errors import TopologyError
-from millrace.serdes import JsonSerde, StringSerde
+from millrace.serdes import IntegerSerde, JsonSerde, Serde, StringSerde
 from millrace.topology.diff import ChangeKind, TopologyDiff, diff
 from millrace.topology.topology import Topology
 
@@ -142,3 +154,74 @@ def test_the_fingerprint_ignores_code_and_sees_names_windows_and_topics() -> Non
 
 def test_the_fingerprint_is_the_same_in_every_process() -> None:
     assert windowed(60).fingerprint == "26f49ce40e1f"
+
+
+def foreign_key_join(*, key: Serde | None = None, other_key: Serde | None = None, name: str | None = "fk") -> Topology:
+    def write(builder: StreamsBuilder) -> None:
+        orders = builder.table("orders", Consumed.with_(key), Materialized.as_("orders"))
+        customers = builder.table("customers", Consumed.with_(other_key), Materialized.as_("customers"))
+        options = None if name is None else TableJoined.as_(name)
+        orders.join(
+            customers,
+            lambda order, customer: order,
+            Materialized.as_("joined"),
+            foreign_key_extractor=lambda order: order,
+            table_joined=options,
+        )
+
+    return build(write)
+
+
+def test_the_subscriptions_of_a_foreign_key_join_depend_on_both_keys() -> None:
+    text, integers = StringSerde(), IntegerSerde()
+    before = foreign_key_join(key=text, other_key=text)
+    assert compare(before, before).changes == ()
+    for changed in (
+        foreign_key_join(key=integers, other_key=text),
+        foreign_key_join(key=text, other_key=integers),
+    ):
+        found = {change.subject: change.text for change in compare(before, changed).of_kind(ChangeKind.INCOMPATIBLE)}
+        assert "StringSerde and StringSerde becomes" in found["fk-subscription-store"]
+        assert before.fingerprint != changed.fingerprint
+
+
+def test_a_foreign_key_join_that_loses_its_name_orphans_its_topics_and_store() -> None:
+    found = compare(foreign_key_join(), foreign_key_join(name=None))
+    assert {change.subject for change in found.of_kind(ChangeKind.ORPHANED)} == {
+        "fk-subscription-store",
+        "fk-subscription-registration-topic",
+        "fk-subscription-response-topic",
+    }
+
+
+def suppressed(suppress: Suppressed | None, *, on_close: bool = False) -> Topology:
+    def write(builder: StreamsBuilder) -> None:
+        windows = builder.stream("in").group_by_key().windowed_by(TimeWindows.of_size_and_grace(10, 5))
+        if on_close:
+            windows = windows.emit_strategy(EmitStrategy.on_window_close())
+        counts = windows.count(Materialized.as_("counts"))
+        (counts if suppress is None else counts.suppress(suppress.with_name("held"))).to_stream().to("out")
+
+    return build(write)
+
+
+def test_a_buffer_of_another_order_is_incompatible_and_other_limits_are_a_change() -> None:
+    final = suppressed(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    limited = suppressed(Suppressed.until_time_limit(5, BufferConfig.max_records(10)))
+    found = compare(limited, final)
+    assert [change.subject for change in found.of_kind(ChangeKind.INCOMPATIBLE)] == ["held-store"]
+    assert "suppression until time limit becomes window close" in str(found)
+    longer = suppressed(Suppressed.until_time_limit(7, BufferConfig.max_records(10).with_max_bytes(99)))
+    changes = compare(limited, longer)
+    assert not changes.loses_state
+    assert [change.text for change in changes.of_kind(ChangeKind.CHANGED)] == [
+        "store held-store keeps its content; wait 5 becomes 7",
+        "store held-store keeps its content; most bytes None becomes 99",
+    ]
+
+
+def test_sending_results_on_close_is_a_change_that_loses_nothing() -> None:
+    found = compare(suppressed(None), suppressed(None, on_close=True))
+    assert str(found) == (
+        "changed: store counts keeps its content; results are sent on window update becomes on window close"
+    )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from millrace.state import KeyValueStore, VersionedKeyValueStore
 from millrace.task.aggregation.groups import group, group_codes
+from millrace.task.aggregation.initial import before_first
 from millrace.task.aggregation.update import update_aggregates
 from millrace.task.operators.table_writing import write_table
 from millrace.task.operators.versioned_aggregating import VersionedAggregation
@@ -59,7 +60,7 @@ class StreamAggregateProcessor(Processor):
         )
         keys = [distinct[group_id] for group_id in groups.ids[update.rows].tolist()]
         updated = records.take(update.rows)
-        return write_table(
+        changes = write_table(
             self._context,
             self._operator.store,
             self._store,
@@ -70,3 +71,6 @@ class StreamAggregateProcessor(Processor):
             merge=shared and self._merges_updates,
             sends_old_values=self._context.sends_old_values(self._node),
         )
+        if changes.old_values is None or cached:
+            return changes
+        return changes.with_change(changes.values, before_first(self._operator.aggregator, changes.old_values))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,12 +14,16 @@ from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import WindowStore
 from millrace.task.aggregation.calls import AggregationCalls, calls_of, check_values
+from millrace.task.aggregation.initial import first_result
+from millrace.task.columns import IntArray
 from millrace.task.failures import processed_record
+from millrace.task.operators.final_results import ClosingTimeWindows, FinalResults
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.stream_time import advance_stream_time
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import SlidingAggregate
 from millrace.topology.sliding_windows import SlidingWindows
 
@@ -30,12 +36,16 @@ class _Stored(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """What a record does to one window: the new aggregate (bytes and result) and its timestamp."""
+    """What a record does to one window: the new aggregate (bytes and result) and its timestamp.
+
+    Its ``old`` result is what the record was added to, as in Kafka Streams: for a new window, what it started with.
+    """
 
     start: int
     stored: bytes | None
     result: Any
     timestamp: int
+    old: Any = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +54,7 @@ class _Aggregation:
 
     calls: AggregationCalls
     serde: Serde
+    first_result: Callable[[], Any]
 
     def initial(self) -> Any:
         """The aggregate of a window without records."""
@@ -58,9 +69,17 @@ class _Aggregation:
         new = self.calls.add(key, value, aggregate)
         return None if new is None else self.serde.serialize(new), self.calls.result(new)
 
+    def before(self, stored: _Stored | None) -> Any:
+        """The result to which a record is added."""
+        return self.first_result() if stored is None else self.copied(stored)
+
     def copied(self, stored: _Stored) -> Any:
         """The result that a window's content is."""
-        return self.calls.result(self.read(stored))
+        return self.result(stored.value)
+
+    def result(self, value: bytes) -> Any:
+        """The result that store bytes are."""
+        return self.calls.result(self.serde.deserialize(value))
 
 
 class _Windows:
@@ -113,8 +132,32 @@ class SlidingAggregateProcessor(Processor):
         self._store = store
         self._retention = spec.retention_ms
         self._key_serde = or_default(spec.key_serde)
-        self._aggregation = _Aggregation(calls_of(operator.aggregator), or_default(spec.value_serde))
+        self._aggregation = _Aggregation(
+            calls_of(operator.aggregator), or_default(spec.value_serde), partial(first_result, operator.aggregator)
+        )
         self._sends_old_values = context.sends_old_values(node)
+        self._closing: ClosingTimeWindows | None = None
+        if operator.emit is EmitStrategy.WINDOW_CLOSE:
+            size_ms = self._difference
+            self._closing = ClosingTimeWindows(
+                operator.store, context, size_ms=size_ms, lag_ms=size_ms + operator.windows.grace_ms + 1
+            )
+
+    def reset(self) -> None:
+        if self._closing is not None:
+            self._closing.reset()
+
+    def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[bytes], IntArray]:
+        """Collects what goes downstream; and stream time as each record sees it."""
+        if self._closing is None:
+            merged = self._context.is_cached(self._operator.store)
+            stream_times = advance_stream_time(self._context, self._operator.store, records)
+            return WindowedResults(merged=merged, with_old_values=self._sends_old_values), stream_times
+        self._closing.load()
+        stream_times = advance_stream_time(self._context, self._operator.store, records)
+        closed_until = self._closing.closed_until(stream_times)
+        result = self._aggregation.result
+        return FinalResults(self._closing, closed_until, key_serde=self._key_serde, result=result), stream_times
 
     def process(self, records: Records) -> Forwarded:
         failures = self._context.failures
@@ -122,10 +165,9 @@ class SlidingAggregateProcessor(Processor):
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)
-        closed_before = advance_stream_time(self._context, self._operator.store, records) - self._windows.grace_ms
-        results = WindowedResults(
-            merged=self._context.is_cached(self._operator.store), with_old_values=self._sends_old_values
-        )
+        results, stream_times = self._results(records)
+        closed_before = stream_times - self._windows.grace_ms
+        merged = self._context.is_cached(self._operator.store)
         writes: list[tuple[bytes, int, bytes | None, int]] = []
         known: dict[bytes, _Windows] = {}
         bounds = int(records.timestamps.min()), int(records.timestamps.max())
@@ -147,7 +189,13 @@ class SlidingAggregateProcessor(Processor):
             if windows is None:
                 windows = known[stored_key] = self._load(stored_key, *bounds)
             record = _OneRecord(
-                self._aggregation, key, value, timestamp, difference=self._difference, close_time=close_time
+                self._aggregation,
+                key,
+                value,
+                timestamp,
+                difference=self._difference,
+                close_time=close_time,
+                with_old=self._sends_old_values and not merged,
             )
             try:
                 changes = record.changes(windows, first_readable=observed - self._retention + 1)
@@ -156,14 +204,22 @@ class SlidingAggregateProcessor(Processor):
                 continue
             shut_out = [] if changes else [int(records.origin[row])]
             failures.drop(DropReason.LATE, shut_out if record.late_windows else [], count=record.late_windows)
-            for start, stored, result, newest in changes:
+            for start, stored, result, newest, base in changes:
                 observed = max(observed, start)
-                before = windows.get(start) if self._sends_old_values else None
+                before = windows.get(start) if self._sends_old_values and merged else None
                 windows.put(start, None if stored is None else _Stored(stored, newest))
                 # A deletion is logged with its record's own timestamp, as in Kafka Streams.
                 writes.append((stored_key, start, stored, timestamp if stored is None else newest))
-                old = None if before is None else self._aggregation.copied(before)
-                results.add(row, stored_key, (start, start + self._difference), result, newest, old=old)
+                old = base if before is None else self._aggregation.copied(before)
+                results.add(
+                    row,
+                    stored_key,
+                    (start, start + self._difference),
+                    result,
+                    newest,
+                    is_there=stored is not None,
+                    old=old,
+                )
         if writes:
             keys, starts, values, timestamps = (list(column) for column in zip(*writes, strict=True))
             self._store.put_many(keys, np.array(starts, dtype=np.int64), values, np.array(timestamps, dtype=np.int64))
@@ -180,7 +236,15 @@ class _OneRecord:
     """What one record does to the windows of its key; changes nothing itself."""
 
     def __init__(
-        self, aggregation: _Aggregation, key: Any, value: Any, timestamp: int, *, difference: int, close_time: int
+        self,
+        aggregation: _Aggregation,
+        key: Any,
+        value: Any,
+        timestamp: int,
+        *,
+        difference: int,
+        close_time: int,
+        with_old: bool,
     ) -> None:
         self._aggregation = aggregation
         self._difference = difference
@@ -188,6 +252,7 @@ class _OneRecord:
         self._value = value
         self._timestamp = timestamp
         self._close_time = close_time
+        self._with_old = with_old
         self._changes: list[_Change] = []
         self.late_windows = 0
 
@@ -261,10 +326,11 @@ class _OneRecord:
         if start + self._difference < self._close_time:
             self.late_windows += 1
             return
+        base = self._aggregation.before(stored) if self._with_old else None
         old = self._aggregation.initial() if stored is None else self._aggregation.read(stored)
         new, result = self._aggregation.add(self._key, self._value, old)
         newest = self._timestamp if stored is None else max(self._timestamp, stored.timestamp)
-        self._changes.append(_Change(start, new, result, newest))
+        self._changes.append(_Change(start, new, result, newest, base))
 
     def _make_right(self, holds: _Stored | None) -> None:
         """Makes the record's right window where there are later records; it takes over what holds them."""

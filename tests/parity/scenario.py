@@ -102,7 +102,7 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
     for sentence in scenario.get("settings", ()):
         settings |= SETTINGS[sentence]
     rewrites = ("single-store-self-join",) if "single store self join" in scenario.get("settings", ()) else ()
-    with TopologyTestDriver(topology.builder.build(rewrites=rewrites), settings) as driver:
+    with TopologyTestDriver(topology.build(rewrites), settings) as driver:
         topics: dict[str, TestInputTopic] = {}
         batches: list[tuple[str, list[TestRecord]]] = []
         for topic, key, value, timestamp, *rest in scenario["input"]:
@@ -124,7 +124,10 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
         _compare_buffers(scenario, topics_found, every_change=every_buffer_change)
         return {
             "topics": topics_found,
-            "stores": {step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+            "stores": {
+                **{step["state"]: _added_entries(driver, step) for step in scenario["topology"] if "state" in step},
+                **{step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+            },
             "dropped": sum(driver.dropped.values()),
         }
 
@@ -165,10 +168,10 @@ def _compare_buffers(scenario: Scenario, topics: dict[str, list[list[Any]]], *, 
 
 
 def _topics(driver: TopologyTestDriver, settings: Sequence[str]) -> dict[str, list[list[Any]]]:
-    repartition, headers = "compare repartition topics" in settings, "compare headers" in settings
+    headers = "compare headers" in settings
     topics: dict[str, list[list[Any]]] = {}
     for topic in sorted(driver.produced_topic_names()):
-        if topic.endswith("-repartition") and not repartition:
+        if topic.endswith("-repartition") and "compare repartition topics" not in settings:
             continue
         if topic in driver.changelogs:
             topics[topic] = [[_hex(raw.key), _hex(raw.value), raw.timestamp] for raw in driver.changelogs[topic]]
@@ -194,6 +197,18 @@ def _header(name: str, value: bytes | None) -> str:
     if name.rpartition(".")[2] in {"topic", "partition", "offset"} and value is not None:
         return f"{name}={value.decode()}"
     return name
+
+
+def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+    """The entries of a store that was added for processors."""
+    store = step["state"]
+    match step["kind"]:
+        case "key-value":
+            return [[key, _json(value)] for key, value, _ in driver.key_value_store(store).entries()]
+        case "window":
+            return [[at.key, _json(value), at.start, at.end] for at, value, _ in driver.window_store(store).entries()]
+        case _:
+            return _entries(driver, {"store": store})
 
 
 def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:

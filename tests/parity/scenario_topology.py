@@ -27,11 +27,13 @@ from millrace.dsl import (
     Suppressed,
     TableJoined,
     TimeWindows,
+    Topology,
     UnlimitedWindows,
 )
 from millrace.serdes import JsonSerde, LongSerde, Serde, SessionWindowedSerde, StringSerde, TimeWindowedSerde
 from millrace.topology.nodes import SinkNode
-from millrace.topology.topology import Topology, full_topic_name
+from millrace.topology.topology import Topology as FrozenTopology
+from millrace.topology.topology import full_topic_name
 from tests.parity.functions import (
     AGGREGATES,
     BUILT_IN_AGGREGATORS,
@@ -51,13 +53,14 @@ from tests.parity.functions import (
     VALUE_MAPPERS,
     joiner_with_keys,
 )
+from tests.parity.processors import FIXED_KEY_PROCESSORS, PROCESSORS, StatefulTransformer, store_builder
 
 KEY = StringSerde()
 VALUE = JsonSerde()
 TYPED_VALUE = JsonSerde(schema=pa.schema([("user", pa.string()), ("amount", pa.int64())]))
 
 
-def is_order_defined(topology: Topology) -> bool:
+def is_order_defined(topology: FrozenTopology) -> bool:
     """Whether the order of the records within each task follows from that of the input.
 
     It does not where two input topics of a task go back to one topic of the application: a task then meets what took
@@ -126,6 +129,7 @@ class ScenarioTopology:
 
     def __init__(self, scenario: dict[str, Any], *, in_columns: bool) -> None:
         self.builder = StreamsBuilder()
+        self._by_hand: Topology | None = None
         self._in_columns = in_columns
         self._named: dict[str, Any] = {}
         self._shapes: dict[str, _Shape] = {}
@@ -134,6 +138,10 @@ class ScenarioTopology:
         self._windowed_keys: dict[str, Serde] = {}
         for step in scenario["topology"]:
             self._add(step)
+
+    def build(self, rewrites: tuple[str, ...] = ()) -> FrozenTopology:
+        """The topology."""
+        return self.builder.build(rewrites=rewrites) if self._by_hand is None else self._by_hand.build()
 
     def _add(self, step: dict[str, Any]) -> None:
         on = self._named.get(step.get("on", ""))
@@ -310,6 +318,40 @@ class ScenarioTopology:
         join = {"inner": on.join, "left": on.left_join, "outer": on.outer_join}[step["kind"]]
         return join(self._named[step["with"]], JOINERS[step["fn"]], windows, options.with_store_name(step["buffers"]))
 
+    # ---- processors
+
+    def process(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.process(PROCESSORS[step["fn"]], *step.get("stores", ()))
+
+    def process_values(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.process_values(FIXED_KEY_PROCESSORS[step["fn"]], *step.get("stores", ()))
+
+    def stateful_transform_values(self, on: Any, step: dict[str, Any]) -> Any:
+        return on.transform_values(StatefulTransformer, self._store_or_none(step, VALUE), *step["stores"])
+
+    def state_store(self, _: Any, step: dict[str, Any]) -> None:
+        if self._by_hand is None:
+            self.builder.add_state_store(store_builder(step))
+        else:
+            self._by_hand.add_state_store(store_builder(step), *step.get("processors", ()))
+
+    @property
+    def _low_level(self) -> Topology:
+        self._by_hand = self._by_hand or Topology()
+        return self._by_hand
+
+    def add_source(self, _: Any, step: dict[str, Any]) -> None:
+        self._low_level.add_source(step["name"], *step["topics"], key_serde=KEY, value_serde=self._source_value)
+
+    def add_processor(self, _: Any, step: dict[str, Any]) -> None:
+        self._low_level.add_processor(step["name"], PROCESSORS[step["fn"]], *step["parents"])
+
+    def add_sink(self, _: Any, step: dict[str, Any]) -> None:
+        self._low_level.add_sink(step["name"], step["topic"], *step["parents"], key_serde=KEY, value_serde=VALUE)
+
+    def connect(self, _: Any, step: dict[str, Any]) -> None:
+        self._low_level.connect_processor_and_state_stores(step["name"], *step["stores"])
+
     def global_table(self, _: Any, step: dict[str, Any]) -> Any:
         return self.builder.global_table(
             step["topic"], self._consumed(step), self._optional_store(step, self._source_value)
@@ -455,6 +497,14 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "table_count",
         "table_reduce",
         "table_aggregate",
+        "process",
+        "process_values",
+        "stateful_transform_values",
+        "state_store",
+        "add_source",
+        "add_processor",
+        "add_sink",
+        "connect",
         "to",
     )
 }

@@ -11,6 +11,7 @@ from tests.parity.cogroup_scenarios import COGROUP_SCENARIOS
 from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.generated import generate
 from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
+from tests.parity.processor_scenarios import PROCESSOR_SCENARIOS
 from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_millrace, settled
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import FATAL
@@ -18,14 +19,15 @@ from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
-SCENARIOS = (
-    STREAM_SCENARIOS
-    | TABLE_SCENARIOS
-    | COGROUP_SCENARIOS
-    | FOREIGN_KEY_SCENARIOS
-    | GLOBAL_TABLE_SCENARIOS
-    | SUPPRESS_SCENARIOS
-)
+SCENARIOS = {
+    **STREAM_SCENARIOS,
+    **TABLE_SCENARIOS,
+    **FOREIGN_KEY_SCENARIOS,
+    **GLOBAL_TABLE_SCENARIOS,
+    **COGROUP_SCENARIOS,
+    **SUPPRESS_SCENARIOS,
+    **PROCESSOR_SCENARIOS,
+}
 
 GENERATED = 200
 PER_JVM = 50
@@ -61,7 +63,7 @@ def test_generated_scenarios_have_the_results_of_kafka_streams(first: int) -> No
     seeds = range(first, first + PER_JVM)
     scenarios = [generate(seed) for seed in seeds]
     for seed, scenario, result in zip(seeds, scenarios, run_in_kafka_streams(scenarios), strict=True):
-        in_batches = is_order_defined(ScenarioTopology(scenario, in_columns=False).builder.build())
+        in_batches = is_order_defined(ScenarioTopology(scenario, in_columns=False).build())
         for form in Form:
             if in_batches or not form.in_batches:
                 ours = run_in_millrace(scenario, form)

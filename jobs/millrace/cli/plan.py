@@ -105,7 +105,7 @@ def _stores(made: Plan) -> Table:
             store.changelog or "nothing: lost with the host",
             f"{store.size.entries:,}",
             f"{store.updates_per_second:,.0f}",
-            _bytes(store.size.disk_bytes),
+            _bytes(store.size.disk_bytes) if store.copies == 1 else f"{store.copies} x {_bytes(store.size.disk_bytes)}",
         )
     table.add_row("all on disk", "", "", "", "", "", _bytes(made.store_disk_bytes), style="bold")
     return table

@@ -29,9 +29,10 @@ from millrace.kafka.topics import TopicDescription, TopicSpec, changelog_topic, 
 from millrace.spark.plan import QueryPlan
 from millrace.task.input import TopicPartition
 from millrace.task.signature import Signature
+from millrace.task.spec import GlobalStoreSpec
 from millrace.topology.diff import ChangeKind, diff
 from millrace.topology.partitions import repartition_partition_counts
-from millrace.topology.topology import SubTopology, Topology, full_topic_name
+from millrace.topology.topology import GlobalStore, SubTopology, Topology, full_topic_name
 
 log = structlog.get_logger(__name__)
 
@@ -346,7 +347,24 @@ class Preparer:
                         for store, name in changelogs.items()
                     },
                     progress_address=self._progress_address,
+                    global_stores=tuple(_global_store(each, topics, settings) for each in part.global_stores),
                     offsets_retention_s=offsets_retention_s,
                 )
             )
         return tuple(plans)
+
+
+def _global_store(
+    part: GlobalStore, topics: Mapping[str, TopicDescription], settings: Mapping[str, Mapping[str, str]]
+) -> GlobalStoreSpec:
+    """A global store over its topic as it is now."""
+    own = settings[part.topic]
+    is_compacted = "compact" in own.get("cleanup.policy", "")
+    return GlobalStoreSpec(
+        part=part,
+        topic_id=topics[part.topic].topic_id,
+        partitions=topics[part.topic].partitions,
+        tombstone_retention_ms=(
+            int(own.get("delete.retention.ms", _DEFAULT_TOMBSTONE_RETENTION_MS)) if is_compacted else None
+        ),
+    )

@@ -63,6 +63,7 @@ class Prepared:
         offsets: where each input partition starts, by sub-topology.
         topic_ids: UUID of each input topic.
         partitions: number of partitions of each input topic.
+        global_topic_ids: UUID of each topic of a global store.
     """
 
     queries: tuple[Query, ...]
@@ -70,6 +71,7 @@ class Prepared:
     offsets: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
+    global_topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
 class StatusReporter:
@@ -260,6 +262,7 @@ class StatusReporter:
             offsets=offsets,
             topic_ids=topic_ids,
             partitions=partitions,
+            global_topic_ids={} if prepared is None else dict(prepared.global_topic_ids),
             processing_guarantee=application.processing_guarantee,
             heartbeat_interval_ms=self._heartbeat_interval_ms,
             started_at=self._started_at,

@@ -190,6 +190,7 @@ class _Run:
             },
             topic_ids={name: preparation.topics[name].topic_id for name in inputs},
             partitions={name: preparation.topics[name].partitions for name in inputs},
+            global_topic_ids={name: preparation.topics[name].topic_id for name in sorted(self._topology.global_topics)},
         )
 
     def _warm_up(self) -> None:
@@ -204,7 +205,11 @@ class _Run:
 
     def _watch(self) -> None:
         if self._prepared is not None:
-            self._input_watch.check(topic_ids=self._prepared.topic_ids, partitions=self._prepared.partitions)
+            self._input_watch.check(
+                topic_ids=self._prepared.topic_ids,
+                partitions=self._prepared.partitions,
+                global_topic_ids=self._prepared.global_topic_ids,
+            )
 
     def _end_offsets(self, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
         ends = end_offsets(self._admin, places)

@@ -82,6 +82,9 @@ class ApplicationStatus(_StatusModel):
     )
     topic_ids: dict[str, str] = Field(default_factory=dict, description="UUID of each input topic.")
     partitions: dict[str, int] = Field(default_factory=dict, description="Number of partitions of each input topic.")
+    global_topic_ids: dict[str, str] = Field(
+        default_factory=dict, description="UUID of each topic of a global store; the group does not consume them."
+    )
     lag: dict[str, dict[int, int]] = Field(
         default_factory=dict, description="Records behind, by topic and partition; unknown ones are absent."
     )

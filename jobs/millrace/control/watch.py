@@ -34,12 +34,19 @@ class InputWatch:
         self._config = config
         self._consumer: Consumer | None = None
 
-    def check(self, *, topic_ids: Mapping[str, str], partitions: Mapping[str, int]) -> None:
+    def check(
+        self,
+        *,
+        topic_ids: Mapping[str, str],
+        partitions: Mapping[str, int],
+        global_topic_ids: Mapping[str, str] | None = None,
+    ) -> None:
         """Looks once.
 
         Args:
             topic_ids: UUID of each input topic as of the start.
             partitions: number of partitions of each input topic as of the start.
+            global_topic_ids: UUID of each topic of a global store as of the start.
 
         Raises:
             StateError: a topic was deleted, perhaps created again.
@@ -47,7 +54,7 @@ class InputWatch:
             MillraceError: the broker could not be asked.
         """
         application_id = self._config.application_id
-        check_input_topics(self._admin, topic_ids, application_id)
+        check_input_topics(self._admin, topic_ids, application_id, global_topic_ids=global_topic_ids)
         moved = foreign_commits(
             self._commits([(name, number) for name, count in partitions.items() for number in range(count)])
         )

@@ -14,6 +14,7 @@ from millrace.dsl.grouped import KGroupedStream, TimeWindowedKStream
 from millrace.dsl.kgrouped_table import KGroupedTable
 from millrace.dsl.kstream import KStream
 from millrace.dsl.ktable import KTable
+from millrace.dsl.low_level import Topology
 from millrace.dsl.options import (
     AutoOffsetReset,
     Branched,
@@ -30,9 +31,33 @@ from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.field_timestamp import field_timestamp
+from millrace.topology.processor_api import (
+    Cancellable,
+    ConnectedStoreProvider,
+    FixedKeyProcessor,
+    FixedKeyProcessorContext,
+    FixedKeyRecord,
+    ProcessingContext,
+    Processor,
+    ProcessorContext,
+    PunctuationType,
+    Record,
+    RecordMetadata,
+    ValueTransformerWithKey,
+)
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
+from millrace.topology.state_stores import (
+    KeyValueStore,
+    ReadOnlyKeyValueStore,
+    ReadOnlySessionStore,
+    ReadOnlyWindowStore,
+    SessionStore,
+    ValueAndTimestamp,
+    WindowStore,
+)
+from millrace.topology.store_builders import StoreBuilder, Stores
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import (
     ExtractRecordMetadataTimestamp,
@@ -49,12 +74,17 @@ __all__ = [
     "Branched",
     "BranchedKStream",
     "BufferConfig",
+    "Cancellable",
     "CogroupedKStream",
     "Compression",
+    "ConnectedStoreProvider",
     "Consumed",
     "EagerBufferConfig",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
+    "FixedKeyProcessor",
+    "FixedKeyProcessorContext",
+    "FixedKeyRecord",
     "GlobalKTable",
     "Grouped",
     "JoinWindows",
@@ -63,17 +93,30 @@ __all__ = [
     "KGroupedTable",
     "KStream",
     "KTable",
+    "KeyValueStore",
     "LogAndSkipOnInvalidTimestamp",
     "Materialized",
     "Named",
+    "ProcessingContext",
+    "Processor",
+    "ProcessorContext",
     "Produced",
+    "PunctuationType",
+    "ReadOnlyKeyValueStore",
+    "ReadOnlySessionStore",
+    "ReadOnlyWindowStore",
+    "Record",
+    "RecordMetadata",
     "Repartitioned",
     "RocksDBOptions",
+    "SessionStore",
     "SessionWindowedCogroupedKStream",
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
     "StoreBackend",
+    "StoreBuilder",
+    "Stores",
     "StreamJoined",
     "StreamsBuilder",
     "StrictBufferConfig",
@@ -82,8 +125,12 @@ __all__ = [
     "TimeWindowedCogroupedKStream",
     "TimeWindowedKStream",
     "TimeWindows",
+    "Topology",
     "UnlimitedWindows",
     "UsePartitionTimeOnInvalidTimestamp",
+    "ValueAndTimestamp",
+    "ValueTransformerWithKey",
     "WallclockTimestampExtractor",
+    "WindowStore",
     "field_timestamp",
 ]

@@ -16,6 +16,7 @@ from millrace.topology import naming
 from millrace.topology.explicit_naming import check_explicit_naming
 from millrace.topology.freeze import freeze
 from millrace.topology.logical import StreamInput, TableInput
+from millrace.topology.store_builders import StoreBuilder
 from millrace.topology.topology import Topology
 
 
@@ -106,6 +107,15 @@ class StreamsBuilder:
             sources=frozenset({source_name}),
             store=store_name,
         )
+
+    def add_state_store(self, builder: StoreBuilder) -> StreamsBuilder:
+        """Adds a store for ``process``, ``process_values`` and ``transform_values`` to be connected to, by its name.
+
+        Raises:
+            TopologyError: a different store has its name.
+        """
+        self._graph.add_store(builder.spec)
+        return self
 
     def global_table(
         self, topic: str, consumed: Consumed | None = None, materialized: Materialized | None = None

@@ -9,6 +9,7 @@ from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import naming
 from millrace.topology.logical import AnyLogicalNode, LogicalGraph, Repartition
+from millrace.topology.stores import StoreSpec
 
 NodeT = TypeVar("NodeT", bound=AnyLogicalNode)
 
@@ -20,6 +21,7 @@ class GraphBuilder:
         self._nodes: dict[str, AnyLogicalNode] = {}
         self._co_partitioned: list[frozenset[str]] = []
         self._generated_stores: set[str] = set()
+        self._stores: dict[str, StoreSpec] = {}
         self._next_index = 0
         self._next_priority = 0
 
@@ -72,6 +74,18 @@ class GraphBuilder:
         placed = replace(node, priority=self._next_priority)
         self._nodes[node.name] = placed
         return placed
+
+    def add_store(self, spec: StoreSpec) -> None:
+        """Adds a store for processors to be connected to; the same one may be added again.
+
+        Raises:
+            TopologyError: another one has its name.
+        """
+        if self._stores.setdefault(spec.name, spec) != spec:
+            raise TopologyError(
+                f"A different store has already been added with the name {spec.name!r}.",
+                remedy="give one of them another name",
+            )
 
     def touch(self, name: str) -> None:
         """Moves a node to the end of the order."""
@@ -129,4 +143,5 @@ class GraphBuilder:
             nodes=tuple(self._nodes.values()),
             co_partitioned=tuple(self._co_partitioned),
             generated_stores=frozenset(self._generated_stores),
+            stores=tuple(self._stores.values()),
         )

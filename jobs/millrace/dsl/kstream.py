@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.options import Grouped, Joined, Materialized, Named, Produced, Repartitioned, name_of
+from millrace.dsl.processing import check_supplier, connected_stores
 from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
@@ -32,11 +33,13 @@ from millrace.topology.operators import (
     PassThrough,
     Peek,
     Predicate,
+    ProcessRecords,
     SelectKey,
     StreamTableJoin,
     TableSource,
     ValueMapper,
 )
+from millrace.topology.processor_api import FixedKeyProcessorSupplier, ProcessorSupplier
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -120,6 +123,64 @@ class KStream:
         """Ends the stream in ``action(key, value)``, which is called again when a batch is repeated."""
         check_callable(action, 2, what="action", takes="key, value")
         self._then(naming.STREAM_FOREACH, named, Peek(action, forwards=False))
+
+    def process(
+        self, supplier: ProcessorSupplier, *state_store_names: str, named: Named | str | None = None
+    ) -> KStream:
+        """What a processor makes of the records (KIP-820). It may change the key.
+
+        Args:
+            supplier: gives a new :class:`~millrace.topology.processor_api.Processor` at each call, for example its
+                class. It is sent to the workers, so it must be picklable. Stores that it brings (``stores()``) are
+                added and connected.
+            state_store_names: names of stores to connect: those added to the builder, and those of named tables.
+            named: name of the node.
+
+        Raises:
+            TopologyError: the supplier gives the same processor twice.
+        """
+        check_supplier(supplier, what="processor supplier")
+        # As in Kafka Streams a name that is given leaves the counter alone.
+        name = name_of(named) or self._graph.new_name(naming.STREAM_PROCESSOR)
+        return self._processed(name, ProcessRecords(supplier), state_store_names)
+
+    def process_values(
+        self, supplier: FixedKeyProcessorSupplier, *state_store_names: str, named: Named | str | None = None
+    ) -> KStream:
+        """As :meth:`process`, by a processor that keeps the keys, so that nothing is repartitioned behind it.
+
+        Args:
+            supplier: gives a new :class:`~millrace.topology.processor_api.FixedKeyProcessor` at each call.
+            state_store_names: as in :meth:`process`.
+            named: name of the node.
+
+        Raises:
+            TopologyError: the supplier gives the same processor twice.
+        """
+        check_supplier(supplier, what="fixed-key processor supplier")
+        # As in Kafka Streams a name that is given leaves the counter alone.
+        name = name_of(named) or self._graph.new_name(naming.STREAM_PROCESS_VALUES)
+        return self._processed(name, ProcessRecords(supplier, fixed_key=True), state_store_names)
+
+    def _processed(self, name: str, operator: ProcessRecords, state_store_names: tuple[str, ...]) -> KStream:
+        self._graph.add(
+            Process(
+                name=name,
+                parents=(self._name,),
+                operator=operator,
+                reads=connected_stores(self._graph, operator.supplier, state_store_names),
+                changes_key=not operator.fixed_key,
+                changes_value=True,
+            )
+        )
+        return KStream(
+            self._graph,
+            name,
+            key_serde=self._key_serde if operator.fixed_key else None,
+            value_serde=None,
+            sources=self._sources,
+            key_changed=self._key_changed or not operator.fixed_key,
+        )
 
     def split(self, *, named: Named | str | None = None) -> BranchedKStream:
         """Sends each record to the first branch whose predicate is true; see :class:`BranchedKStream`."""

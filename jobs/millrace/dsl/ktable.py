@@ -8,13 +8,14 @@ from those of the table above where another operator looks them up.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.foreign_key_joins import join_on_foreign_key
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
 from millrace.dsl.options import Grouped, Materialized, Named, name_of
+from millrace.dsl.processing import check_supplier, connected_stores, is_supplier
 from millrace.dsl.stores import key_value_store, suppression_buffer
 from millrace.dsl.suppressed import EagerBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
@@ -33,8 +34,10 @@ from millrace.topology.operators import (
     TableSelect,
     TableSuppress,
     TableToStream,
+    TableTransformValues,
     ValueMapper,
 )
+from millrace.topology.processor_api import ValueTransformerWithKeySupplier
 from millrace.topology.window_close import close_delay_ms
 
 if TYPE_CHECKING:
@@ -107,16 +110,42 @@ class KTable:
 
     def transform_values(
         self,
-        transformer: Callable[[Any, Any], Any],
-        materialized: Materialized | None = None,
-        *,
+        transformer: Callable[[Any, Any], Any] | ValueTransformerWithKeySupplier,
+        materialized: Materialized | str | None = None,
+        *state_store_names: str,
         named: Named | str | None = None,
     ) -> KTable:
-        """As :meth:`map_values` with a callable ``(key, value)``, which is called for deletions too, with ``None``."""
-        check_callable(transformer, 2, what="value transformer", takes="key, value")
+        """As :meth:`map_values`, but called for deletions too, with ``None``; perhaps with stores at hand.
+
+        Args:
+            transformer: a callable ``(key, value)``; or a supplier, which takes no arguments and gives a new
+                :class:`~millrace.topology.processor_api.ValueTransformerWithKey` at each call. Only the latter's
+                table, where it is not stored, cannot be looked up by joins.
+            materialized: the store of the results, if it has a name; or the name of the first store to connect.
+            state_store_names: names of stores to connect to the transformer that the supplier makes.
+            named: name of the node.
+
+        Raises:
+            TopologyError: stores are named for a plain callable.
+        """
+        if isinstance(materialized, str):
+            state_store_names, materialized = (materialized, *state_store_names), None
         options = materialized or Materialized()
         name = self._graph.new_name(naming.TABLE_TRANSFORM_VALUES, name_of(named))
-        operator = TableMapValues(transformer, options.name, maps_nulls=True)
+        if is_supplier(transformer):
+            supplier = cast(ValueTransformerWithKeySupplier, transformer)
+            check_supplier(supplier, what="value transformer supplier")
+            reads = connected_stores(self._graph, supplier, state_store_names)
+            return self._changed(
+                name, TableTransformValues(supplier, options.name), options, options.value_serde, reads=reads
+            )
+        check_callable(transformer, 2, what="value transformer", takes="key, value")
+        if state_store_names:
+            raise TopologyError(
+                f"The stores {', '.join(state_store_names)} cannot be connected to a plain callable.",
+                remedy="pass a supplier of a ValueTransformerWithKey, for example its class",
+            )
+        operator = TableMapValues(cast(ValueMapper, transformer), options.name, maps_nulls=True)
         return self._changed(name, operator, options, options.value_serde)
 
     def join(
@@ -272,7 +301,13 @@ class KTable:
         return self._changed(name, stored, options, options.value_serde or self._value_serde)
 
     def _changed(
-        self, name: str, operator: TableFilter | TableMapValues, options: Materialized, value_serde: Serde | None
+        self,
+        name: str,
+        operator: TableFilter | TableMapValues | TableTransformValues,
+        options: Materialized,
+        value_serde: Serde | None,
+        *,
+        reads: tuple[str, ...] = (),
     ) -> KTable:
         key_serde = options.key_serde or self._key_serde
         store = (
@@ -280,7 +315,7 @@ class KTable:
             if operator.store is None
             else key_value_store(operator.store, options, key_serde=key_serde, value_serde=value_serde)
         )
-        self._graph.add(Process(name=name, parents=(self._name,), operator=operator, store=store))
+        self._graph.add(Process(name=name, parents=(self._name,), operator=operator, store=store, reads=reads))
         return KTable(
             self._graph,
             name,

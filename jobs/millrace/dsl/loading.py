@@ -6,6 +6,7 @@ import importlib
 import inspect
 
 from millrace.config import StreamsConfig
+from millrace.dsl import low_level
 from millrace.dsl.builder import StreamsBuilder
 from millrace.errors import ConfigurationError, MillraceError, TopologyError
 from millrace.topology.topology import Topology
@@ -15,7 +16,8 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     """The topology that a function builds.
 
     Args:
-        module: ``package.module:function``; the function takes a :class:`StreamsBuilder`.
+        module: ``package.module:function``; the function takes a :class:`StreamsBuilder`. Where it returns a
+            :class:`millrace.dsl.Topology`, that is taken instead of what the builder has collected.
         config: settings that matter for building: whether explicit names are compulsory.
 
     Raises:
@@ -48,7 +50,7 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
         )
     builder = StreamsBuilder()
     try:
-        function(builder)
+        result = function(builder)
     except MillraceError:
         raise
     except Exception as error:
@@ -56,5 +58,13 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
             f"{module} failed while it built the topology: {type(error).__name__}: {error}.",
             remedy="mend the function; `millrace --verbose topology` shows the traceback",
         ) from error
+    if isinstance(result, low_level.Topology):
+        return result.build()
     naming = config is not None and config.ensure_explicit_internal_resource_naming
-    return builder.build(ensure_explicit_naming=naming)
+    topology = builder.build(ensure_explicit_naming=naming)
+    if not topology.sub_topologies:
+        raise TopologyError(
+            f"{module} reads global tables and nothing else, so there is nothing to run.",
+            remedy="read a stream or a table as well",
+        )
+    return topology

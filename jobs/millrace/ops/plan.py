@@ -14,7 +14,13 @@ from typing import Any
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
-from millrace.ops.plan_stores import PlannedStore, PlannedTopic, plan_repartition_topics, plan_stores
+from millrace.ops.plan_stores import (
+    PlannedStore,
+    PlannedTopic,
+    plan_global_stores,
+    plan_repartition_topics,
+    plan_stores,
+)
 from millrace.ops.plan_traffic import ExpectedLoad, Traffic
 from millrace.ops.spec import ApplicationSpec
 from millrace.sizing import (
@@ -66,7 +72,9 @@ class Plan:
     @property
     def store_disk_bytes(self) -> float:
         """Disk for all stores that are on disk, over all hosts."""
-        return sum(store.size.disk_bytes for store in self.stores if store.backend is StoreBackend.ROCKSDB)
+        return sum(
+            store.size.disk_bytes * store.copies for store in self.stores if store.backend is StoreBackend.ROCKSDB
+        )
 
     @property
     def topic_disk_bytes(self) -> float:
@@ -100,6 +108,7 @@ def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, 
     tasks = task_counts(topology, known)
     interval_s = max(config.commit_interval_ms / 1000, BATCH_FLOOR_S)
     stores, changelogs = plan_stores(topology, config, traffic, tasks=tasks, commit_interval_s=interval_s)
+    stores += plan_global_stores(topology, traffic, copies=spec.launcher.parallelism)
     topics = (*plan_repartition_topics(topology, config, traffic), *changelogs)
     recovery, with_standby = (
         _recovery(spec, config, load, stores, tasks=tasks, standby=standby) for standby in (False, True)
@@ -187,9 +196,13 @@ def _recovery(
 ) -> RecoveryTime:
     restored = [store for store in stores if store.changelog is not None]
     numbers = {store.sub_topology for store in restored}
+    # The copies of a global store are read beside the tasks' stores.
+    copies = sum(store.copies for store in restored if store.sub_topology not in tasks)
     return estimate_recovery_time(
-        changelog_bytes=sum(store.changelog_size.largest_bytes for store in restored if store.changelog_size),
-        tasks=max(sum(tasks[number] for number in numbers), 1),
+        changelog_bytes=sum(
+            store.changelog_size.largest_bytes * store.copies for store in restored if store.changelog_size
+        ),
+        tasks=max(sum(tasks[number] for number in numbers if number in tasks) + copies, 1),
         restore_threads=config.restore_threads,
         standby=standby,
         update_bytes_per_s=sum(store.changelog_bytes_per_second for store in restored),

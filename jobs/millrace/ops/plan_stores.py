@@ -66,6 +66,7 @@ class PlannedStore:
         creates_changelog: whether the application writes that topic; an input topic may serve as one.
         changelog_size: one replica of it.
         changelog_bytes_per_second: what is written to it.
+        copies: whole copies on a host: of a global store each worker process has one.
     """
 
     name: str
@@ -78,6 +79,7 @@ class PlannedStore:
     creates_changelog: bool
     changelog_size: LogSize | None
     changelog_bytes_per_second: float
+    copies: int = 1
 
 
 def plan_stores(
@@ -161,6 +163,51 @@ def _plan_store(
         changelog_bytes_per_second=updates * record_bytes if name is not None else 0.0,
     )
     return store, _planned(topic, "changelog", log) if topic is not None else None
+
+
+def plan_global_stores(topology: Topology, traffic: Traffic, *, copies: int) -> tuple[PlannedStore, ...]:
+    """The global stores: each copy has the whole topic, which is not the application's own.
+
+    Args:
+        topology: the topology.
+        traffic: what reaches each node.
+        copies: worker processes of a host.
+    """
+    load = traffic.load
+    record_bytes = log_record_bytes(load.key_bytes, load.value_bytes)
+    updates = traffic.records_of_topic
+    size = estimate_state_size(
+        keys=load.keys,
+        key_bytes=load.key_bytes,
+        value_bytes=load.value_bytes,
+        compression_ratio=load.compression_ratio,
+    )
+    log = estimate_changelog_size(
+        live_records=size.entries,
+        record_bytes=record_bytes,
+        updates_per_second=updates,
+        partitions=1,
+        retention_ms=None,
+        segment_bytes=SEGMENT_BYTES,
+        segment_ms=SEGMENT_MS,
+        dirty_ratio=MIN_CLEANABLE_DIRTY_RATIO,
+    )
+    return tuple(
+        PlannedStore(
+            name=part.store.name,
+            sub_topology=part.number,
+            kind=f"global {part.store.kind.value}",
+            backend=part.store.backend,
+            size=size,
+            updates_per_second=updates,
+            changelog=part.topic,
+            creates_changelog=False,
+            changelog_size=log,
+            changelog_bytes_per_second=updates * record_bytes,
+            copies=copies,
+        )
+        for part in topology.global_stores
+    )
 
 
 def plan_repartition_topics(topology: Topology, config: StreamsConfig, traffic: Traffic) -> tuple[PlannedTopic, ...]:

@@ -68,6 +68,11 @@ class Traffic:
         self._partitions = {**partitions, **repartition_partition_counts(topology, partitions)}
         self._records_of_topic = load.records_per_second / len(topology.external_inputs)
 
+    @property
+    def records_of_topic(self) -> float:
+        """Records per second of each input topic, those of global stores included."""
+        return self._records_of_topic
+
     def records_into(self, node: str) -> float:
         """Records per second that reach a node at most, over all tasks."""
         return self._records_of_topic * len(origin_topics(self._topology, node))

@@ -11,7 +11,7 @@ from pyspark import cloudpickle
 from millrace.config import StreamsConfig
 from millrace.kafka.record_sizes import DEFAULT_MAX_MESSAGE_BYTES
 from millrace.task.input import TopicPartition
-from millrace.task.spec import TaskSpec
+from millrace.task.spec import GlobalStoreSpec, TaskSpec
 from millrace.topology.topology import SubTopology, full_topic_name
 
 
@@ -30,6 +30,7 @@ class QueryPlan:
         largest_input_bytes: largest record that an input topic takes.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         progress_address: ``host:port`` that takes the progress of restores, as datagrams.
+        global_stores: the global stores that the sub-topology may look up.
         offsets_retention_s: how long the broker keeps a committed offset of a group without members, seconds.
     """
 
@@ -44,6 +45,7 @@ class QueryPlan:
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
     progress_address: str = ""
     offsets_retention_s: float = float("inf")
+    global_stores: tuple[GlobalStoreSpec, ...] = ()
 
     @property
     def tasks(self) -> int:
@@ -65,6 +67,11 @@ class QueryPlan:
             for topic in source.topics
         )
 
+    @property
+    def global_places(self) -> tuple[TopicPartition, ...]:
+        """The partitions of the topics of its global stores."""
+        return tuple((spec.part.topic, number) for spec in self.global_stores for number in range(spec.partitions))
+
     def inputs_of(self, partition: int) -> tuple[TopicPartition, ...]:
         """Input partitions of a task."""
         return tuple((topic, partition) for topic in self.topics if partition < self.input_partitions[topic])
@@ -81,6 +88,7 @@ class QueryPlan:
             partition_counts=self.partition_counts,
             max_message_bytes=self.max_message_bytes,
             tombstone_retention_ms=self.tombstone_retention_ms,
+            global_stores=self.global_stores,
         )
 
     def to_bytes(self) -> bytes:

@@ -258,6 +258,8 @@ class SparkQuery:
             batch_id=next(self._tickets),
             run_id=self._run_name,
             with_rows=True,
+            # Asked after Spark planned the batch: what was in the topic before a record of the batch is seen by it.
+            global_ends=self._global_ends(),
         )
         results = _collect(frame, function)
         self._ends = ends
@@ -277,6 +279,11 @@ class SparkQuery:
         """
         if len(self._plan.topics) > 1:
             self._known_ends = end_offsets(self._admin, list(self._ends))
+
+    def _global_ends(self) -> dict[TopicPartition, int]:
+        """Where the topics of the global stores end for readers of committed records."""
+        places = self._plan.global_places
+        return end_offsets(self._admin, places) if places else {}
 
     def _ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetRange]:
         """The batch's part of each partition. What a task has not committed although no row of it came is empty."""
@@ -371,6 +378,7 @@ class SparkQuery:
             run_id=self._run_name,
             with_rows=False,
             recommit=recommit,
+            global_ends=self._global_ends(),
         )
         self._take(_collect(frame, function))
 

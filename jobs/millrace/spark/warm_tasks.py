@@ -17,7 +17,7 @@ import socket
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import structlog
@@ -28,6 +28,7 @@ from millrace.processes import ProcessIdentity
 from millrace.spark.plan import plan_from_bytes
 from millrace.spark.worker_socket import ANSWER_LIMIT_S, connected, listen, pulse, receive, send, socket_path
 from millrace.state import DirectoryLock, lock_holder
+from millrace.task.global_copy import GlobalCopies
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
 from millrace.task.recovery import ProgressListener
 from millrace.task.spec import TaskSpec
@@ -53,6 +54,7 @@ class BatchRequest:
         rows: what Spark brought.
         ranges: the batch's part of each of the task's input partitions.
         recommit: whether offsets that are committed already are committed again.
+        global_ends: up to where the global stores must be before anything is processed.
     """
 
     plan: bytes
@@ -60,6 +62,7 @@ class BatchRequest:
     rows: list[InputBatch]
     ranges: Mapping[TopicPartition, OffsetRange]
     recommit: bool = False
+    global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     @property
     def spec(self) -> TaskSpec:
@@ -92,6 +95,7 @@ class WarmTasks:
 
     def __init__(self) -> None:
         self._entries: dict[Path, _Entry] = {}
+        self._copies = GlobalCopies()
         self._guard = threading.Lock()
         self._pid = os.getpid()
         self._listen()
@@ -121,7 +125,9 @@ class WarmTasks:
 
     def _run_here(self, entry: _Entry, request: BatchRequest) -> BatchOutcome:
         try:
-            return entry.task.run_batch(request.rows, request.ranges, recommit=request.recommit)
+            return entry.task.run_batch(
+                request.rows, request.ranges, recommit=request.recommit, global_ends=request.global_ends
+            )
         except BaseException:
             with self._guard:
                 self._entries.pop(request.spec.state_directory, None)
@@ -153,7 +159,7 @@ class WarmTasks:
                     self._entries.pop(directory, None)
             entry.in_use.release()
         _take_from_holder(directory)
-        entry = _Entry(Task(spec, on_restore))
+        entry = _Entry(Task(spec, on_restore, copies=self._copies))
         entry.in_use.acquire()
         with self._guard:
             self._entries[directory] = entry

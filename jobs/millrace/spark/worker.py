@@ -70,6 +70,7 @@ class RunTasks:
         run_id: names the start of the query.
         with_rows: whether the Spark partitions carry rows of the batch.
         recommit: whether tasks without anything new commit their offsets once more.
+        global_ends: up to where the global stores must be before anything is processed.
     """
 
     plan: bytes
@@ -79,6 +80,7 @@ class RunTasks:
     run_id: str
     with_rows: bool
     recommit: bool = False
+    global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Takes the rows of one Spark partition, runs its task, and yields the pickled result."""
@@ -109,7 +111,12 @@ class RunTasks:
         ranges = {place: self.ranges[place] for place in spec.inputs}
         try:
             request = BatchRequest(
-                plan=self.plan, partition=partition, rows=rows, ranges=ranges, recommit=self.recommit
+                plan=self.plan,
+                partition=partition,
+                rows=rows,
+                ranges=ranges,
+                recommit=self.recommit,
+                global_ends=self.global_ends,
             )
             outcome = warm_tasks().run(request, _ProgressReporter(plan.progress_address, spec.name))
         except _RETRIED:

@@ -16,6 +16,7 @@ from millrace.processes import ProcessIdentity
 
 LOCK_FILE = "lock"
 DATABASE_DIRECTORY = "rocksdb"
+GLOBAL_DIRECTORY = "global"
 _TASK_PARTS = 2
 
 _log = structlog.get_logger(__name__)
@@ -116,6 +117,14 @@ class StateDirectory:
         """Directory of one task."""
         return self.application(application_id) / f"{sub_topology}_{partition}"
 
+    def global_store(self, application_id: str, store: str) -> Path:
+        """Directory of the copies of a global store; each copy is a numbered directory in it."""
+        return self.application(application_id) / GLOBAL_DIRECTORY / store
+
+    def global_copies(self, application_id: str) -> list[Path]:
+        """The directories of all copies of global stores."""
+        return sorted(path for path in self.global_store(application_id, "").glob("*/*") if path.is_dir())
+
     def tasks(self, application_id: str) -> list[tuple[int, int]]:
         """(sub-topology, partition) of the tasks that have a directory."""
         root = self.application(application_id)
@@ -147,6 +156,7 @@ class StateDirectory:
             tasks = self.tasks(application_id)
             for sub_topology, partition in tasks:
                 locks.append(DirectoryLock(self.task(application_id, sub_topology, partition)))
+            locks.extend(map(DirectoryLock, self.global_copies(application_id)))
             shutil.rmtree(root)
             _log.info("local state removed", application_id=application_id, tasks=len(tasks))
         except OSError as error:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from itertools import islice
 from typing import NoReturn
@@ -18,38 +18,40 @@ class ReadOnlyKeyValueStore:
     """A :class:`~millrace.state.stores.KeyValueStore` that refuses writes, for any number of threads.
 
     Args:
-        store: the store.
+        name: name of the store.
+        store: gives the store as it is now; asked at each access.
         guard: held during each access; also by whoever writes the store.
     """
 
-    def __init__(self, store: KeyValueStore, guard: AbstractContextManager[object]) -> None:
+    def __init__(self, name: str, store: Callable[[], KeyValueStore], guard: AbstractContextManager[object]) -> None:
+        self._name = name
         self._store = store
         self._guard = guard
 
     @property
     def name(self) -> str:
         """Name of the store."""
-        return self._store.name
+        return self._name
 
     @property
     def metrics(self) -> StoreMetrics:
         """Running totals since the store was opened."""
-        return self._store.metrics
+        return self._store().metrics
 
     def get(self, key: bytes) -> tuple[bytes, int] | None:
         """Value and timestamp of one key."""
         with self._guard:
-            return self._store.get(key)
+            return self._store().get(key)
 
     def get_many(self, keys: list[bytes]) -> tuple[list[bytes | None], Int64Array]:
         """Values and timestamps of ``keys``, in their order, all as of one moment."""
         with self._guard:
-            return self._store.get_many(keys)
+            return self._store().get_many(keys)
 
     def range(self, from_key: bytes | None, to_key: bytes | None) -> Iterator[tuple[bytes, bytes, int]]:
         """(key, value, timestamp) with ``from_key <= key <= to_key``, by key bytes; ``None`` leaves that end open."""
         with self._guard:
-            entries = self._store.range(from_key, to_key)
+            entries = self._store().range(from_key, to_key)
         while True:
             with self._guard:
                 some = list(islice(entries, _READ_ENTRIES))
@@ -64,7 +66,7 @@ class ReadOnlyKeyValueStore:
     def approximate_num_entries(self) -> int:
         """About how many keys there are."""
         with self._guard:
-            return self._store.approximate_num_entries()
+            return self._store().approximate_num_entries()
 
     def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> NoReturn:  # noqa: ARG002
         """Refused.

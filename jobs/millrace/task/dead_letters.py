@@ -16,7 +16,8 @@ from millrace.task.records import Headers, object_array
 REASON_HEADER = "__millrace.dropped.reason"
 NODE_HEADER = "__millrace.dropped.node"
 
-_NO_ROW = -1
+NO_ROW = -1
+"""Origin of a record that no row of the input gave, but a punctuation."""
 
 
 class DeadLetters:
@@ -45,12 +46,12 @@ class DeadLetters:
 
     def add(self, row: int | None, letters: Iterable[ProducerRecord]) -> None:
         """Remembers the letters of a handler; ``row`` is the input record that was being processed."""
-        self._letters += [(_NO_ROW if row is None else row, letter) for letter in letters]
+        self._letters += [(NO_ROW if row is None else row, letter) for letter in letters]
 
     def drop(self, reason: DropReason, node: str, rows: Iterable[int]) -> None:
         """Remembers input records that a node drops by its definition, where that was asked for."""
         if reason in self._reasons:
-            for row in rows:
+            for row in (one for one in rows if one != NO_ROW):
                 self._dropped.setdefault(int(row), (reason, node))
 
     def send(self, batch: InputBatch, collector: Collector) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import KeyValueStore, SuppressionBuffer, TaskState
 from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
@@ -16,11 +17,14 @@ from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition, in_stream_order
 from millrace.task.operators import create_joint_processor, create_processor
-from millrace.task.processor import JointProcessor, Processor, TaskContext, no_global_store
+from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
+from millrace.task.processing.steps import Punctuating, Steps
+from millrace.task.processor import Forwarded, JointProcessor, Processor, TaskContext, no_global_store
 from millrace.task.records import Records, merge_in_order, object_array
 from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
+from millrace.task.walking import Walker, must_walk, processor_nodes
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import StreamAggregate, TableAggregate, WindowedAggregate, looked_up_table
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
@@ -64,11 +68,16 @@ class Engine:
         self._application_id = config.application_id
         self.failures = FailureHandler(config, task)
         self.partition_times = dict(partition_times)
+        wall_clock = wall_clock_ms or system_time_ms
+        self._children = _children(sub_topology.nodes)
         self.context = TaskContext(
             config=config,
             stores=self._specs,
             open_store=state.store,
             failures=self.failures,
+            processing=ProcessingRuntime(
+                stream_time_ms=max(partition_times.values(), default=UNKNOWN_TIME), wall_clock_ms=wall_clock
+            ),
             stream_times=dict(stream_times),
             shared_stores=_shared_stores(sub_topology),
             aggregators={
@@ -77,12 +86,14 @@ class Engine:
                 if isinstance(node.operator, StreamAggregate | WindowedAggregate | TableAggregate)
             },
             processors={node.name: node for node in sub_topology.processors},
+            wall_clock_ms=wall_clock,
+            children=self._children,
+            task=task,
+            state_directory=state.directory,
             global_stores={each.store.name: each.store for each in sub_topology.global_stores},
             open_global_store=open_global_store,
             partition=partition,
         )
-        if wall_clock_ms is not None:
-            self.context.wall_clock_ms = wall_clock_ms
         for name in self.context.shared_stores:
             store = state.store(name)
             if isinstance(store, SuppressionBuffer):
@@ -92,7 +103,6 @@ class Engine:
             self.context.tables[name] = TableView(store)
         default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
         self._nodes = _schedule(sub_topology)
-        self._children = _children(sub_topology.nodes)
         self._fans_out = _reconverging(sub_topology, self._children)
         self._sources: dict[str, Source] = {}
         self._source_of_topic: dict[str, str] = {}
@@ -114,20 +124,38 @@ class Engine:
                     self._joint_processors[node.name] = create_joint_processor(members, self.context)
             else:
                 self._processors[node.name] = create_processor(node, self.context)
+        self._steps = self._steps_of(sub_topology)
 
-    def process(self, batch: InputBatch, collector: Collector) -> None:
+    def close(self) -> None:
+        """Closes the processors that users wrote. May be called more than once."""
+        if self._steps is not None:
+            self._steps.close()
+
+    @property
+    def next_wall_clock_ms(self) -> int | None:
+        """When a punctuation is due by the wall clock, milliseconds; ``None`` where none is scheduled."""
+        return self.context.processing.next_wall_clock_ms()
+
+    def process(self, batch: InputBatch, collector: Collector, *, wall_clock: bool = False) -> None:
         """Processes the rows of a batch in their order, into the overlays of the stores and the collector.
+
+        Args:
+            batch: the rows.
+            collector: takes the output.
+            wall_clock: whether punctuations that are due by the wall clock are called, before the first row.
 
         Raises:
             MillraceError: a record could not be read, processed or written, and its handler does not continue. The
                 times are then as before; the caller rolls the state back.
         """
         stream_times, partition_times = dict(self.context.stream_times), dict(self.partition_times)
+        task_stream_time = self.context.processing.state
         try:
-            self._process(batch, collector)
+            self._process(batch, collector, wall_clock=wall_clock)
         except BaseException:
             _replace(self.context.stream_times, stream_times)
             _replace(self.partition_times, partition_times)
+            self.context.processing.restore(task_stream_time)
             self.context.after_batch.clear()
             for view in self.context.tables.values():
                 view.clear()
@@ -139,13 +167,24 @@ class Engine:
                 joint_processor.reset()
             raise
 
-    def _process(self, batch: InputBatch, collector: Collector) -> None:
+    def _process(self, batch: InputBatch, collector: Collector, *, wall_clock: bool) -> None:
         self.failures.begin_batch(batch)
-        outputs: dict[str, list[tuple[OutputBatch, tuple[IntArray, ...]]]] = {}
         pending: dict[str, list[Records]] = {}
         if len(batch):
             self._read(batch, pending)
+        if self._steps is None:
+            self._run(pending)
+        else:
+            pending = self._steps.process(batch, pending, wall_clock=wall_clock)
+        self._write(pending, collector)
+        self._log_changes(collector)
+        self.failures.end_batch(collector)
+
+    def _run(self, pending: dict[str, list[Records]]) -> None:
+        """Runs the nodes over what is pending for them; what comes to the sinks stays pending."""
         for node in self._nodes:
+            if isinstance(node, SinkNode):
+                continue
             if node.name in self._joint_nodes:
                 self._process_jointly(self._joint_nodes[node.name], pending)
                 continue
@@ -154,21 +193,29 @@ class Engine:
                 continue
             records = merge_in_order(inputs)
             if isinstance(node, SourceNode):
-                self._forward(node, records, pending)
-            elif isinstance(node, SinkNode):
-                sink = self._sinks[node.name]
+                self._forward(node.name, records, pending)
+            else:
                 self.failures.node = node.name
+                self._pass_on(node.name, self._processors[node.name].process(records), pending)
+        self._finish_writes()
+
+    def _write(self, pending: dict[str, list[Records]], collector: Collector) -> None:
+        """Sends what came to the sinks."""
+        outputs: dict[str, list[tuple[OutputBatch, tuple[IntArray, ...]]]] = {}
+        for name, sink in self._sinks.items():
+            inputs = pending.pop(name, None)
+            if inputs:
+                records = merge_in_order(inputs)
+                self.failures.node = name
                 partitions = collector.partition_count(sink.topic)
                 outputs.setdefault(sink.topic, []).append(sink.encode(records, partitions, self.failures))
-            else:
-                self._process_alone(node, records, pending)
         for parts in outputs.values():
             self._send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]), collector)
+
+    def _finish_writes(self) -> None:
         for action in self.context.after_batch:
             action()
         self.context.after_batch.clear()
-        self._log_changes(collector)
-        self.failures.end_batch(collector)
 
     def in_stream_order(self, batch: InputBatch) -> InputBatch:
         """The rows as Kafka Streams would take them: see :func:`millrace.task.input.in_stream_order`.
@@ -186,9 +233,35 @@ class Engine:
             event_time[rows] = self._sources[name].event_times(by_offset, rows)
         return in_stream_order(replace(by_offset, event_time=event_time))
 
-    def _process_alone(self, node: ProcessorNode, records: Records, pending: dict[str, list[Records]]) -> None:
-        self.failures.node = node.name
-        forwarded = self._processors[node.name].process(records)
+    def _steps_of(self, sub_topology: SubTopology) -> Steps | None:
+        """What takes batches through the processors that users wrote; ``None`` where there are none."""
+        nodes = processor_nodes(sub_topology)
+        if not nodes:
+            return None
+        walker = None
+        if must_walk(sub_topology):
+            joint = {
+                node.name: self._joint_processors[members[0].name]
+                for members in self._joint_nodes.values()
+                for node in members
+            }
+            walker = Walker(
+                children=self._children,
+                processors=self._processors,
+                joint_processors=joint,
+                sinks=frozenset(self._sinks),
+                failures=self.failures,
+                after_node=self._finish_writes,
+            )
+            self.context.processing.walk = walker.forward
+        punctuating: dict[str, Punctuating] = {}
+        for node in nodes:
+            processor = self._processors[node.name]
+            assert isinstance(processor, Punctuating)
+            punctuating[node.name] = processor
+        return Steps(self.context.processing, punctuating, run=self._run, pass_on=self._pass_on, walker=walker)
+
+    def _pass_on(self, node: str, forwarded: Forwarded, pending: dict[str, list[Records]]) -> None:
         if isinstance(forwarded, Mapping):
             for child, part in forwarded.items():
                 if len(part):
@@ -206,7 +279,7 @@ class Engine:
         for node in members:
             records = forwarded.get(node.name)
             if records is not None and len(records):
-                self._forward(node, records, pending)
+                self._forward(node.name, records, pending)
 
     def _read(self, batch: InputBatch, pending: dict[str, list[Records]]) -> None:
         for name, rows in self._rows_of_sources(batch):
@@ -227,9 +300,9 @@ class Engine:
             if len(rows):
                 yield name, rows
 
-    def _forward(self, node: Node, records: Records, pending: dict[str, list[Records]]) -> None:
-        fans_out = node.name in self._fans_out
-        for position, child in enumerate(self._children.get(node.name, ())):
+    def _forward(self, node: str, records: Records, pending: dict[str, list[Records]]) -> None:
+        fans_out = node in self._fans_out
+        for position, child in enumerate(self._children.get(node, ())):
             pending.setdefault(child, []).append(records.for_child(position) if fans_out else records)
 
     def _log_changes(self, collector: Collector) -> None:

@@ -27,7 +27,7 @@ from millrace.handlers import (
 from millrace.metrics import DropReason
 from millrace.task.collector import Collector
 from millrace.task.columns import IntArray
-from millrace.task.dead_letters import DeadLetters, context_of
+from millrace.task.dead_letters import NO_ROW, DeadLetters, context_of
 from millrace.task.input import InputBatch
 from millrace.task.records import Records
 
@@ -240,11 +240,12 @@ class FailureHandler:
             _log.warning("RETRY counts as FAIL: another attempt would fail as well", task=self._task, error=str(error))
 
     def _context(self, row: int | None, node: str | None = None) -> ErrorHandlerContext:
-        return context_of(self._batch, row, self.node if node is None else node, self._task)
+        input_row = None if row == NO_ROW else row
+        return context_of(self._batch, input_row, self.node if node is None else node, self._task)
 
     def _place(self, row: int | None) -> str:
         assert self._batch is not None
-        return "no input (punctuation)" if row is None else _at(*self._batch.place(row))
+        return "no input (punctuation)" if row in (None, NO_ROW) else _at(*self._batch.place(row))
 
 
 def processed_record(records: Records, row: int) -> ProcessedRecord:

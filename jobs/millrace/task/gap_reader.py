@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
-import pyarrow as pa
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as KafkaPartition
 
@@ -13,14 +11,13 @@ from millrace.config import StreamsConfig
 from millrace.errors import BrokerUnavailableError, OffsetOutOfRangeError
 from millrace.kafka.clients import base_settings, kafka_error, translate
 from millrace.task.input import InputBatch, TopicPartition
-from millrace.task.records import object_array
+from millrace.task.messages import input_rows
 
 GAP_LIMIT_RECORDS = 100_000
 """Most records of one gap that are read in one batch."""
 
 _POLL_S = 0.2
 _NO_PROGRESS_LIMIT_S = 30.0
-_NO_TIMESTAMP = -1
 
 
 def read_gap(
@@ -81,7 +78,7 @@ def read_gap(
         ) from error
     finally:
         consumer.close()
-    return _rows(messages, topics, topic, partition), min(reached, end)
+    return input_rows(messages, topics), min(reached, end)
 
 
 def _raise(error: KafkaError, config: StreamsConfig, place: TopicPartition, start: int) -> None:
@@ -91,19 +88,3 @@ def _raise(error: KafkaError, config: StreamsConfig, place: TopicPartition, star
             remedy="restore a savepoint, or reset the application to an offset that exists",
         )
     raise translate(error, doing=f"reading {place[0]}-{place[1]}", bootstrap_servers=config.bootstrap_servers)
-
-
-def _rows(messages: list[Message], topics: tuple[str, ...], topic: str, partition: int) -> InputBatch:
-    size = len(messages)
-    headers = [message.headers() or None for message in messages]
-    stamps = [message.timestamp() for message in messages]
-    return InputBatch(
-        topics=topics,
-        topic=np.full(size, topics.index(topic), dtype=np.int64),
-        partition=np.full(size, partition, dtype=np.int64),
-        offset=np.fromiter((message.offset() for message in messages), dtype=np.int64, count=size),
-        timestamp=np.array([time_ms if kind else _NO_TIMESTAMP for kind, time_ms in stamps], dtype=np.int64),
-        keys=pa.array([message.key() for message in messages], type=pa.binary()),
-        values=pa.array([message.value() for message in messages], type=pa.binary()),
-        headers=object_array(headers) if any(headers) else None,
-    )

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 from millrace.config import StreamsConfig
+from millrace.errors import StateError
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import KeyValueStore, TaskPosition, TaskState
 from millrace.state.read_only import ReadOnlyKeyValueStore
 from millrace.task.collector import Collector
 from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition
 from millrace.task.operators import create_processor
-from millrace.task.processor import TaskContext, drop_null_keys
+from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
+from millrace.task.processor import Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.source import Source
 from millrace.topology.operators import TableSource
@@ -36,7 +40,7 @@ class GlobalState:
         self.part = part
         self.failures = FailureHandler(config, f"of global store {part.store.name}")
         self._state = state
-        self._guard = threading.RLock()
+        self._guard = _Guard(part.store.name)
         self._source = Source(part.source, self.failures, {}, FailOnInvalidTimestamp())
         self._is_table = isinstance(part.processor.operator, TableSource)
         self._context = TaskContext(
@@ -44,14 +48,16 @@ class GlobalState:
             stores={part.store.name: part.store},
             open_store=state.store,
             failures=self.failures,
+            processing=ProcessingRuntime(stream_time_ms=UNKNOWN_TIME, wall_clock_ms=system_time_ms),
+            task=f"of global store {part.store.name}",
             processors={part.processor.name: part.processor},
         )
-        self._processor = None if self._is_table else create_processor(part.processor, self._context)
+        self._processor = self._open_processor()
 
     @property
     def store(self) -> KeyValueStore:
         """The store, for readers of any thread."""
-        return ReadOnlyKeyValueStore(self._state.key_value_store(self.part.store.name), self._guard)
+        return ReadOnlyKeyValueStore(self.part.store.name, self._writable_store, self._guard)
 
     @property
     def position(self) -> TaskPosition:
@@ -70,7 +76,7 @@ class GlobalState:
             MillraceError: a record could not be read or processed, and its handler does not continue; nothing of the
                 batch was applied then.
         """
-        with self._guard:
+        with self._guard.lock:
             self.failures.begin_batch(batch)
             self.failures.node = self.part.source.name
             try:
@@ -84,23 +90,61 @@ class GlobalState:
                     self._processor.reset()
                 raise
 
-    def wipe(self) -> None:
-        """Empties the store and forgets the position."""
-        with self._guard:
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether building the store anew was begun, and failed."""
+        return self._guard.is_incomplete
+
+    @contextmanager
+    def rebuilding(self) -> Iterator[None]:
+        """Empties the store; readers wait until the block has filled it again, and are refused if that fails."""
+        with self._guard.lock:
+            self._guard.is_incomplete = True
             self._state.wipe()
+            self._processor = self._open_processor()
+            yield
+            self._guard.is_incomplete = False
+
+    def _open_processor(self) -> Processor | None:
+        return None if self._is_table else create_processor(self.part.processor, self._context)
+
+    def _writable_store(self) -> KeyValueStore:
+        return self._state.key_value_store(self.part.store.name)
 
     def _process(self, batch: InputBatch) -> None:
         records = self._source.read_as_recorded(batch)
         self.failures.node = self.part.processor.name
         if self._processor is not None:
+            self._context.processing.begin_batch(batch)
             self._processor.process(records)
+            self._context.processing.end_batch()
         else:
             self._write(batch, drop_null_keys(records, self.failures))
 
     def _write(self, batch: InputBatch, records: Records) -> None:
         kept = batch.take(records.origin)
-        store = self._state.key_value_store(self.part.store.name)
-        store.put_many(kept.keys.to_pylist(), kept.values.to_pylist(), kept.timestamp)
+        self._writable_store().put_many(kept.keys.to_pylist(), kept.values.to_pylist(), kept.timestamp)
+
+
+class _Guard:
+    """Keeps readers away from a store that is being written or is not complete."""
+
+    def __init__(self, store: str) -> None:
+        self.lock = threading.RLock()
+        self.is_incomplete = False
+        self._store = store
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        if self.is_incomplete:
+            self.lock.release()
+            raise StateError(
+                f"The global store {self._store} is not complete: building it anew failed.",
+                remedy="none needed: it is built again before the next batch",
+            )
+
+    def __exit__(self, *_: object) -> None:
+        self.lock.release()
 
 
 def behind(position: TaskPosition, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -8,7 +8,13 @@ from millrace.errors import StateError
 from millrace.kafka.admin import KafkaAdmin
 
 
-def check_input_topics(admin: KafkaAdmin, topic_ids: Mapping[str, str], application_id: str) -> None:
+def check_input_topics(
+    admin: KafkaAdmin,
+    topic_ids: Mapping[str, str],
+    application_id: str,
+    *,
+    global_topic_ids: Mapping[str, str] | None = None,
+) -> None:
     """Compares the topics with those of the start.
 
     Spark and the consumers know topics by their names only: under the name of a deleted topic they go on reading the
@@ -19,19 +25,29 @@ def check_input_topics(admin: KafkaAdmin, topic_ids: Mapping[str, str], applicat
         admin: the cluster.
         topic_ids: UUID of each topic as of the application's start.
         application_id: for the message.
+        global_topic_ids: the same of the topics of global stores.
 
     Raises:
         StateError: a topic was deleted, perhaps created again.
         MillraceError: the broker could not be asked.
     """
-    found = admin.describe_topics(topic_ids)
-    lost = [
-        f"{name} (was {topic_id}, is {found[name].topic_id if name in found else 'gone'})"
-        for name, topic_id in topic_ids.items()
-        if name not in found or found[name].topic_id != topic_id
-    ]
-    if lost:
+    global_ids = global_topic_ids or {}
+    found = admin.describe_topics([*topic_ids, *global_ids])
+
+    def lost_of(ids: Mapping[str, str]) -> list[str]:
+        return [
+            f"{name} (was {topic_id}, is {found[name].topic_id if name in found else 'gone'})"
+            for name, topic_id in ids.items()
+            if name not in found or found[name].topic_id != topic_id
+        ]
+
+    if lost := lost_of(topic_ids):
         raise StateError(
             f"Input topics of {application_id} were deleted while it ran: {', '.join(lost)}.",
             remedy="its offsets and state belong to the old ones: reset the application",
+        )
+    if lost := lost_of(global_ids):
+        raise StateError(
+            f"Topics of global stores of {application_id} were deleted while it ran: {', '.join(lost)}.",
+            remedy="start the application again: its global stores are built anew from what their topics have now",
         )

@@ -6,6 +6,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, Suppres
 from millrace.task.buffer_view import BufferView
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler, processed_record
+from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
 from millrace.topology.aggregators import Aggregator, TableAggregator
@@ -84,6 +86,10 @@ class TaskContext:
         after_batch: what is left to do once all nodes have run.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
         processors: the processor nodes, by name: how the rows of a table are found that is not stored.
+        processing: what the processors that users write share.
+        children: names of the children of each node that has any.
+        task: the task's name.
+        state_directory: where the task's stores are; ``None`` where they are in memory.
         global_stores: specifications of the global stores that the nodes may look up, by name.
         open_global_store: returns one of them, for reading.
         partition: the task's partition, which is that of all its input records.
@@ -93,6 +99,7 @@ class TaskContext:
     stores: Mapping[str, StoreSpec]
     open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer]
     failures: FailureHandler
+    processing: ProcessingRuntime
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView] = field(default_factory=dict)
     buffers: dict[str, BufferView] = field(default_factory=dict)
@@ -101,6 +108,9 @@ class TaskContext:
     after_batch: list[Callable[[], None]] = field(default_factory=list)
     wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
     processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
+    children: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    task: str = ""
+    state_directory: Path | None = None
     global_stores: Mapping[str, StoreSpec] = field(default_factory=dict)
     open_global_store: Callable[[str], KeyValueStore] = no_global_store
     partition: int = 0

@@ -7,9 +7,39 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.serdes import Serde
 from millrace.state import StateDirectory
 from millrace.task.input import TopicPartition
-from millrace.topology.topology import SubTopology
+from millrace.topology.topology import GlobalStore, SubTopology
+
+
+@dataclass(frozen=True, kw_only=True)
+class GlobalStoreSpec:
+    """A global store, with its topic as of the start.
+
+    Args:
+        part: the store in its topology.
+        topic_id: UUID of the topic.
+        partitions: number of its partitions.
+        tombstone_retention_ms: ``delete.retention.ms`` of the topic; ``None`` where it is not compacted.
+    """
+
+    part: GlobalStore
+    topic_id: str
+    partitions: int
+    tombstone_retention_ms: int | None = None
+
+    @property
+    def name(self) -> str:
+        """Name of the store."""
+        return self.part.store.name
+
+    @property
+    def origin(self) -> str:
+        """What the content is made from: a copy of another origin is built anew."""
+        source = self.part.source
+        made_by = type(self.part.processor.operator).__name__
+        return f"{self.topic_id} {_serde(source.key_serde)} {_serde(source.value_serde)} {made_by}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,6 +56,7 @@ class TaskSpec:
         partition_counts: partitions of every topic that the sub-topology writes to.
         max_message_bytes: largest record that those topics take, where it is not the broker's default.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
+        global_stores: the global stores that the sub-topology may look up.
     """
 
     sub_topology: SubTopology
@@ -37,6 +68,12 @@ class TaskSpec:
     partition_counts: Mapping[str, int]
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
+    global_stores: tuple[GlobalStoreSpec, ...] = ()
+
+    @property
+    def global_topic_ids(self) -> dict[str, str]:
+        """UUID of the topic of each global store as of the start."""
+        return {spec.part.topic: spec.topic_id for spec in self.global_stores}
 
     @property
     def name(self) -> str:
@@ -56,3 +93,7 @@ class TaskSpec:
         return StateDirectory(self.config.state_dir).task(
             self.config.application_id, self.sub_topology.number, self.partition
         )
+
+
+def _serde(serde: Serde | None) -> str:
+    return "none" if serde is None else type(serde).__name__

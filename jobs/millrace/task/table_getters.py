@@ -24,6 +24,7 @@ from millrace.topology.operators import (
     TableMapValues,
     TableSource,
     TableSuppress,
+    TableTransformValues,
 )
 
 
@@ -73,6 +74,7 @@ def table_getter(table: str, context: TaskContext) -> TableGetter:
             TableSource(store=str(store))
             | TableFilter(store=str(store))
             | TableMapValues(store=str(store))
+            | TableTransformValues(store=str(store))
             | TableJoinMerge(store=str(store))
             | StreamAggregate(store=store)
             | CogroupMerge(store=store)

@@ -5,7 +5,8 @@ The order of a batch, which is what exactly once rests on:
 1. the producer takes the task's transactional id over, which ends whatever an older attempt left open; only then are
    the committed offsets read. A task that is warm from the batch before skips both: a takeover shows at its commit.
 2. input up to the committed offsets was processed by an earlier attempt and is skipped.
-3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them.
+3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them; the
+   global stores, before each batch, to the ends that the driver gives.
 4. the batch is processed into overlays; the stores are not touched.
 5. one transaction: outputs, changelog records, dead letters, and the new offsets with the task's signature. Before it
    commits, the input topics are compared with those of the start: they may have been deleted and created again.
@@ -34,6 +35,7 @@ from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.engine import Engine
 from millrace.task.gap_reader import read_gap
+from millrace.task.global_copy import Findings, GlobalCopies, GlobalCopy
 from millrace.task.input import (
     InputBatch,
     OffsetRange,
@@ -92,11 +94,20 @@ class Task:
     Args:
         spec: what to run.
         on_restore: called while changelogs are read.
+        copies: this process's copies of the global stores; ``None`` for a task that is the only one.
     """
 
-    def __init__(self, spec: TaskSpec, on_restore: ProgressListener = lambda _: None) -> None:
+    def __init__(
+        self,
+        spec: TaskSpec,
+        on_restore: ProgressListener = lambda _: None,
+        *,
+        copies: GlobalCopies | None = None,
+    ) -> None:
         self.spec = spec
         self._on_restore = on_restore
+        self._copies = copies or GlobalCopies()
+        self._global: dict[str, GlobalCopy] = {}
         self._admin = KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin."))
         self._log = _log.bind(application=spec.config.application_id, task=spec.name)
         self._producer: TaskProducer | None = None
@@ -113,6 +124,7 @@ class Task:
         ranges: Mapping[TopicPartition, OffsetRange],
         *,
         recommit: bool = False,
+        global_ends: Mapping[TopicPartition, int] | None = None,
     ) -> BatchOutcome:
         """Processes what is not committed yet of the ranges, and commits it.
 
@@ -120,6 +132,7 @@ class Task:
             rows: what Spark brought, in any order.
             ranges: the batch's part of each of the task's input partitions.
             recommit: whether to commit also where nothing is new, so that the broker does not let the offsets expire.
+            global_ends: up to where the global stores must be before anything is processed.
 
         Raises:
             OffsetsMovedError: the committed offsets are not the application's own.
@@ -135,10 +148,11 @@ class Task:
                 # An earlier attempt at this batch committed and died before it could say what it had counted.
                 self._untold = signature.counts
         assert self._engine is not None
+        findings = self._catch_up(global_ends or {}, clock)
         if all(self._committed[place] >= offsets.end for place, offsets in ranges.items()):
-            if recommit:
-                self._commit_again(clock)
-            return self._already_committed(clock)
+            if recommit or findings:
+                self._commit_again(clock, findings)
+            return self._already_committed(clock, findings)
         batch, ranges = self._uncommitted(rows, ranges)
         ordered = self._engine.in_stream_order(batch)
         length = decided_length(ordered, ranges)
@@ -147,12 +161,14 @@ class Task:
         crash_here(CrashPoint.BEFORE_PROCESSING)
         collector = _ProducerCollector(self._open_producer(), self.spec)
         try:
+            self._tell(findings, collector)
             self._engine.process(decided, collector)
             clock.lap("process")
             positions = {**self._committed, **positions_after(ordered, length, ranges)}
-            counts = self._counts(decided, collector)
+            counts = self._counts(decided, collector, findings)
             self._commit(positions, counts, collector, clock)
         except BaseException:
+            self._give_back(findings)
             self.close()
             raise
         committed_at = time.time()
@@ -173,9 +189,11 @@ class Task:
 
     def close(self) -> None:
         """Gives up an open transaction and closes the stores. May be called more than once."""
-        producer, state = self._producer, self._state
+        producer, state, engine = self._producer, self._state, self._engine
         self._producer = self._state = self._engine = None
         try:
+            if engine is not None:
+                engine.close()
             if producer is not None:
                 producer.close()
         finally:
@@ -207,6 +225,7 @@ class Task:
             self._restored = bring_to(self._state, spec, self._committed, signature, self._on_restore)
             clock.lap("restore")
             self._changelog_ends = dict(signature.changelogs)
+            self._global = {each.name: self._copies.copy(each, spec.config) for each in spec.global_stores}
             self._engine = Engine(
                 spec.sub_topology,
                 spec.config,
@@ -215,6 +234,7 @@ class Task:
                 partition=spec.partition,
                 stream_times=signature.stream_times,
                 partition_times=signature.partition_times,
+                open_global_store=lambda name: self._global[name].store,
             )
         except BaseException:
             self.close()
@@ -278,6 +298,32 @@ class Task:
             batch = batch.take(np.flatnonzero(wanted))
         return batch, adjusted
 
+    def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> Findings:
+        """Brings the global stores to the ends; returns what their copies have to tell."""
+        findings = Findings()
+        try:
+            for copy in self._global.values():
+                copy.catch_up(ends, self._on_restore)
+                findings.add(copy.take_findings())
+        except BaseException:
+            self._give_back(findings)
+            self.close()
+            raise
+        if self._global:
+            clock.lap("global")
+        return findings
+
+    def _give_back(self, findings: Findings) -> None:
+        for copy in self._global.values():
+            if copy.number == 0:
+                copy.give_back(findings)
+                return
+
+    @staticmethod
+    def _tell(findings: Findings, collector: _ProducerCollector) -> None:
+        for letters in findings.letters:
+            collector.send(letters)
+
     def _open_producer(self) -> TaskProducer:
         assert self._producer is not None
         return self._producer
@@ -296,7 +342,12 @@ class Task:
         crash_here(CrashPoint.INSIDE_TRANSACTION)
         producer.flush()
         crash_here(CrashPoint.RECORDS_SENT)
-        check_input_topics(self._admin, self.spec.topic_ids, self.spec.config.application_id)
+        check_input_topics(
+            self._admin,
+            self.spec.topic_ids,
+            self.spec.config.application_id,
+            global_topic_ids=self.spec.global_topic_ids,
+        )
         for store, topic in collector.changelog_topics.items():
             end = producer.sent_end_offset(topic, self.spec.partition)
             if end is not None:
@@ -329,29 +380,36 @@ class Task:
         clock.lap("store")
         crash_here(CrashPoint.AFTER_STORE_WRITE)
 
-    def _counts(self, decided: InputBatch, collector: _ProducerCollector) -> dict[str, int]:
+    def _counts(self, decided: InputBatch, collector: _ProducerCollector, findings: Findings) -> dict[str, int]:
         assert self._engine is not None
         failures = self._engine.failures
-        counts = {"read": len(decided), "dead_letters": failures.dead_letters}
+        counts = {"read": len(decided), "dead_letters": failures.dead_letters + findings.dead_letters}
         counts.update({f"written.{topic}": count for topic, count in collector.written.items()})
-        counts.update({f"dropped.{reason}": count for reason, count in failures.dropped.items()})
+        dropped = failures.dropped + findings.dropped
+        counts.update({f"dropped.{reason}": count for reason, count in dropped.items()})
         return {name: count for name, count in counts.items() if count}
 
-    def _commit_again(self, clock: _Clock) -> None:
+    def _commit_again(self, clock: _Clock, findings: Findings) -> None:
         """Commits the committed offsets once more, with the state's signature as it is."""
+        collector = _ProducerCollector(self._open_producer(), self.spec)
         try:
-            self._commit(self._committed, {}, _ProducerCollector(self._open_producer(), self.spec), clock)
+            self._tell(findings, collector)
+            self._commit(self._committed, {}, collector, clock)
         except BaseException:
+            self._give_back(findings)
             self.close()
             raise
 
-    def _already_committed(self, clock: _Clock) -> BatchOutcome:
+    def _already_committed(self, clock: _Clock, findings: Findings) -> BatchOutcome:
         untold, self._untold = self._untold, {}
+        counts = Counter(untold)
+        counts.update({f"dropped.{reason}": count for reason, count in findings.dropped.items()})
+        counts.update({"dead_letters": findings.dead_letters} if findings.dead_letters else {})
         return BatchOutcome(
             task=self.spec.name,
             positions=dict(self._committed),
             committed=bool(untold),
-            counts=untold,
+            counts=dict(counts),
             durations=clock.laps,
             restored=self._take_restored(),
         )

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from millrace.config import StreamsConfig
+from millrace.dsl import low_level
 from millrace.errors import RecordTooLargeError, TopologyError
 from millrace.kafka.record_sizes import SizeLimits
 from millrace.metrics import DropReason
@@ -33,7 +34,7 @@ class TopologyTestDriver:
     default) single records still show every update.
 
     Args:
-        topology: what ``StreamsBuilder.build`` returned.
+        topology: what ``StreamsBuilder.build`` returned, or a :class:`millrace.dsl.Topology`.
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
 
@@ -45,11 +46,13 @@ class TopologyTestDriver:
 
     def __init__(
         self,
-        topology: Topology,
+        topology: Topology | low_level.Topology,
         settings: Mapping[str, Any] | None = None,
         *,
         max_message_bytes: Mapping[str, int] | None = None,
     ) -> None:
+        if isinstance(topology, low_level.Topology):
+            topology = topology.build()
         self._config = StreamsConfig.from_mapping(
             {"application.id": "topology-test-driver", "bootstrap.servers": "not-used:0", **(settings or {})}
         )
@@ -83,12 +86,19 @@ class TopologyTestDriver:
         self.close()
 
     def advance_wall_clock_time(self, duration: Duration) -> None:
-        """Moves the wall clock, which otherwise stands still, ahead."""
+        """Moves the wall clock, which otherwise stands still, ahead, and calls the punctuations that are due by it."""
         self._clock_ms += to_milliseconds(duration)
+        for task in self._tasks:
+            due_ms = task.engine.next_wall_clock_ms
+            if due_ms is not None and due_ms <= self._clock_ms:
+                for onward in self._run(task, [], wall_clock=True):
+                    self._line_up(*onward)
+        self._take_turns()
 
     def close(self) -> None:
-        """Closes the stores. May be called more than once."""
+        """Closes the processors and the stores. May be called more than once."""
         for task in self._tasks:
+            task.engine.close()
             task.state.close()
         for each in self._global_stores.values():
             each.state.close()
@@ -231,6 +241,9 @@ class TopologyTestDriver:
     def _walk(self, topic: str, record: RawRecord) -> None:
         """Processes a record, and one by one those that it leads to, in the order of Kafka Streams' test driver."""
         self._line_up(topic, record)
+        self._take_turns()
+
+    def _take_turns(self) -> None:
         while self._turns:
             topic, (offset, record) = self._turns.next()
             for task in self._tasks:
@@ -253,8 +266,10 @@ class TopologyTestDriver:
             batch, task.waiting = task.waiting, []
             self._append(self._run(task, batch))
 
-    def _run(self, task: _DrivenTask, batch: list[tuple[str, int, RawRecord]]) -> list[tuple[str, RawRecord]]:
-        written = task.run(batch)
+    def _run(
+        self, task: _DrivenTask, batch: list[tuple[str, int, RawRecord]], *, wall_clock: bool = False
+    ) -> list[tuple[str, RawRecord]]:
+        written = task.run(batch, wall_clock=wall_clock)
         self.dropped.update(task.engine.failures.dropped)
         for lateness in task.engine.failures.lateness:
             self.lateness.extend(lateness.tolist())
@@ -350,12 +365,17 @@ class _DrivenTask:
         """Every topic of the driver has one partition."""
         return 1
 
-    def run(self, waiting: list[tuple[str, int, RawRecord]]) -> list[OutputBatch]:
-        """Processes records, with their topics and offsets, as one batch and commits."""
+    def run(self, waiting: list[tuple[str, int, RawRecord]], *, wall_clock: bool = False) -> list[OutputBatch]:
+        """Processes records, with their topics and offsets, as one batch and commits.
+
+        Args:
+            waiting: the records.
+            wall_clock: whether punctuations that are due by the wall clock are called.
+        """
         batch = input_batch(self.inputs, waiting)
         self._sent = []
         try:
-            self.engine.process(self.engine.in_stream_order(batch), self)
+            self.engine.process(self.engine.in_stream_order(batch), self, wall_clock=wall_clock)
         except BaseException:
             self.state.rollback()
             raise

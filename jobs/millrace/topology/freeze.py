@@ -53,6 +53,8 @@ def freeze(graph: LogicalGraph) -> Topology:
     _check_parents(graph)
     graph = merge_inputs_of_same_topics(graph)
     draft = _Draft(plan=plan_tables(graph), unfiltered=_repartitions_that_keep_null_keys(graph))
+    for store in graph.stores:
+        draft.add_store(store)
     for node in _in_build_order(graph):
         _expand(node, draft)
     _check_stores(draft)
@@ -65,6 +67,24 @@ def freeze(graph: LogicalGraph) -> Topology:
     )
     _check_partition_counts(topology)
     return topology
+
+
+def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec]) -> Topology:
+    """The topology of nodes that were put together by hand, in the order in which they were added.
+
+    Raises:
+        TopologyError: there is none, or a store is unknown.
+    """
+    draft = _Draft(plan=TablePlan(frozenset(), frozenset(), {}), unfiltered=frozenset())
+    for store in stores:
+        draft.add_store(store)
+    for node in nodes:
+        draft.add(node)
+    if not draft.nodes:
+        raise TopologyError("The topology is empty.", remedy="add a source with add_source()")
+    _check_stores(draft)
+    sub_topologies, global_stores = _split(draft)
+    return Topology(sub_topologies=sub_topologies, global_stores=global_stores)
 
 
 def _check_parents(graph: LogicalGraph) -> None:

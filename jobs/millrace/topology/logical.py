@@ -264,11 +264,13 @@ class LogicalGraph:
         co_partitioned: groups of input and repartition nodes (by the name of their source) whose topics must have the
             same number of partitions.
         generated_stores: names of the stores that the user did not name.
+        stores: the stores that were added for processors to be connected to.
     """
 
     nodes: tuple[AnyLogicalNode, ...]
     co_partitioned: tuple[frozenset[str], ...] = ()
     generated_stores: frozenset[str] = field(default=frozenset())
+    stores: tuple[StoreSpec, ...] = ()
 
     def by_name(self) -> dict[str, AnyLogicalNode]:
         """The nodes under their names."""

@@ -287,6 +287,19 @@ class StreamSelfJoin:
     joiner_takes_key: bool = False
 
 
+@dataclass(frozen=True)
+class ProcessRecords:
+    """Hands each record to a processor that the user wrote.
+
+    Args:
+        supplier: makes the processor: a ``Processor``, or, with a fixed key, a ``FixedKeyProcessor``.
+        fixed_key: the processor keeps the keys.
+    """
+
+    supplier: Callable[[], Any]
+    fixed_key: bool = False
+
+
 # ---- operators of tables
 
 
@@ -312,6 +325,19 @@ class TableMapValues:
     mapper: ValueMapper
     store: str | None = None
     maps_nulls: bool = False
+
+
+@dataclass(frozen=True)
+class TableTransformValues:
+    """As ``TableMapValues`` by a ``ValueTransformerWithKey``, which may use stores; called for deletions too.
+
+    Args:
+        supplier: makes the transformer.
+        store: the store of the results.
+    """
+
+    supplier: Callable[[], Any]
+    store: str | None = None
 
 
 class TableJoinKind(StrEnum):
@@ -413,6 +439,8 @@ def looked_up_table(operator: Operator) -> str | None:
 
 def may_look_up_global_store(operator: Operator, store: str) -> bool:
     """Whether the operator may read the global store ``store``, which stands in no node's list of stores."""
+    if isinstance(operator, ProcessRecords | TableTransformValues):
+        return True
     return isinstance(operator, StreamGlobalTableJoin) and operator.store == store
 
 
@@ -440,8 +468,10 @@ Operator = (
     | JoinBuffer
     | StreamStreamJoin
     | StreamSelfJoin
+    | ProcessRecords
     | TableFilter
     | TableMapValues
+    | TableTransformValues
     | TableJoinSide
     | TableJoinMerge
     | TableSelect

@@ -49,6 +49,7 @@ class StoreSpec:
         capacity: most keys that the store holds (a least-recently-used map in memory); only for key-value stores.
         rocksdb: tuning of RocksDB where it is not the application's.
         source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
+        timestamped: whether a processor is shown the timestamps of its values.
     """
 
     name: str
@@ -66,6 +67,7 @@ class StoreSpec:
     capacity: int | None = None
     rocksdb: RocksDBOptions | None = None
     source_topic: str | None = None
+    timestamped: bool = True
 
     def changelog_topic(self, application_id: str) -> str | None:
         """Name of the topic that backs the store, ``None`` where it is not logged."""

@@ -19,6 +19,7 @@ from millrace.topology.operators import (
     TableSelect,
     TableSource,
     TableSuppress,
+    TableTransformValues,
     looked_up_table,
 )
 from millrace.topology.stores import StoreKind, StoreSpec
@@ -109,6 +110,11 @@ class _Walk:
                 return (store.name,)
             case Process(operator=TableFilter() | TableMapValues(), parents=(parent,)):
                 return self.look_up(parent, reader)
+            case Process(operator=TableTransformValues()):
+                raise TopologyError(
+                    f"Node {reader!r} reads table {table!r}, which a transformer computes and nothing stores.",
+                    remedy="give transform_values() a Materialized with a name",
+                )
             case TableJoin(left=left, right=right):
                 return tuple(dict.fromkeys((*self.look_up(left, reader), *self.look_up(right, reader))))
             case _:
@@ -139,7 +145,9 @@ class _Walk:
                     return False
                 self.stored.add(table)
                 self.senders.add(table)
-            case Process(operator=TableFilter() | TableMapValues(), store=None, parents=(parent,)):
+            case Process(
+                operator=TableFilter() | TableMapValues() | TableTransformValues(), store=None, parents=(parent,)
+            ):
                 if self.send_old_values(parent, force=force):
                     self.senders.add(table)
                 elif table not in self.senders:

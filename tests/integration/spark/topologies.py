@@ -96,6 +96,15 @@ def join(builder: StreamsBuilder) -> None:
     )
 
 
+def enriching(builder: StreamsBuilder) -> None:
+    """Joins orders with the products that they name, a global table of another number of partitions."""
+    products = builder.global_table(topic("products"), NUMBERS, Materialized.as_("products"))
+    orders = builder.stream(topic("orders"), TEXT)
+    orders.left_join(products, lambda key, value: value, lambda value, price: f"{value}:{price}").to(
+        topic("enriched"), Produced.with_(StringSerde(), StringSerde())
+    )
+
+
 def collecting(builder: StreamsBuilder) -> None:
     """Collects all values of a key in a list."""
     builder.stream(topic("in"), TEXT).group_by_key().aggregate(

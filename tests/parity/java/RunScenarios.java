@@ -37,6 +37,7 @@ import org.apache.kafka.streams.KeyValue;
 import org.apache.kafka.streams.StreamsBuilder;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.TestInputTopic;
+import org.apache.kafka.streams.Topology;
 import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.errors.LogAndContinueExceptionHandler;
 import org.apache.kafka.streams.errors.LogAndContinueProcessingExceptionHandler;
@@ -72,7 +73,14 @@ import org.apache.kafka.streams.processor.FailOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.TimestampExtractor;
 import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
-import org.apache.kafka.streams.processor.ProcessorContext;
+import org.apache.kafka.streams.processor.Cancellable;
+import org.apache.kafka.streams.processor.PunctuationType;
+import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
+import org.apache.kafka.streams.processor.api.ContextualProcessor;
+import org.apache.kafka.streams.processor.api.FixedKeyRecord;
+import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorContext;
+import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.kstream.SessionWindowedCogroupedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedKStream;
 import org.apache.kafka.streams.kstream.SessionWindowedSerializer;
@@ -88,8 +96,11 @@ import org.apache.kafka.streams.kstream.internals.SessionWindow;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
+import org.apache.kafka.streams.state.StoreBuilder;
+import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
 import org.apache.kafka.streams.state.WindowStore;
+import org.apache.kafka.streams.state.WindowStoreIterator;
 import org.apache.kafka.streams.test.TestRecord;
 
 /**
@@ -107,6 +118,8 @@ public class RunScenarios {
 
     private final Map<String, Object> named = new HashMap<>();
     private final StreamsBuilder builder = new StreamsBuilder();
+    private final Topology lowLevel = new Topology();
+    private boolean isLowLevel = false;
 
     public static void main(final String[] args) throws IOException {
         final PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -147,7 +160,7 @@ public class RunScenarios {
                 default -> throw new IllegalArgumentException(setting.asText());
             }
         }
-        try (TopologyTestDriver driver = new TopologyTestDriver(topology.builder.build(settings), settings)) {
+        try (TopologyTestDriver driver = new TopologyTestDriver(topology.topology(settings), settings)) {
             final Map<String, TestInputTopic<byte[], byte[]>> inputs = new HashMap<>();
             for (final JsonNode record : scenario.get("input")) {
                 final String topic = record.get(0).asText();
@@ -202,6 +215,7 @@ public class RunScenarios {
             }
         }
         final ObjectNode stores = result.putObject("stores");
+        addedStores(scenario, driver, stores);
         for (final JsonNode step : scenario.get("topology")) {
             if (!step.has("store")) {
                 continue;
@@ -298,6 +312,8 @@ public class RunScenarios {
             case "table_filter", "table_filter_not", "table_map_values", "table_transform_values", "table_join",
                 "table_left_join", "table_outer_join", "table_group_by", "table_count", "table_reduce",
                 "table_aggregate" -> named.put(as, table(step, fn));
+            case "process", "process_values", "stateful_transform_values" -> named.put(as, processed(step, fn));
+            case "state_store", "add_source", "add_processor", "add_sink", "connect" -> addByHand(step, fn);
             case "suppress" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).suppress(suppressed(step)));
             case "foreign_key_join" -> named.put(as, foreignKeyJoin(step, fn));
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
@@ -449,7 +465,7 @@ public class RunScenarios {
     private static ValueTransformerWithKey<Object, Object, Object> transformer(final String fn) {
         return new ValueTransformerWithKey<>() {
             @Override
-            public void init(final ProcessorContext context) { }
+            public void init(final org.apache.kafka.streams.processor.ProcessorContext context) { }
 
             @Override
             public Object transform(final Object key, final Object value) {
@@ -786,6 +802,556 @@ public class RunScenarios {
         } catch (final IOException error) {
             throw new IllegalStateException(error);
         }
+    }
+
+    // ------------------------------------------------------------------------------------------------ processors
+
+    private Topology topology(final Properties settings) {
+        return isLowLevel ? lowLevel : builder.build(settings);
+    }
+
+    private static String[] texts(final JsonNode texts) {
+        final List<String> found = new ArrayList<>();
+        texts.forEach(text -> found.add(text.asText()));
+        return found.toArray(new String[0]);
+    }
+
+    private Object processed(final JsonNode step, final String fn) {
+        final String[] stores = texts(step.path("stores"));
+        return switch (step.get("op").asText()) {
+            case "process" -> stream(step).process(() -> processor(fn), stores);
+            case "process_values" -> stream(step).processValues(() -> new FixedKey(fn), stores);
+            default -> step.has("store")
+                ? ((KTable<Object, Object>) get(step, "on")).transformValues(
+                    StatefulTransformer::new, keyValueStore(step, VALUE), stores)
+                : ((KTable<Object, Object>) get(step, "on")).transformValues(StatefulTransformer::new, stores);
+        };
+    }
+
+    private void addByHand(final JsonNode step, final String fn) {
+        final String name = step.path("name").asText(null);
+        final String[] parents = texts(step.path("parents"));
+        switch (step.get("op").asText()) {
+            case "add_source" -> {
+                isLowLevel = true;
+                lowLevel.addSource(name, new KeyDeserializer(), new ValueDeserializer(), texts(step.get("topics")));
+            }
+            case "add_processor" -> lowLevel.addProcessor(name, () -> processor(fn), parents);
+            case "add_sink" -> lowLevel.addSink(
+                name, step.get("topic").asText(), new KeySerializer(), new ValueSerializer(), parents);
+            case "connect" -> lowLevel.connectProcessorAndStateStores(name, texts(step.get("stores")));
+            default -> {
+                if (isLowLevel) {
+                    lowLevel.addStateStore(storeBuilder(step), texts(step.path("processors")));
+                } else {
+                    builder.addStateStore(storeBuilder(step));
+                }
+            }
+        }
+    }
+
+    private static StoreBuilder<?> storeBuilder(final JsonNode step) {
+        final String name = step.get("state").asText();
+        final Duration retention = Duration.ofMillis(step.path("retention").asLong());
+        final Duration size = Duration.ofMillis(step.path("size").asLong());
+        final StoreBuilder<?> made = switch (step.get("kind").asText()) {
+            case "key-value" -> Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore(name), KEY, VALUE);
+            case "timestamped" -> Stores.timestampedKeyValueStoreBuilder(
+                Stores.persistentTimestampedKeyValueStore(name), KEY, VALUE);
+            case "window" -> Stores.windowStoreBuilder(
+                Stores.persistentWindowStore(name, retention, size, false), KEY, VALUE);
+            case "timestamped window" -> Stores.timestampedWindowStoreBuilder(
+                Stores.persistentTimestampedWindowStore(name, retention, size, false), KEY, VALUE);
+            default -> Stores.sessionStoreBuilder(Stores.persistentSessionStore(name, retention), KEY, VALUE);
+        };
+        return step.path("logged").asBoolean(true) ? made : made.withLoggingDisabled();
+    }
+
+    private static void addedStores(final JsonNode scenario, final TopologyTestDriver driver, final ObjectNode stores) {
+        for (final JsonNode step : scenario.get("topology")) {
+            if (!step.has("state")) {
+                continue;
+            }
+            final String name = step.get("state").asText();
+            final ArrayNode entries = stores.putArray(name);
+            switch (step.get("kind").asText()) {
+                case "key-value" -> {
+                    try (KeyValueIterator<Object, Object> all = driver.<Object, Object>getKeyValueStore(name).all()) {
+                        all.forEachRemaining(e -> entries.addArray().add((String) e.key).add(json(e.value)));
+                    }
+                }
+                case "timestamped" -> {
+                    try (KeyValueIterator<Object, ValueAndTimestamp<Object>> all =
+                            driver.<Object, Object>getTimestampedKeyValueStore(name).all()) {
+                        all.forEachRemaining(e -> entries.addArray().add((String) e.key).add(json(e.value.value()))
+                            .add(e.value.timestamp()));
+                    }
+                }
+                case "window" -> {
+                    try (KeyValueIterator<Windowed<Object>, Object> all =
+                            driver.<Object, Object>getWindowStore(name).all()) {
+                        all.forEachRemaining(e -> entries.addArray().add((String) e.key.key()).add(json(e.value))
+                            .add(e.key.window().start()).add(e.key.window().end()));
+                    }
+                }
+                case "timestamped window" -> {
+                    try (KeyValueIterator<Windowed<Object>, ValueAndTimestamp<Object>> all =
+                            driver.<Object, Object>getTimestampedWindowStore(name).all()) {
+                        all.forEachRemaining(e -> entries.addArray().add((String) e.key.key())
+                            .add(json(e.value.value())).add(e.value.timestamp())
+                            .add(e.key.window().start()).add(e.key.window().end()));
+                    }
+                }
+                default -> {
+                    try (KeyValueIterator<Windowed<Object>, Object> all =
+                            driver.<Object, Object>getSessionStore(name).fetch(null, null)) {
+                        all.forEachRemaining(e -> entries.addArray().add((String) e.key.key()).add(json(e.value))
+                            .add(e.key.window().start()).add(e.key.window().end()));
+                    }
+                }
+            }
+        }
+    }
+
+    private static TextNode text(final Object text) {
+        return TextNode.valueOf(String.valueOf(text));
+    }
+
+    private static Processor<Object, Object, Object, Object> processor(final String fn) {
+        return switch (fn) {
+            case "deduplicate" -> new Deduplicate();
+            case "total and latest" -> new TotalAndLatest();
+            case "emit by stream time" -> new EmitByStreamTime();
+            case "two punctuations" -> new TwoPunctuations();
+            case "schedule in process" -> new ScheduleInProcess();
+            case "emit by wall clock" -> new EmitByWallClock();
+            case "start times" -> new StartTimes();
+            case "header" -> new AddHeader();
+            case "to children" -> new ToChildren();
+            case "to both and one" -> new ToBothAndOne();
+            case "write shared" -> new WriteShared();
+            case "read shared" -> new ReadShared();
+            case "look up" -> new LookUp();
+            case "fails on 13" -> new FailsOn13();
+            case "fails first" -> new FailsFirst();
+            case "punctuation fails" -> new PunctuationFails();
+            case "scan" -> new Scan();
+            case "windows" -> new Windows();
+            case "sessions" -> new Sessions();
+            case "metadata" -> new Metadata();
+            case "pass" -> new Pass();
+            default -> throw new IllegalArgumentException(fn);
+        };
+    }
+
+    private abstract static class Base extends ContextualProcessor<Object, Object, Object, Object> {
+        KeyValueStore<Object, Object> store(final String name) {
+            return context().getStateStore(name);
+        }
+
+        Record<Object, Object> made(final Object key, final Object value, final long timestamp) {
+            return new Record<>(key, value, timestamp);
+        }
+    }
+
+    private static final class Pass extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            context().forward(record);
+        }
+    }
+
+    private static final class Deduplicate extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final WindowStore<Object, Object> seen = context().getStateStore("seen");
+            try (WindowStoreIterator<Object> found =
+                    seen.fetch(record.key(), record.timestamp() - 20, record.timestamp() + 20)) {
+                if (found.hasNext()) {
+                    return;
+                }
+            }
+            seen.put(record.key(), record.value(), record.timestamp());
+            context().forward(record);
+        }
+    }
+
+    private static final class TotalAndLatest extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final KeyValueStore<Object, Object> totals = store("totals");
+            final KeyValueStore<Object, ValueAndTimestamp<Object>> latest = context().getStateStore("latest");
+            final long total = orZero(totals.get(record.key())) + orZero(record.value());
+            totals.put(record.key(), Math.floorMod(total, 5) == 0 ? null : LongNode.valueOf(total));
+            final ValueAndTimestamp<Object> before = latest.get(record.key());
+            latest.put(record.key(), record.value() == null
+                ? null : ValueAndTimestamp.make(LongNode.valueOf(total), record.timestamp() + 1));
+            context().forward(record.withValue(LongNode.valueOf(total)));
+            context().forward(record.withValue(text(before == null ? "none" : before.timestamp())).withTimestamp(
+                record.timestamp() + 1000));
+        }
+    }
+
+    private static class EmitByStreamTime extends Base {
+        @Override
+        public void init(final ProcessorContext<Object, Object> context) {
+            super.init(context);
+            context.schedule(Duration.ofMillis(10), PunctuationType.STREAM_TIME, this::emit);
+        }
+
+        private void emit(final long now) {
+            try (KeyValueIterator<Object, Object> all = store("totals").all()) {
+                while (all.hasNext()) {
+                    final KeyValue<Object, Object> entry = all.next();
+                    context().forward(made(entry.key, entry.value, now));
+                }
+            }
+            store("totals").put("emitted", LongNode.valueOf(now));
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            store("totals").put(record.key(),
+                LongNode.valueOf(orZero(store("totals").get(record.key())) + orZero(record.value())));
+            context().forward(record);
+        }
+    }
+
+    private static final class TwoPunctuations extends Base {
+        private Cancellable second;
+
+        @Override
+        public void init(final ProcessorContext<Object, Object> context) {
+            super.init(context);
+            for (int interval = 10; interval <= 30; interval += 10) {
+                final int own = interval;
+                final Cancellable made = context.schedule(Duration.ofMillis(interval), PunctuationType.STREAM_TIME,
+                    now -> emit(own, now));
+                second = interval == 20 ? made : second;
+            }
+        }
+
+        private void emit(final int interval, final long now) {
+            context().forward(made("every " + interval, LongNode.valueOf(context().currentStreamTimeMs()), now));
+            if (interval == 20 && now >= 60) {
+                second.cancel();
+            }
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            context().forward(record.withValue(LongNode.valueOf(context().currentStreamTimeMs())));
+        }
+    }
+
+    private static final class ScheduleInProcess extends Base {
+        private Cancellable scheduled;
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            context().forward(record);
+            if (orZero(record.value()) == 7) {
+                final long number = record.timestamp();
+                scheduled = context().schedule(Duration.ofMillis(15), PunctuationType.STREAM_TIME,
+                    now -> context().forward(made("since " + number, LongNode.valueOf(now), now)));
+            }
+            if (orZero(record.value()) == 8 && scheduled != null) {
+                scheduled.cancel();
+            }
+        }
+    }
+
+    private static final class EmitByWallClock extends Base {
+        private long start;
+        private long count;
+
+        @Override
+        public void init(final ProcessorContext<Object, Object> context) {
+            super.init(context);
+            start = context.currentSystemTimeMs();
+            context.schedule(Duration.ofMillis(100), PunctuationType.WALL_CLOCK_TIME, now -> {
+                context().forward(made("after", LongNode.valueOf(now - start), 5));
+                store("totals").put("punctuated", LongNode.valueOf(++count));
+            });
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            store("totals").put(record.key(), record.value());
+            context().forward(record);
+        }
+    }
+
+    private static final class StartTimes extends Base {
+        @Override
+        public void init(final ProcessorContext<Object, Object> context) {
+            super.init(context);
+            context.schedule(Instant.ofEpochMilli(25), Duration.ofMillis(10), PunctuationType.STREAM_TIME,
+                now -> context().forward(made("from 25", LongNode.valueOf(now), now)));
+            final long start = context.currentSystemTimeMs();
+            context.schedule(Instant.ofEpochMilli(start - 30), Duration.ofMillis(100), PunctuationType.WALL_CLOCK_TIME,
+                now -> context().forward(made("anchored", LongNode.valueOf(now - start), 1)));
+            context.schedule(Instant.ofEpochMilli(start + 250), Duration.ofMillis(100), PunctuationType.WALL_CLOCK_TIME,
+                now -> context().forward(made("later", LongNode.valueOf(now - start), 1)));
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            context().forward(record);
+            if (orZero(record.value()) == 7) {
+                context().schedule(Instant.ofEpochMilli(3), Duration.ofMillis(10), PunctuationType.STREAM_TIME,
+                    now -> context().forward(made("from 3", LongNode.valueOf(now), now)));
+            }
+        }
+    }
+
+    private static final class AddHeader extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final org.apache.kafka.common.header.internals.RecordHeaders headers =
+                new org.apache.kafka.common.header.internals.RecordHeaders(record.headers());
+            headers.add("seen", String.valueOf(record.key()).getBytes(StandardCharsets.UTF_8));
+            context().forward(record.withHeaders(headers).withTimestamp(record.timestamp() + 1));
+        }
+    }
+
+    private static final class ToChildren extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final long amount = orZero(record.value());
+            context().forward(record, Math.floorMod(amount, 2) == 0 ? "even" : "odd");
+            if (Math.floorMod(amount, 10) == 0) {
+                context().forward(record.withKey("all"));
+            }
+            if (amount == 13) {
+                context().forward(record, "missing");
+            }
+        }
+    }
+
+    private static final class ToBothAndOne extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            context().forward(record.withKey("first"));
+            context().forward(record.withKey("second"), "odd");
+            context().forward(record.withKey("third"), "even");
+            context().forward(record.withKey("fourth"));
+        }
+    }
+
+    private static final class WriteShared extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            store("shared").put(record.key(), LongNode.valueOf(orZero(record.value())));
+            context().forward(record.withValue(LongNode.valueOf(1)));
+            store("shared").put(record.key(), LongNode.valueOf(orZero(record.value()) + 100));
+            context().forward(record.withValue(LongNode.valueOf(2)));
+            context().forward(record.withKey("back").withValue(store("shared").get("reader")));
+        }
+    }
+
+    private static final class ReadShared extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            context().forward(record.withValue(
+                text(number(record.value()) + "|" + number(store("shared").get(record.key())))));
+            store("shared").put("reader", LongNode.valueOf(orZero(store("shared").get("reader")) + 1));
+        }
+    }
+
+    private static final class LookUp extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final KeyValueStore<Object, ValueAndTimestamp<Object>> table = context().getStateStore("table-store");
+            final ValueAndTimestamp<Object> found = record.key() == null ? null : table.get(record.key());
+            context().forward(record.withValue(
+                text(found == null ? "none" : number(found.value()) + "@" + found.timestamp())));
+        }
+    }
+
+    private static final class FailsOn13 extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            store("totals").put(record.key(), record.value());
+            context().forward(record);
+            failsOn13(number(record.value()));
+            context().forward(record.withKey("again"));
+        }
+    }
+
+    private static final class FailsFirst extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            failsOn13(number(record.value()));
+            context().forward(record);
+        }
+    }
+
+    private static final class PunctuationFails extends Base {
+        @Override
+        public void init(final ProcessorContext<Object, Object> context) {
+            super.init(context);
+            context.schedule(Duration.ofMillis(10), PunctuationType.STREAM_TIME, now -> {
+                context().forward(made("before", LongNode.valueOf(now), now));
+                store("totals").put("punctuated", LongNode.valueOf(now));
+                if (now >= 30 && now < 60) {
+                    throw new IllegalStateException("punctuation");
+                }
+                context().forward(made("behind", LongNode.valueOf(13), now));
+            });
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            context().forward(record);
+        }
+    }
+
+    private static String entries(final KeyValueIterator<Object, Object> iterator) {
+        final StringBuilder text = new StringBuilder();
+        try (iterator) {
+            iterator.forEachRemaining(entry -> text.append(entry.key).append('=').append(number(entry.value)).append(';'));
+        }
+        return text.toString();
+    }
+
+    private static final class Scan extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final KeyValueStore<Object, Object> totals = store("totals");
+            final Object absent = totals.putIfAbsent(record.key(), record.value());
+            context().forward(record.withKey("absent").withValue(text(number(absent))));
+            context().forward(record.withKey("range").withValue(text(entries(totals.range("a", "b")))));
+            context().forward(record.withKey("to").withValue(text(entries(totals.range(null, "aa")))));
+            context().forward(record.withKey("reverse").withValue(text(entries(totals.reverseRange("a", "b")))));
+            context().forward(record.withKey("all").withValue(text(entries(totals.all()))));
+            context().forward(record.withKey("reverse all").withValue(text(entries(totals.reverseAll()))));
+            context().forward(record.withKey("prefix").withValue(
+                text(entries(totals.prefixScan("a", Serdes.String().serializer())))));
+            if (orZero(record.value()) == 7) {
+                context().forward(record.withKey("deleted").withValue(text(number(totals.delete(record.key())))));
+                totals.putAll(List.of(KeyValue.pair("aa", LongNode.valueOf(70)), KeyValue.pair("c", LongNode.valueOf(71))));
+            }
+        }
+    }
+
+    private static String windowed(final KeyValueIterator<Windowed<Object>, Object> iterator) {
+        final StringBuilder text = new StringBuilder();
+        try (iterator) {
+            iterator.forEachRemaining(entry -> text.append(entry.key.key()).append('@').append(entry.key.window().start())
+                .append('-').append(entry.key.window().end()).append('=').append(number(entry.value)).append(';'));
+        }
+        return text.toString();
+    }
+
+    private static final class Windows extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final WindowStore<Object, Object> windows = context().getStateStore("windows");
+            final long start = record.timestamp() - Math.floorMod(record.timestamp(), 10);
+            final Object before = windows.fetch(record.key(), start);
+            windows.put(record.key(), orZero(record.value()) == 7
+                ? null : LongNode.valueOf(orZero(before) + orZero(record.value())), start);
+            context().forward(record.withKey("before").withValue(text(number(before))));
+            final StringBuilder backward = new StringBuilder();
+            try (WindowStoreIterator<Object> found = windows.backwardFetch(record.key(), start - 30, start + 10)) {
+                found.forEachRemaining(entry -> backward.append(entry.key).append('=').append(number(entry.value)).append(';'));
+            }
+            context().forward(record.withKey("backward").withValue(text(backward)));
+            context().forward(record.withKey("keys").withValue(text(windowed(windows.fetch("a", "aa", 0, start)))));
+            context().forward(record.withKey("times").withValue(text(windowed(windows.fetchAll(start - 20, start)))));
+            context().forward(record.withKey("all").withValue(text(windowed(windows.all()))));
+        }
+    }
+
+    private static final class Sessions extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final SessionStore<Object, Object> sessions = context().getStateStore("sessions");
+            final long at = record.timestamp();
+            final StringBuilder text = new StringBuilder();
+            long start = at;
+            long end = at;
+            long sum = orZero(record.value());
+            final List<Windowed<Object>> merged = new ArrayList<>();
+            try (KeyValueIterator<Windowed<Object>, Object> found =
+                    sessions.findSessions(record.key(), at - 10, at + 10)) {
+                while (found.hasNext()) {
+                    final KeyValue<Windowed<Object>, Object> session = found.next();
+                    start = Math.min(start, session.key.window().start());
+                    end = Math.max(end, session.key.window().end());
+                    sum += orZero(session.value);
+                    merged.add(session.key);
+                }
+            }
+            merged.forEach(sessions::remove);
+            sessions.put(new Windowed<>(record.key(), new SessionWindow(start, end)), LongNode.valueOf(sum));
+            text.append(windowed(sessions.fetch(record.key()))).append('|')
+                .append(windowed(sessions.backwardFetch(record.key()))).append('|')
+                .append(number(sessions.fetchSession(record.key(), start, end)));
+            context().forward(record.withValue(text(text)));
+        }
+    }
+
+    private static final class Metadata extends Base {
+        @Override
+        public void init(final ProcessorContext<Object, Object> context) {
+            super.init(context);
+            context.schedule(Duration.ofMillis(10), PunctuationType.STREAM_TIME,
+                now -> context().forward(made("punctuation", LongNode.valueOf(now), now)));
+        }
+
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final var found = context().recordMetadata().orElseThrow();
+            final String place = found.topic() == null
+                ? "none" : found.topic() + "-" + found.partition() + "@" + found.offset();
+            context().forward(record.withValue(text(place + "|" + context().currentStreamTimeMs() + "|"
+                + context().applicationId())));
+        }
+    }
+
+    private static final class FixedKey extends ContextualFixedKeyProcessor<Object, Object, Object> {
+        private final String fn;
+
+        FixedKey(final String fn) {
+            this.fn = fn;
+        }
+
+        @Override
+        public void process(final FixedKeyRecord<Object, Object> record) {
+            if (fn.equals("running total")) {
+                final KeyValueStore<Object, Object> totals = context().getStateStore("totals");
+                final long total = orZero(totals.get(record.key())) + orZero(record.value());
+                totals.put(record.key(), LongNode.valueOf(total));
+                context().forward(record.withValue(LongNode.valueOf(total)));
+                if (Math.floorMod(total, 2) == 0) {
+                    context().forward(record.withTimestamp(record.timestamp() + 5));
+                }
+            } else {
+                throw new IllegalArgumentException(fn);
+            }
+        }
+    }
+
+    private static final class StatefulTransformer implements ValueTransformerWithKey<Object, Object, Object> {
+        private org.apache.kafka.streams.processor.ProcessorContext context;
+
+        @Override
+        public void init(final org.apache.kafka.streams.processor.ProcessorContext context) {
+            this.context = context;
+        }
+
+        @Override
+        public Object transform(final Object key, final Object value) {
+            final KeyValueStore<Object, Object> totals = context.getStateStore("totals");
+            final long count = orZero(totals.get(key)) + 1;
+            totals.put(key, LongNode.valueOf(count));
+            return value == null ? null : LongNode.valueOf(orZero(value) + 1000 * count);
+        }
+
+        @Override
+        public void close() { }
     }
 
     private static final class KeySerializer implements Serializer<Object> {

@@ -55,6 +55,16 @@ def test_missing_topics_are_named_and_declared_ones_count_as_there() -> None:
     assert failed(broker_checks(spec(topics=declared), topology(), view(topics=there))) == {}
 
 
+def test_the_topic_of_a_global_table_must_exist_with_any_number_of_partitions() -> None:
+    builder = StreamsBuilder()
+    accounts = builder.global_table("accounts", materialized=Materialized.as_("accounts"))
+    builder.stream("payments").join(accounts, lambda key, value: key, lambda payment, account: payment).to("enriched")
+    enriching = builder.build()
+    assert failed(broker_checks(spec(), enriching, view(topic("accounts", 7)))) == {}
+    without = {name: topic(name) for name in ("payments", "enriched")}
+    assert failed(broker_checks(spec(), enriching, view(topics=without)))["input topics"].text == "missing: accounts"
+
+
 def test_joined_topics_need_the_same_number_of_partitions() -> None:
     problems = failed(broker_checks(spec(), topology(), view(topic("payments", 3))))
     assert problems["co-partitioning"].text == "accounts has 4 partitions, payments has 3 partitions"

@@ -48,6 +48,13 @@ def build_join(builder: StreamsBuilder) -> None:
     builder.stream("clicks", Consumed.with_(TEXT, LONG)).join(users, lambda click, user: click).to("joined")
 
 
+def build_global(builder: StreamsBuilder) -> None:
+    """A join with a global table."""
+    users = builder.global_table("people", Consumed.with_(TEXT, LONG), Materialized.as_("users"))
+    clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG))
+    clicks.left_join(users, lambda key, value: key, lambda click, user: click).to("joined")
+
+
 def spec(*, function: str = "build", **changes: Any) -> ApplicationSpec:
     return ApplicationSpec.model_validate({
         "name": "shop",
@@ -155,6 +162,18 @@ def test_an_input_topic_that_serves_as_changelog_is_restored_from_but_not_create
     assert (store.changelog, store.creates_changelog, topics) == ("users", False, ())
     assert store.changelog_size is not None
     assert store.changelog_size.live_bytes > 0
+
+
+def test_a_global_store_is_a_copy_in_each_worker_and_its_topic_may_have_any_partitions() -> None:
+    made = plan(spec(function="build_global", launcher={"kind": "local", "parallelism": 3}), load())
+    assert made.tasks == {1: 4}
+    assert made.topics == ()
+    (store,) = made.stores
+    assert (store.name, store.kind, store.sub_topology, store.copies) == ("users", "global key-value", 0, 3)
+    assert (store.changelog, store.creates_changelog, store.updates_per_second) == ("people", False, 1_000)
+    assert made.store_disk_bytes == 3 * store.size.disk_bytes
+    alone = plan(spec(function="build_global", launcher={"kind": "local", "parallelism": 1}), load())
+    assert made.recovery.restore_bytes == 3 * alone.recovery.restore_bytes > 0
 
 
 def test_unknown_partitions_are_refused_until_they_are_given() -> None:

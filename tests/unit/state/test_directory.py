@@ -98,6 +98,20 @@ def test_clean_refuses_while_the_driver_runs(tmp_path: Path) -> None:
     assert directory.clean("app") == [(0, 0)]
 
 
+def test_a_copy_of_a_global_store_that_is_open_keeps_the_state_where_it_is(tmp_path: Path) -> None:
+    directory = StateDirectory(tmp_path)
+    copy = directory.global_store("app", "rows") / "0"
+    lock = DirectoryLock(copy)
+    assert directory.global_copies("app") == [copy]
+    assert directory.tasks("app") == []
+    with pytest.raises(StateDirectoryLockedError):
+        directory.clean("app")
+    assert copy.is_dir()
+    lock.release()
+    directory.clean("app")
+    assert not directory.application("app").exists()
+
+
 def test_tasks_are_the_directories_named_after_one(tmp_path: Path) -> None:
     for name in ("0_1", "10_2", "0_0", "notes", "1_x", "a_b_c"):
         (tmp_path / "app" / name).mkdir(parents=True)

@@ -31,7 +31,9 @@ from millrace.task.operators.table_aggregating import TableAggregateProcessor
 from millrace.task.operators.table_filtering import TableFilterProcessor, TableMapValuesProcessor
 from millrace.task.operators.table_joining import TableJoinMergeProcessor, TableJoinSideProcessor
 from millrace.task.operators.table_selecting import TableSelectProcessor
+from millrace.task.operators.table_transforming import TableTransformValuesProcessor
 from millrace.task.operators.tables import TableSourceProcessor, TableToStreamProcessor
+from millrace.task.operators.user_processing import UserProcessor
 from millrace.task.operators.windowed_aggregating import WindowedAggregateProcessor
 from millrace.task.processor import JointProcessor, Processor, TaskContext
 from millrace.topology import foreign_key_join, operators
@@ -59,8 +61,10 @@ _PROCESSORS: dict[type[Any], Callable[[str, Any, TaskContext], Processor]] = {
     operators.StreamGlobalTableJoin: StreamGlobalTableJoinProcessor,
     operators.JoinBuffer: PassThroughProcessor,
     operators.StreamSelfJoin: StreamSelfJoinProcessor,
+    operators.ProcessRecords: UserProcessor,
     operators.TableFilter: TableFilterProcessor,
     operators.TableMapValues: TableMapValuesProcessor,
+    operators.TableTransformValues: TableTransformValuesProcessor,
     operators.TableJoinSide: TableJoinSideProcessor,
     operators.TableJoinMerge: TableJoinMergeProcessor,
     operators.TableSelect: TableSelectProcessor,

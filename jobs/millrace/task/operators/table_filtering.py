@@ -11,12 +11,12 @@ from millrace.task.operators.table_writing import decoded, values_before, write_
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
-from millrace.topology.operators import TableFilter, TableMapValues
+from millrace.topology.operators import TableFilter, TableMapValues, TableTransformValues
 
-OperatorT = TypeVar("OperatorT", TableFilter, TableMapValues)
+OperatorT = TypeVar("OperatorT", TableFilter, TableMapValues, TableTransformValues)
 
 
-class _RowByRowProcessor(Processor, Generic[OperatorT]):
+class RowByRowProcessor(Processor, Generic[OperatorT]):
     """What filter and mapper share: the new value follows from the parent's, and is stored or not."""
 
     def __init__(self, node: str, operator: OperatorT, context: TaskContext) -> None:
@@ -74,7 +74,7 @@ class _RowByRowProcessor(Processor, Generic[OperatorT]):
         return changes
 
 
-class TableFilterProcessor(_RowByRowProcessor[TableFilter]):
+class TableFilterProcessor(RowByRowProcessor[TableFilter]):
     """Rows that do not match are deleted; where old values are known, only those that matched before."""
 
     def _apply(self, functions: RowFunctions, values: Column) -> Column:
@@ -86,7 +86,7 @@ class TableFilterProcessor(_RowByRowProcessor[TableFilter]):
         return changes.filter(~(changes.values.null_mask() & changes.old_values.null_mask()))
 
 
-class TableMapValuesProcessor(_RowByRowProcessor[TableMapValues]):
+class TableMapValuesProcessor(RowByRowProcessor[TableMapValues]):
     """Maps the new value, and the old one where it is needed and not stored."""
 
     def _apply(self, functions: RowFunctions, values: Column) -> Column:

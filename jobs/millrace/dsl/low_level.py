@@ -1,0 +1,222 @@
+"""``Topology``: nodes put together by hand, named as ``org.apache.kafka.streams.Topology``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from millrace.dsl.callables import check_callable
+from millrace.dsl.options import AutoOffsetReset, Partitioner
+from millrace.dsl.processing import check_supplier, stores_of
+from millrace.errors import TopologyError
+from millrace.serdes import Serde
+from millrace.topology import topology as frozen
+from millrace.topology.freeze import freeze_nodes
+from millrace.topology.naming import check_name
+from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from millrace.topology.operators import ProcessRecords
+from millrace.topology.processor_api import ProcessorSupplier
+from millrace.topology.store_builders import StoreBuilder
+from millrace.topology.stores import StoreSpec
+from millrace.topology.timestamp_extractors import TimestampExtractor
+
+
+class Topology:
+    """Sources, processors and sinks, connected by their names; each must be added behind its parents.
+
+    :meth:`build` gives what the test driver and the launcher run. A function that an application's specification names
+    may return a ``Topology`` instead of using the ``StreamsBuilder`` that it gets.
+
+    Example::
+
+        topology = Topology()
+        topology.add_source("payments", "payments-topic", key_serde=StringSerde(), value_serde=JsonSerde())
+        topology.add_processor("limit", LimitCheck, "payments")
+        topology.add_state_store(Stores.key_value_store_builder(...), "limit")
+        topology.add_sink("alerts", "alerts-topic", "limit", key_serde=StringSerde(), value_serde=JsonSerde())
+    """
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._stores: dict[str, StoreSpec] = {}
+        self._topics: set[str] = set()
+
+    def add_source(
+        self,
+        name: str,
+        *topics: str,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+        offset_reset: AutoOffsetReset | str | None = None,
+    ) -> Topology:
+        """Reads topics.
+
+        Args:
+            name: name of the node.
+            topics: at least one topic.
+            key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
+            timestamp_extractor: as in :class:`millrace.dsl.Consumed`; the same for ``offset_reset``.
+
+        Raises:
+            TopologyError: the name or a topic is taken, or there is no topic.
+        """
+        self._check_new(name)
+        if not topics:
+            raise TopologyError(f"Source {name!r} reads no topic.", remedy="name at least one topic")
+        for topic in topics:
+            check_name(topic, what="topic")
+            if topic in self._topics or topics.count(topic) > 1:
+                raise TopologyError(
+                    f"Topic {topic!r} has already been registered by another source.", remedy="read each topic once"
+                )
+        if timestamp_extractor is not None:
+            check_callable(
+                timestamp_extractor, 4, what="timestamp extractor", takes="key, value, timestamp, partition_time"
+            )
+        self._topics.update(topics)
+        self._nodes[name] = SourceNode(
+            name=name,
+            topics=topics,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=None if offset_reset is None else AutoOffsetReset(offset_reset).value,
+        )
+        return self
+
+    def add_processor(self, name: str, supplier: ProcessorSupplier, *parent_names: str) -> Topology:
+        """Hands what its parents forward to a processor.
+
+        Args:
+            name: name of the node, by which other processors forward to it.
+            supplier: gives a new :class:`~millrace.topology.processor_api.Processor` at each call; picklable. Stores
+                that it brings (``stores()``) are added and connected.
+            parent_names: at least one source or processor.
+
+        Raises:
+            TopologyError: the name is taken, a parent is unknown or a sink, or the supplier gives one object twice.
+        """
+        self._check_new(name)
+        check_supplier(supplier, what=f"supplier of processor {name!r}")
+        self._check_parents("processor", name, parent_names)
+        brought = stores_of(supplier)
+        self._nodes[name] = ProcessorNode(name=name, parents=parent_names, operator=ProcessRecords(supplier))
+        for builder in brought:
+            self.add_state_store(builder, name)
+        return self
+
+    def add_sink(
+        self,
+        name: str,
+        topic: str,
+        *parent_names: str,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        partitioner: Partitioner | None = None,
+    ) -> Topology:
+        """Writes what its parents forward to a topic, which must exist.
+
+        Args:
+            name: name of the node.
+            topic: the topic.
+            parent_names: at least one source or processor.
+            key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
+            partitioner: ``(topic, key, value, number of partitions) -> partition``; ``None`` takes the murmur2 hash of
+                the key's bytes.
+
+        Raises:
+            TopologyError: the name is taken, or a parent is unknown or a sink.
+        """
+        self._check_new(name)
+        check_name(topic, what="topic")
+        self._check_parents("sink", name, parent_names)
+        if partitioner is not None:
+            check_callable(partitioner, 4, what="partitioner", takes="topic, key, value, partitions")
+        self._nodes[name] = SinkNode(
+            name=name,
+            parents=parent_names,
+            topic=topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            partitioner=partitioner,
+        )
+        return self
+
+    def add_state_store(self, builder: StoreBuilder, *processor_names: str) -> Topology:
+        """Adds a store and connects it to processors. The same store may be added again.
+
+        Raises:
+            TopologyError: a different store has its name, or a processor is unknown.
+        """
+        if self._stores.get(builder.name, builder.spec) != builder.spec:
+            raise TopologyError(
+                f"A different store has already been added with the name {builder.name!r}.",
+                remedy="give one of them another name",
+            )
+        self._stores[builder.name] = builder.spec
+        for processor in processor_names:
+            self._connect(processor, builder.name)
+        return self
+
+    def connect_processor_and_state_stores(self, processor_name: str, *store_names: str) -> Topology:
+        """Connects a processor to stores that were added.
+
+        Raises:
+            TopologyError: no store is named, or the processor or a store is unknown.
+        """
+        if not store_names:
+            raise TopologyError(f"Processor {processor_name!r} is connected to no store.", remedy="name at least one")
+        for store in store_names:
+            self._connect(processor_name, store)
+        return self
+
+    def build(self) -> frozen.Topology:
+        """The topology, checked and split, as :meth:`StreamsBuilder.build` gives it.
+
+        Raises:
+            TopologyError: it is empty.
+        """
+        return freeze_nodes(self._nodes.values(), self._stores.values())
+
+    def describe(self) -> str:
+        """The text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
+        return self.build().describe()
+
+    def _check_new(self, name: str) -> None:
+        check_name(name, what="node")
+        if name in self._nodes:
+            raise TopologyError(f"Node {name!r} is already added.", remedy="give one of them another name")
+
+    def _check_parents(self, what: str, name: str, parents: tuple[str, ...]) -> None:
+        if not parents:
+            raise TopologyError(f"The {what} {name!r} must have at least one parent.", remedy="name its parents")
+        for parent in parents:
+            if parent == name:
+                raise TopologyError(f"Node {name!r} cannot be its own parent.")
+            if parent not in self._nodes:
+                raise TopologyError(
+                    f"Parent {parent!r} of {name!r} is not added yet. Nodes: {', '.join(self._nodes) or 'none'}.",
+                    remedy="add it first",
+                )
+            if isinstance(self._nodes[parent], SinkNode):
+                raise TopologyError(f"The sink {parent!r} cannot be a parent of {name!r}.")
+        if len(set(parents)) < len(parents):
+            raise TopologyError(f"The {what} {name!r} names a parent twice: {', '.join(parents)}.")
+
+    def _connect(self, processor: str, store: str) -> None:
+        if store not in self._stores:
+            raise TopologyError(
+                f"Store {store!r} is not added yet. Stores: {', '.join(self._stores) or 'none'}.",
+                remedy="add it with add_state_store() first",
+            )
+        node: Any = self._nodes.get(processor)
+        if node is None:
+            raise TopologyError(
+                f"Processor {processor!r} is not added yet. Nodes: {', '.join(self._nodes) or 'none'}.",
+                remedy="add it first",
+            )
+        if not isinstance(node, ProcessorNode):
+            raise TopologyError(f"Store {store!r} cannot be connected to {processor!r}, which is a source or a sink.")
+        if store not in node.stores:
+            self._nodes[processor] = replace(node, stores=(*node.stores, store))

@@ -1,0 +1,292 @@
+"""This process's own copies of the global stores, brought to the ends that the driver fixes for each batch.
+
+A process has a copy of its own, the first free one of ``<state.dir>/<application-id>/global/<store>/<number>``; a later
+process goes on with it from the position that it holds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import structlog
+
+from millrace.config import StreamsConfig
+from millrace.errors import OffsetOutOfRangeError, StateDirectoryLockedError, StateError
+from millrace.metrics import DropReason
+from millrace.state import KeyValueStore, StateDirectory, TaskPosition, TaskState
+from millrace.state.restore import RestoreProgress
+from millrace.task.collector import OutputBatch, OutputBuffer
+from millrace.task.global_reader import BrokerTopicReader, GlobalTopicReader
+from millrace.task.global_state import GlobalState, behind
+from millrace.task.input import InputBatch, TopicPartition, empty_input
+from millrace.task.recovery import ProgressListener
+from millrace.task.spec import GlobalStoreSpec
+
+STALL_LIMIT_S = 90.0
+"""Longest time that a topic may give nothing before its end, seconds."""
+
+_MOST_COPIES = 256
+_REFRESHES = 8
+"""How often an idle copy notes, within the time that tombstones stay, that it is still there."""
+
+_log = structlog.get_logger(__name__)
+
+OpenReader = Callable[[StreamsConfig, str, Mapping[int, int | None]], GlobalTopicReader]
+
+
+@dataclass
+class Findings:
+    """What a copy dropped and has to tell: in the transaction of the batch that brought it forward.
+
+    Args:
+        dropped: how many records of the topic were dropped, by reason.
+        dead_letters: number of dead letters.
+        letters: the dead letters.
+    """
+
+    dropped: Counter[DropReason] = field(default_factory=Counter)
+    dead_letters: int = 0
+    letters: list[OutputBatch] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return bool(self.dropped or self.letters)
+
+    def add(self, other: Findings) -> None:
+        """Takes those of another over."""
+        self.dropped.update(other.dropped)
+        self.dead_letters += other.dead_letters
+        self.letters += other.letters
+
+
+class GlobalCopy:
+    """One open copy. Any thread of the process may read it and have it brought forward.
+
+    Args:
+        spec: the global store.
+        config: the application's configuration.
+        open_reader: makes the reader of the topic.
+
+    Raises:
+        StateError: the database is damaged, or there are too many copies.
+    """
+
+    def __init__(
+        self, spec: GlobalStoreSpec, config: StreamsConfig, *, open_reader: OpenReader = BrokerTopicReader
+    ) -> None:
+        self.spec = spec
+        self._config = config
+        self._open_reader = open_reader
+        self._turn = threading.Lock()
+        self._letters = OutputBuffer()
+        self._findings = Findings()
+        self._reader: GlobalTopicReader | None = None
+        self._log = _log.bind(application=config.application_id, store=spec.name)
+        self.number, state = _open_first_free(spec, config)
+        if reason := self._why_anew(state.position):
+            self._log.info("global store is built anew", reason=reason)
+            state.wipe()
+        self._task_state = state
+        self._state = GlobalState(spec.part, config, state)
+
+    @property
+    def store(self) -> KeyValueStore:
+        """The store, for reading."""
+        return self._state.store
+
+    @property
+    def position(self) -> TaskPosition:
+        """How far it is."""
+        return self._state.position
+
+    def catch_up(self, ends: Mapping[TopicPartition, int], on_progress: ProgressListener = lambda _: None) -> None:
+        """Returns once the copy has everything before the ends; what is newer may be in it as well.
+
+        Args:
+            ends: end offset of each partition of the topic; those of other topics are passed over.
+            on_progress: called while the copy is read for the first time.
+
+        Raises:
+            SerializationError, ProcessingError: a record cannot be read or processed, and its handler does not
+                continue. The next call meets it again.
+            StateError: the topic gives nothing although it has not ended.
+            MillraceError: the broker refuses, or does not answer.
+        """
+        own = {place: end for place, end in ends.items() if place[0] == self.spec.part.topic}
+        if not self._is_due(own):
+            return
+        with self._turn:
+            if not self._is_due(own):
+                return
+            try:
+                self._read_or_rebuild(own, on_progress)
+            except BaseException:
+                # What was read and not applied is read again.
+                self._close_reader()
+                raise
+
+    def take_findings(self) -> Findings:
+        """What was dropped since the last call; only the first copy of a host tells, so that each is told once."""
+        with self._turn:
+            findings, self._findings = self._findings, Findings()
+        return findings
+
+    def give_back(self, findings: Findings) -> None:
+        """Takes back findings that could not be told."""
+        with self._turn:
+            self._findings.add(findings)
+
+    def close(self) -> None:
+        """Closes the store and gives its directory back. Idempotent."""
+        with self._turn:
+            self._close_reader()
+            self._task_state.close()
+
+    def _read_or_rebuild(self, ends: Mapping[TopicPartition, int], on_progress: ProgressListener) -> None:
+        if not self._state.is_incomplete:
+            try:
+                self._read_to(ends, on_progress)
+            except OffsetOutOfRangeError as error:
+                self._log.warning("global store is built anew", reason=error.message)
+                self._close_reader()
+            else:
+                return
+        with self._state.rebuilding():
+            self._read_to(ends, on_progress)
+
+    def _is_due(self, ends: Mapping[TopicPartition, int]) -> bool:
+        position = self.position
+        return self._state.is_incomplete or bool(behind(position, ends)) or self._must_refresh(position)
+
+    def _must_refresh(self, position: TaskPosition) -> bool:
+        retention_ms = self.spec.tombstone_retention_ms
+        return retention_ms is not None and _age_ms(position) > retention_ms / _REFRESHES
+
+    def _why_anew(self, position: TaskPosition) -> str:
+        """Why what the directory has is of no use, empty where it is, or is nothing."""
+        if not position.inputs:
+            return ""
+        if position.origin != self.spec.origin:
+            return f"it was made of {position.origin}, and {self.spec.part.topic} is {self.spec.origin} now"
+        retention_ms = self.spec.tombstone_retention_ms
+        if retention_ms is not None and _age_ms(position) > retention_ms / 2:
+            return f"tombstones of {_age_ms(position) / 3_600_000:.1f} hours may be compacted away"
+        return ""
+
+    def _read_to(self, ends: Mapping[TopicPartition, int], on_progress: ProgressListener) -> None:
+        is_restore = not self.position.inputs
+        records, started, moved_at = 0, time.monotonic(), time.monotonic()
+        while True:
+            if not behind(self.position, ends):
+                if self._must_refresh(self.position):
+                    self._apply(empty_input((self.spec.part.topic,)), self.position.inputs)
+                return
+            before = self.position
+            rows = self._opened_reader().read({partition: end for (_, partition), end in ends.items()})
+            inputs = dict(before.inputs)
+            for number, reached in rows.positions.items():
+                place = (self.spec.part.topic, number)
+                # The copy may be ahead of these ends: of another batch.
+                inputs[place] = max(inputs.get(place, 0), reached)
+            if inputs != before.inputs:
+                self._apply(rows.batch, inputs)
+                moved_at = time.monotonic()
+                records += len(rows.batch)
+            elif time.monotonic() - moved_at > STALL_LIMIT_S:
+                raise StateError(
+                    f"Global topic {self.spec.part.topic} gave nothing for {STALL_LIMIT_S:g} s at {before.inputs}; its "
+                    f"ends are {dict(ends)}.",
+                    remedy="see that the broker is up; the application starts again by itself",
+                )
+            if is_restore:
+                on_progress(self._progress(ends, records, time.monotonic() - started))
+
+    def _apply(self, batch: InputBatch, inputs: Mapping[TopicPartition, int]) -> None:
+        position = TaskPosition(inputs=inputs, written_at_ms=int(time.time() * 1000), origin=self.spec.origin)
+        self._state.apply(batch, position, self._letters)
+        failures = self._state.failures
+        found = Findings(Counter(failures.dropped), failures.dead_letters, self._letters.take())
+        if found:
+            self._log.warning("records of a global topic dropped", dropped=dict(found.dropped), copy=self.number)
+        if self.number == 0:
+            self._findings.add(found)
+
+    def _progress(self, ends: Mapping[TopicPartition, int], records: int, elapsed_s: float) -> RestoreProgress:
+        inputs = self.position.inputs
+        return RestoreProgress(
+            store=self.spec.name,
+            topic=self.spec.part.topic,
+            partition=-1,
+            records=records,
+            position=sum(inputs.values()),
+            remaining=sum(max(end - inputs.get(place, 0), 0) for place, end in ends.items()),
+            records_per_s=records / elapsed_s if elapsed_s > 0 else 0.0,
+        )
+
+    def _opened_reader(self) -> GlobalTopicReader:
+        if self._reader is None:
+            topic, inputs = self.spec.part.topic, self.position.inputs
+            starts = {partition: inputs.get((topic, partition)) for partition in range(self.spec.partitions)}
+            self._reader = self._open_reader(self._config, topic, starts)
+        return self._reader
+
+    def _close_reader(self) -> None:
+        if self._reader is not None:
+            self._reader.close()
+            self._reader = None
+
+
+class GlobalCopies:
+    """The open copies of this process."""
+
+    def __init__(self) -> None:
+        self._copies: dict[Path, GlobalCopy] = {}
+        self._guard = threading.Lock()
+
+    def copy(self, spec: GlobalStoreSpec, config: StreamsConfig) -> GlobalCopy:
+        """The copy of a global store, opened at the first call.
+
+        Raises:
+            StateError: see :class:`GlobalCopy`.
+        """
+        directory = StateDirectory(config.state_dir).global_store(config.application_id, spec.name)
+        with self._guard:
+            held = self._copies.get(directory)
+            if held is not None and _facts(held.spec) != _facts(spec):
+                # The topic, or what reads it, has changed since: whoever still reads the old copy is of an older run.
+                held.close()
+                held = None
+            if held is None:
+                held = self._copies[directory] = GlobalCopy(spec, config)
+            return held
+
+    def close(self) -> None:
+        """Closes all. Idempotent."""
+        with self._guard:
+            copies, self._copies = list(self._copies.values()), {}
+        for copy in copies:
+            copy.close()
+
+
+def _open_first_free(spec: GlobalStoreSpec, config: StreamsConfig) -> tuple[int, TaskState]:
+    directory = StateDirectory(config.state_dir).global_store(config.application_id, spec.name)
+    for number in itertools.count():
+        try:
+            return number, TaskState.open(directory / str(number), (spec.part.store,))
+        except StateDirectoryLockedError:
+            if number >= _MOST_COPIES:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _facts(spec: GlobalStoreSpec) -> tuple[str, int, str]:
+    return spec.part.topic, spec.partitions, spec.origin
+
+
+def _age_ms(position: TaskPosition) -> float:
+    return time.time() * 1000 - position.written_at_ms if position.written_at_ms else 0.0

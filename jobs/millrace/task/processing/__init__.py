@@ -1,0 +1,1 @@
+"""What user-written processors run in: their context, their stores, their punctuations."""

@@ -1,0 +1,118 @@
+"""The context that a user-written processor gets in ``init``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from millrace.errors import ProcessingError
+from millrace.serdes import Serde
+from millrace.task.processing.runtime import ProcessingRuntime
+from millrace.task.processing.stores import open_global_store, open_typed_store
+from millrace.task.processor import TaskContext
+from millrace.task.serialization import or_default
+from millrace.topology.processor_api import Cancellable, PunctuationType, Punctuator, RecordMetadata
+from millrace.topology.windows import Duration, to_milliseconds
+
+Forward = Callable[[Any, str | None], None]
+
+
+class NodeContext:
+    """One node's view of its task. See :class:`millrace.topology.processor_api.ProcessingContext`.
+
+    Args:
+        node: the node's name.
+        task: the task's surroundings.
+        runtime: what the processors of the task share.
+        forward: takes what the processor forwards.
+    """
+
+    def __init__(self, node: str, task: TaskContext, runtime: ProcessingRuntime, forward: Forward) -> None:
+        self._node = node
+        self._task = task
+        self._runtime = runtime
+        self._forward = forward
+
+    @property
+    def application_id(self) -> str:
+        """``application.id``."""
+        return self._task.config.application_id
+
+    @property
+    def task_id(self) -> str:
+        """The task's name."""
+        return self._task.task
+
+    @property
+    def state_dir(self) -> Path | None:
+        """Directory of the task's stores."""
+        return self._task.state_directory
+
+    @property
+    def key_serde(self) -> Serde:
+        """Serde of keys where none is named."""
+        return or_default(None)
+
+    @property
+    def value_serde(self) -> Serde:
+        """Serde of values where none is named."""
+        return or_default(None)
+
+    def app_configs(self) -> Mapping[str, Any]:
+        """The configuration by dotted key."""
+        return self._task.config.model_dump(by_alias=True)
+
+    def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
+        """The settings whose key begins with ``prefix``, without it."""
+        return {key.removeprefix(prefix): value for key, value in self.app_configs().items() if key.startswith(prefix)}
+
+    def current_stream_time_ms(self) -> int:
+        """Stream time of the task."""
+        return self._runtime.stream_time_ms
+
+    def current_system_time_ms(self) -> int:
+        """The wall clock."""
+        return self._runtime.system_time_ms()
+
+    def record_metadata(self) -> RecordMetadata | None:
+        """Where the input record came from."""
+        return self._runtime.metadata()
+
+    def get_state_store(self, name: str) -> Any:
+        """A store that is connected to this node."""
+        if name in self._task.global_stores:
+            return open_global_store(name, self._task, self._runtime)
+        connected = self._task.processors[self._node].stores
+        if name not in connected:
+            raise ProcessingError(
+                f"Processor {self._node} has no access to store {name}; it has {', '.join(connected) or 'none'}.",
+                remedy="name the store in process(), process_values() or transform_values(), in add_state_store() or "
+                "connect_processor_and_state_stores(), or return it from stores() of the supplier",
+            )
+        return open_typed_store(name, self._task, self._runtime)
+
+    def schedule(
+        self,
+        interval: Duration,
+        punctuation_type: PunctuationType,
+        callback: Punctuator,
+        *,
+        start_time: datetime | int | None = None,
+    ) -> Cancellable:
+        """Has ``callback`` called again and again."""
+        interval_ms = to_milliseconds(interval)
+        if interval_ms < 1:
+            raise ProcessingError(f"Node {self._node} schedules a punctuation every {interval_ms} ms; 1 is the least.")
+        if not callable(callback):
+            raise ProcessingError(f"Node {self._node} schedules {callback!r}, which cannot be called.")
+        kind = PunctuationType(punctuation_type)
+        return self._runtime.schedule(self._node, interval_ms, kind, callback, start_time)
+
+    def commit(self) -> None:
+        """Asks for a commit, which comes at the end of the batch anyway."""
+
+    def forward(self, record: Any, child_name: str | None = None) -> None:
+        """Passes a record on."""
+        self._forward(record, child_name)

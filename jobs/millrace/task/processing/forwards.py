@@ -1,0 +1,99 @@
+"""What a user-written processor forwards while it goes through a batch, as records in their places."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from millrace.task.columns import Column, IntArray
+from millrace.task.dead_letters import NO_ROW
+from millrace.task.records import Records, object_array
+
+
+class Forwards:
+    """Collects forwarded records in the order in which they come.
+
+    Args:
+        children: names of the node's children.
+    """
+
+    def __init__(self, children: Sequence[str]) -> None:
+        self._children = children
+        self._records: list[Any] = []
+        self._targets: list[str | None] = []
+        self._rows: list[int] = []
+        self._ordinals: list[int] = []
+        self._places: list[tuple[int, int]] = []
+        self._row = NO_ROW
+        self._place = (0, 0)
+        self._ordinal = 0
+
+    def begin(self, row: int, place: tuple[int, int] = (0, 0)) -> None:
+        """What comes now belongs to ``row`` of the records, or, with ``NO_ROW``, to a punctuation with a place."""
+        self._row, self._place, self._ordinal = row, place, 0
+
+    def add(self, record: Any, child: str | None) -> None:
+        """Takes a record for one child or, with ``None``, for all."""
+        self._records.append(record)
+        self._targets.append(child)
+        self._rows.append(self._row)
+        self._places.append(self._place)
+        self._ordinals.append(self._ordinal)
+        self._ordinal += 1
+
+    def take(self, parents: Records | None) -> Records | Mapping[str, Records] | None:
+        """What was collected: records for all children, or by child where any was sent to one only.
+
+        Args:
+            parents: the records whose rows :meth:`begin` named; ``None`` where only punctuations forwarded.
+        """
+        if not self._records:
+            return None
+        records = self._build(parents)
+        if all(target is None for target in self._targets):
+            return records
+        parts = {}
+        for position, child in enumerate(self._children):
+            rows = [row for row, target in enumerate(self._targets) if target is None or target == child]
+            if rows:
+                part = records.take(np.array(rows, dtype=np.int64))
+                parts[child] = replace(part, order=(*part.order, np.full(len(rows), position, dtype=np.int64)))
+        return parts
+
+    def _build(self, parents: Records | None) -> Records:
+        rows = np.array(self._rows, dtype=np.int64)
+        headers = [list(record.headers) or None for record in self._records]
+        return Records(
+            Column(objects=[record.key for record in self._records]),
+            Column(objects=[record.value for record in self._records]),
+            np.array([record.timestamp for record in self._records], dtype=np.int64),
+            np.full(len(rows), NO_ROW, dtype=np.int64) if parents is None else _taken(parents.origin, rows),
+            self._order(parents, rows),
+            object_array(headers) if any(headers) else None,
+        )
+
+    def _order(self, parents: Records | None, rows: IntArray) -> tuple[IntArray, ...]:
+        ordinals = np.array(self._ordinals, dtype=np.int64)
+        of_punctuations = rows == NO_ROW
+        if not of_punctuations.any():
+            assert parents is not None
+            return (*(column[rows] for column in parents.order), ordinals)
+        levels = 0 if parents is None else len(parents.order)
+        columns = [np.zeros(len(rows), dtype=np.int64) for _ in range(max(2, levels))]
+        if parents is not None:
+            for level in range(levels):
+                columns[level] = _taken(parents.order[level], rows)
+        places = np.array(self._places, dtype=np.int64)
+        columns[0][of_punctuations] = places[of_punctuations, 0]
+        columns[1][of_punctuations] = places[of_punctuations, 1]
+        for column in columns[2:]:
+            column[of_punctuations] = 0
+        return (*columns, ordinals)
+
+
+def _taken(column: IntArray, rows: IntArray) -> IntArray:
+    """The column at ``rows``; ``NO_ROW`` where a row is that."""
+    return np.where(rows == NO_ROW, NO_ROW, column[rows]) if len(column) else np.full(len(rows), NO_ROW, dtype=np.int64)

@@ -1,0 +1,103 @@
+"""When punctuations are due, in the order of Kafka Streams' ``PunctuationQueue``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from millrace.topology.processor_api import Punctuator
+
+
+class PunctuationHandle:
+    """Ends a punctuation: what ``schedule`` returns."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        """Ends it."""
+        self.cancelled = True
+
+
+@dataclass(frozen=True, eq=False)
+class Punctuation:
+    """One punctuation that is due at a time.
+
+    Args:
+        node: the processor node.
+        due_ms: from when on it is due, by its clock, milliseconds.
+        interval_ms: between two calls, milliseconds.
+        callback: what is called.
+        handle: ends it.
+    """
+
+    node: str
+    due_ms: int
+    interval_ms: int
+    callback: Punctuator
+    handle: PunctuationHandle
+
+    def next(self, now_ms: int) -> Punctuation:
+        """The one that follows a call at ``now_ms``: on the same grid, after now."""
+        due_ms = self.due_ms + self.interval_ms
+        if now_ms >= due_ms:
+            due_ms = self.due_ms + ((now_ms - self.due_ms) // self.interval_ms + 1) * self.interval_ms
+        return replace(self, due_ms=due_ms)
+
+
+class PunctuationQueue:
+    """Punctuations by the time at which they are due.
+
+    Java's ``PriorityQueue`` decides between those that are due together by the place in its heap, so the heap is
+    followed here step by step.
+    """
+
+    def __init__(self) -> None:
+        self._heap: list[Punctuation] = []
+
+    def __iter__(self) -> Iterator[Punctuation]:
+        return (one for one in self._heap if not one.handle.cancelled)
+
+    def add(self, punctuation: Punctuation) -> None:
+        """Adds one."""
+        heap = self._heap
+        heap.append(punctuation)
+        place = len(heap) - 1
+        while place > 0:
+            parent = (place - 1) // 2
+            if punctuation.due_ms >= heap[parent].due_ms:
+                break
+            heap[place] = heap[parent]
+            place = parent
+        heap[place] = punctuation
+
+    def next_due_ms(self) -> int | None:
+        """When the first is due; ``None`` where there is none."""
+        while self._heap and self._heap[0].handle.cancelled:
+            self._take()
+        return self._heap[0].due_ms if self._heap else None
+
+    def take_due(self, now_ms: int) -> Punctuation | None:
+        """Takes the first that is due at ``now_ms``; ``None`` where none is."""
+        due_ms = self.next_due_ms()
+        return None if due_ms is None or due_ms > now_ms else self._take()
+
+    def clear(self) -> None:
+        """Forgets all."""
+        self._heap = []
+
+    def _take(self) -> Punctuation:
+        heap = self._heap
+        first, last = heap[0], heap.pop()
+        if heap:
+            place, half = 0, len(heap) // 2
+            while place < half:
+                child = 2 * place + 1
+                if child + 1 < len(heap) and heap[child].due_ms > heap[child + 1].due_ms:
+                    child += 1
+                if last.due_ms <= heap[child].due_ms:
+                    break
+                heap[place] = heap[child]
+                place = child
+            heap[place] = last
+        return first

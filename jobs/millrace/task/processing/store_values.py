@@ -1,0 +1,86 @@
+"""Keys and values of a store as bytes and back, as the processors' typed stores need them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from millrace.errors import ProcessingError
+from millrace.metrics import DropReason
+from millrace.state.layout import Int64Array
+from millrace.task.aggregation.steps import result_of
+from millrace.task.processing.runtime import ProcessingRuntime
+from millrace.task.processor import TaskContext
+from millrace.task.serialization import or_default
+from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
+from millrace.topology.state_stores import ValueAndTimestamp
+
+
+class StoreValues:
+    """Serdes of one store, and whether its values carry their timestamps.
+
+    Args:
+        name: name of the store.
+        task: the task's surroundings.
+        runtime: knows the timestamp of the record at hand.
+    """
+
+    def __init__(self, name: str, task: TaskContext, runtime: ProcessingRuntime) -> None:
+        spec = task.global_stores[name] if name in task.global_stores else task.stores[name]
+        self.name = name
+        self.key_serde = or_default(spec.key_serde)
+        self._value_serde = or_default(spec.value_serde)
+        self._timestamped = spec.timestamped
+        self._runtime = runtime
+        self._failures = task.failures
+        aggregator = task.aggregators.get(name)
+        self._aggregator = aggregator if isinstance(aggregator, BuiltInAggregator | StructAggregator) else None
+
+    def key(self, key: Any) -> bytes:
+        """Key bytes.
+
+        Raises:
+            ProcessingError: the key is ``None``.
+        """
+        if key is None:
+            raise ProcessingError(f"Store {self.name} was asked for the key None.", remedy="leave such records out")
+        return self.key_serde.serialize(key)
+
+    def optional_key(self, key: Any) -> bytes | None:
+        """Key bytes of a bound; ``None`` leaves it open."""
+        return None if key is None else self.key_serde.serialize(key)
+
+    def value(self, data: bytes, timestamp: int) -> Any:
+        """What the user sees of a stored value."""
+        value = self._value_serde.deserialize(data)
+        if self._aggregator is not None:
+            value = result_of(self._aggregator, value)
+        return ValueAndTimestamp(value, timestamp) if self._timestamped else value
+
+    def stored(self, value: Any) -> tuple[bytes | None, Int64Array]:
+        """Value bytes and timestamp of what the user writes.
+
+        Raises:
+            ProcessingError: the store is a timestamped one and the value has no timestamp.
+        """
+        timestamp = self._runtime.timestamp_ms
+        if value is not None and self._timestamped:
+            if not isinstance(value, ValueAndTimestamp):
+                raise ProcessingError(
+                    f"Store {self.name} is timestamped, and was given {type(value).__name__}.",
+                    remedy="write a ValueAndTimestamp",
+                )
+            value, timestamp = value.value, value.timestamp
+        if self._aggregator is not None and not isinstance(result_of(self._aggregator, value), type(value)):
+            raise ProcessingError(
+                f"Store {self.name} holds what an aggregation needs to go on, not its results.",
+                remedy="write to a store of your own",
+            )
+        data = None if value is None else self._value_serde.serialize(value)
+        return data, np.array([timestamp], dtype=np.int64)
+
+    def count_expired(self, count: int) -> None:
+        """Counts writes that the store dropped, since their windows have expired."""
+        if count:
+            self._failures.drop(DropReason.EXPIRED_WINDOW, [self._runtime.origin], count=count)

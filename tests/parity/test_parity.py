@@ -16,6 +16,7 @@ from tests.parity.scenario import Form, Result, run_in_kafka_streams, run_in_mil
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
+from tests.parity.store_scenarios import STORE_SCENARIOS
 from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 
@@ -27,6 +28,7 @@ SCENARIOS = {
     **COGROUP_SCENARIOS,
     **SUPPRESS_SCENARIOS,
     **PROCESSOR_SCENARIOS,
+    **STORE_SCENARIOS,
 }
 
 GENERATED = 200

@@ -12,6 +12,7 @@ from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
 from millrace.topology.rocksdb_options import RocksDBOptions
+from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import TimestampExtractor
 from millrace.topology.windows import Duration, to_milliseconds
@@ -295,6 +296,7 @@ class Materialized:
             size and grace.
         store_type: RocksDB on disk, or memory.
         rocksdb: tuning of RocksDB for this store; ``None`` takes the configuration's ``rocksdb.*``.
+        supplier: where the store is, instead of ``store_type``; windows and sessions have their retention from it.
     """
 
     name: str | None = None
@@ -306,10 +308,13 @@ class Materialized:
     retention_ms: int | None = None
     store_type: StoreBackend = StoreBackend.ROCKSDB
     rocksdb: RocksDBOptions | None = None
+    supplier: StoreSupplier | None = None
 
     @classmethod
-    def as_(cls, name: str | StoreBackend) -> Materialized:
-        """In a store called ``name``, or in an unnamed one of a store type."""
+    def as_(cls, name: str | StoreBackend | StoreSupplier) -> Materialized:
+        """In a store called ``name``, in an unnamed one of a store type, or in one of :class:`Stores`."""
+        if isinstance(name, StoreSupplier):
+            return cls(name=name.name, supplier=name)
         if isinstance(name, StoreBackend):
             return cls(store_type=name)
         return cls(name=check_name(name, what="store"))

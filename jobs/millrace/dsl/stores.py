@@ -18,8 +18,12 @@ from millrace.topology.windows import TimeWindows
 def key_value_store(
     name: str, options: Materialized, *, key_serde: Serde | None, value_serde: Serde | None
 ) -> StoreSpec:
-    """A store of a table without windows."""
-    return StoreSpec(
+    """A store of a table without windows.
+
+    Raises:
+        TopologyError: the options have a supplier of another kind of store.
+    """
+    spec = StoreSpec(
         name=name,
         kind=StoreKind.KEY_VALUE,
         key_serde=key_serde,
@@ -30,6 +34,7 @@ def key_value_store(
         changelog_settings=options.changelog_settings,
         rocksdb=options.rocksdb,
     )
+    return _supplied(spec, options)
 
 
 def window_store(
@@ -43,19 +48,20 @@ def window_store(
     """A store of a windowed table.
 
     Raises:
-        TopologyError: the retention is shorter than window size and grace, so that open windows would be lost.
+        TopologyError: the retention is shorter than window size and grace, so that open windows would be lost; or a
+            supplier is for another kind of store or other windows.
     """
     is_sliding = isinstance(windows, SlidingWindows)
     least = windows.least_retention_ms if isinstance(windows, SlidingWindows) else windows.size_ms + windows.grace_ms
-    retention_ms = least if options.retention_ms is None else options.retention_ms
+    retention_ms = _retention_ms(options, least)
     if retention_ms < least:
         raise TopologyError(
             f"The retention of window store {name!r} is {retention_ms} ms, but its windows need {least} ms: "
             f"{'twice the time difference' if is_sliding else 'size'} {windows.size_ms} ms and "
             f"grace {windows.grace_ms} ms.",
-            remedy="raise Materialized.with_retention",
+            remedy="raise Materialized.with_retention, or the retention of the supplier",
         )
-    return StoreSpec(
+    spec = StoreSpec(
         name=name,
         kind=StoreKind.WINDOW,
         key_serde=key_serde,
@@ -68,6 +74,7 @@ def window_store(
         changelog_settings=options.changelog_settings,
         rocksdb=options.rocksdb,
     )
+    return _supplied(spec, options)
 
 
 def session_store(
@@ -76,21 +83,45 @@ def session_store(
     """A store of a table of sessions.
 
     Raises:
-        TopologyError: the retention is shorter than inactivity gap and grace, so that open sessions would be lost.
+        TopologyError: the retention is shorter than inactivity gap and grace, so that open sessions would be lost; or
+            a supplier is for another kind of store.
     """
     least = windows.least_retention_ms
-    retention_ms = least if options.retention_ms is None else options.retention_ms
+    retention_ms = _retention_ms(options, least)
     if retention_ms < least:
         raise TopologyError(
             f"The retention of session store {name!r} is {retention_ms} ms, but its sessions need {least} ms: "
             f"inactivity gap {windows.gap_ms} ms and grace {windows.grace_ms} ms.",
-            remedy="raise Materialized.with_retention",
+            remedy="raise Materialized.with_retention, or the retention of the supplier",
         )
-    return replace(
-        key_value_store(name, options, key_serde=key_serde, value_serde=value_serde),
-        kind=StoreKind.SESSION,
-        retention_ms=retention_ms,
-    )
+    plain = key_value_store(name, replace(options, supplier=None), key_serde=key_serde, value_serde=value_serde)
+    return _supplied(replace(plain, kind=StoreKind.SESSION, retention_ms=retention_ms), options)
+
+
+def _retention_ms(options: Materialized, least: int) -> int:
+    if options.supplier is not None:
+        return options.supplier.retention_ms
+    return least if options.retention_ms is None else options.retention_ms
+
+
+def _supplied(spec: StoreSpec, options: Materialized) -> StoreSpec:
+    """The store where the options' supplier says, if they have one."""
+    supplier = options.supplier
+    if supplier is None:
+        return spec
+    if supplier.kind is not spec.kind or supplier.retains_duplicates:
+        kind = "window store that retains duplicates" if supplier.retains_duplicates else f"{supplier.kind} store"
+        raise TopologyError(
+            f"The supplier of store {spec.name!r} makes a {kind}; its table needs a {spec.kind} store.",
+            remedy="choose the method of Stores for its kind",
+        )
+    if supplier.window_size_ms != spec.window_size_ms:
+        raise TopologyError(
+            f"The supplier of store {spec.name!r} is for windows of {supplier.window_size_ms} ms; its table has "
+            f"windows of {spec.window_size_ms} ms.",
+            remedy="give both the same size",
+        )
+    return supplier.place(spec)
 
 
 def suppression_buffer(

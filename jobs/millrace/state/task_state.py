@@ -336,6 +336,7 @@ class TaskState:
             metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
         else:
             committed, cache_bytes = MemoryBytesStore(), 0
+        exact = spec.backend is StoreBackend.MEMORY and spec.custom is None
         if spec.capacity is not None:
             return LruKeyValueStore(spec.name, capacity=spec.capacity, changelog=changelog)
         if spec.kind is StoreKind.BUFFER:
@@ -347,7 +348,7 @@ class TaskState:
                 spec.name,
                 committed,
                 changelog=changelog,
-                segments=Segments(retention_ms=spec.retention_ms),
+                segments=Segments(retention_ms=spec.retention_ms, exact=exact),
                 metadata=metadata,
             )
         if spec.kind is StoreKind.WINDOW and spec.retention_ms <= 0:
@@ -358,7 +359,7 @@ class TaskState:
                 committed,
                 changelog=changelog,
                 cached=spec.cached,
-                segments=Segments(retention_ms=spec.retention_ms).restored(metadata),
+                segments=Segments(retention_ms=spec.retention_ms, exact=exact).restored(metadata),
                 # A memory store sorts its keys for each scan, so it keeps sessions at hand as well.
                 read_cache_bytes=cache_bytes or self._options.read_cache_bytes,
             )
@@ -366,7 +367,7 @@ class TaskState:
             spec.name,
             committed,
             changelog=changelog,
-            segments=Segments(retention_ms=spec.retention_ms).restored(metadata),
+            segments=Segments(retention_ms=spec.retention_ms, exact=exact).restored(metadata),
             read_cache_bytes=cache_bytes,
         )
 

@@ -75,7 +75,6 @@ _MEANING = {
     "window before": ": records that came before find other partners from now on",
     "window after": ": records that came before find other partners from now on",
     "wait": ": what waits now goes out by the new limit",
-    "inputs": ": what the old ones brought stays in it",
 }
 """What a change means, where the fact alone does not say."""
 

@@ -1,13 +1,17 @@
 # make demo [FOR=seconds] [RATE=payments a second]   the platform at work
 # make test [PARTS="check unit ..."]                 everything that must hold
+# make parity [N=scenarios] [SEED=number] [REPLAY=file]   random scenarios against Kafka Streams' test driver
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench docs clean
+.PHONY: help setup demo test parity check format bench docs clean
 
 PYTHON := .venv/bin/python
 FOR ?=
 RATE ?= 500
 PARTS ?=
 BENCH ?=
+N ?= 10000
+SEED ?= 1
+REPLAY ?=
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -22,6 +26,9 @@ demo: setup
 test:
 	@scripts/setup.sh --tests
 	@$(PYTHON) scripts/run_tests.py $(PARTS)
+
+parity: setup
+	@PYTHONPATH=jobs:. $(PYTHON) -m tests.parity.run --scenarios $(N) --seed $(SEED) $(if $(REPLAY),--replay $(REPLAY))
 
 check: setup
 	@$(PYTHON) scripts/check.py

@@ -52,7 +52,7 @@ def parts() -> list[Part]:
     return [
         Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
         Part("unit", "no broker, no JVM", "tests/unit", many),
-        Part("parity", "against Kafka Streams' own test driver", "tests/parity", _PYTEST),
+        Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, "-n", _WORKERS)),
         Part("integration", "real broker, real Spark", "tests/integration", many, second_attempt=True),
         Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, second_attempt=True),
         Part("airflow", "real Airflow, real supervision", "tests/airflow", _PYTEST, second_attempt=True),

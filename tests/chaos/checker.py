@@ -11,7 +11,14 @@ import orjson
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.kafka.offsets import End, Place, end_offsets
-from millrace.state import JoinWindowStore, KeyValueStore, StateDirectory, SuppressionBuffer, TaskState
+from millrace.state import (
+    JoinWindowStore,
+    KeyValueStore,
+    StateDirectory,
+    SuppressionBuffer,
+    TaskState,
+    VersionedKeyValueStore,
+)
 from millrace.state.session import session_key
 from millrace.state.stores import SessionStore, WindowStore
 from millrace.topology.stores import StoreKind, StoreSpec
@@ -162,7 +169,9 @@ def _stored(directory: Path, specs: tuple[StoreSpec, ...]) -> tuple[dict[str, En
         state.close()
 
 
-def _entries(store: KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer) -> Entries:
+def _entries(
+    store: KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer | VersionedKeyValueStore,
+) -> Entries:
     if isinstance(store, SuppressionBuffer):
         return {key: (change.to_bytes(), 0) for key, change in store.all()}
     if isinstance(store, WindowStore):

@@ -13,46 +13,43 @@ A scenario is an object with
 Functions are named, since they exist twice: in ``functions.py`` and in ``java/RunScenarios.java``. To cover another
 operator, add it to ``scenario_topology.py`` and to ``add`` there; its functions get names in both tables.
 
-Every result holds the records of all topics as bytes (changelogs and dead letters included), the contents of the
-stores, and how many records were dropped. The changelogs of suppression buffers are compared as compaction leaves them,
-unless ``every_buffer_change`` asks for all of it: Kafka Streams writes the keys that a commit changed in the order of a
-hash set, and a batch is one commit.
+Every result holds the records of all topics as bytes (changelogs and dead letters included) with their headers, the
+contents of the stores, how many records were dropped, the description of the topology, and the settings of its internal
+topics. Headers in the changelogs of join buffers, which nothing reads, are left out. The changelogs of suppression
+buffers are compared as compaction leaves them, unless ``every_buffer_change`` asks for all of it: Kafka Streams writes
+the keys that a commit changed in the order of a hash set, and a batch is one commit.
 """
 
 from __future__ import annotations
 
-import json
-import subprocess
-from collections.abc import Sequence
 from enum import Enum
-from pathlib import Path
 from typing import Any
 
-from millrace.kafka.jars import STREAMS_JARS, class_path, resolve_jars
-from millrace.kafka.java import find_java
+from millrace.kafka.topics import changelog_topic, repartition_topic
 from millrace.serdes import BytesSerde
-from millrace.task.records import Headers
 from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
+from millrace.testing.topics import RawRecord
 from millrace.topology.stores import StoreKind
+from millrace.topology.topology import Topology
 from tests.parity.scenario_topology import VALUE, ScenarioTopology
 
 Scenario = dict[str, Any]
 Result = dict[str, Any]
 
-JAVA_SOURCE = Path(__file__).parent / "java" / "RunScenarios.java"
 WALL_CLOCK = "wall clock"
-JAVA_LIMIT_S = 600
+REWRITES = {
+    "single store self join": "single-store-self-join",
+    "reuse source topic": "reuse-source-topic",
+    "merge repartition topics": "merge-repartition-topics",
+}
 SETTINGS: dict[str, dict[str, Any]] = {
     "continue after deserialization errors": {"default.deserialization.exception.handler": "continue"},
     "continue after processing errors": {"processing.exception.handler": "continue"},
     "compare headers": {},
     "compare repartition topics": {},
-    # Only then Kafka Streams reads the old values of windows from their store; otherwise those of new windows are what
-    # their initializer gives.
-    "caches of one byte": {},
     "dead letters": {"errors.dead.letter.queue.topic.name": "dlq"},
     "null results at most once a second": {"outer.join.emit.interval.ms": 1000},
-    "single store self join": {},
+    **{sentence: {} for sentence in REWRITES},
 }
 
 
@@ -75,34 +72,15 @@ class Form(Enum):
         return self in {Form.CALLABLES_IN_BATCHES, Form.COLUMNS_IN_BATCHES}
 
 
-def run_in_kafka_streams(scenarios: Sequence[Scenario], *, every_buffer_change: bool = False) -> list[Result]:
-    """The results of Kafka Streams' test driver, in one JVM."""
-    classes = class_path(resolve_jars(STREAMS_JARS))
-    lines = "".join(json.dumps(scenario) + "\n" for scenario in scenarios)
-    done = subprocess.run(
-        [str(find_java()), "-XX:TieredStopAtLevel=1", "-Xmx512m", "-cp", classes, str(JAVA_SOURCE)],
-        input=lines,
-        capture_output=True,
-        text=True,
-        timeout=JAVA_LIMIT_S,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise AssertionError(f"Kafka Streams failed at a scenario:\n{done.stderr[-3000:]}")
-    results = [json.loads(line) for line in done.stdout.splitlines()]
-    for scenario, result in zip(scenarios, results, strict=True):
-        _compare_buffers(scenario, result["topics"], every_change=every_buffer_change)
-    return results
-
-
 def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool = False) -> Result:
     """The result of our test driver, with caching off."""
     topology = ScenarioTopology(scenario, in_columns=form.in_columns)
+    sentences = scenario.get("settings", ())
     settings: dict[str, Any] = {"application.id": "app"}
-    for sentence in scenario.get("settings", ()):
+    for sentence in sentences:
         settings |= SETTINGS[sentence]
-    rewrites = ("single-store-self-join",) if "single store self join" in scenario.get("settings", ()) else ()
-    with TopologyTestDriver(topology.build(rewrites), settings) as driver:
+    built = topology.build(tuple(REWRITES[sentence] for sentence in sentences if sentence in REWRITES))
+    with TopologyTestDriver(built, settings) as driver:
         topics: dict[str, TestInputTopic] = {}
         batches: list[tuple[str, list[TestRecord]]] = []
         for topic, key, value, timestamp, *rest in scenario["input"]:
@@ -120,15 +98,21 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
                 driver.advance_wall_clock_time(records[0].timestamp or 0)
             else:
                 topics[topic].pipe_batch(records)
-        topics_found = _topics(driver, scenario.get("settings", ()))
-        _compare_buffers(scenario, topics_found, every_change=every_buffer_change)
+        topics_found = _topics(driver, repartition="compare repartition topics" in sentences)
+        compare_buffers(scenario, topics_found, every_change=every_buffer_change)
         return {
             "topics": topics_found,
             "stores": {
                 **{step["state"]: _added_entries(driver, step) for step in scenario["topology"] if "state" in step},
-                **{step["store"]: _entries(driver, step) for step in scenario["topology"] if "store" in step},
+                **{
+                    step["store"]: _entries(driver, step, scenario["input"])
+                    for step in scenario["topology"]
+                    if "store" in step
+                },
             },
             "dropped": sum(driver.dropped.values()),
+            "description": built.describe(),
+            "internal topics": _internal_topics(built),
         }
 
 
@@ -156,7 +140,16 @@ def _hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-def _compare_buffers(scenario: Scenario, topics: dict[str, list[list[Any]]], *, every_change: bool) -> None:
+def _internal_topics(topology: Topology) -> dict[str, dict[str, str]]:
+    """Settings of repartition and changelog topics by name."""
+    specs = [
+        *(repartition_topic(spec, "app", partitions=1) for spec in topology.repartition_topics),
+        *(changelog_topic(store, "app", partitions=1) for part in topology.sub_topologies for store in part.stores),
+    ]
+    return {spec.name: dict(spec.settings) for spec in specs if spec is not None}
+
+
+def compare_buffers(scenario: Scenario, topics: dict[str, list[list[Any]]], *, every_change: bool = False) -> None:
     """Leaves of the changelogs of buffers what can be compared: no timestamps (the producer's clock), and by key."""
     for step in scenario["topology"]:
         topic = f"app-{step.get('name')}-store-changelog"
@@ -167,36 +160,34 @@ def _compare_buffers(scenario: Scenario, topics: dict[str, list[list[Any]]], *, 
             topics[topic] = sorted(kept, key=lambda row: str(row[0]))
 
 
-def _topics(driver: TopologyTestDriver, settings: Sequence[str]) -> dict[str, list[list[Any]]]:
-    headers = "compare headers" in settings
+def _topics(driver: TopologyTestDriver, *, repartition: bool) -> dict[str, list[list[Any]]]:
     topics: dict[str, list[list[Any]]] = {}
     for topic in sorted(driver.produced_topic_names()):
-        if topic.endswith("-repartition") and "compare repartition topics" not in settings:
+        if topic.endswith("-repartition") and not repartition:
             continue
         if topic in driver.changelogs:
-            topics[topic] = [[_hex(raw.key), _hex(raw.value), raw.timestamp] for raw in driver.changelogs[topic]]
-            for compared, raw in zip(topics[topic], driver.changelogs[topic], strict=True):
-                compared.extend([_texts(raw.headers)] if raw.headers else [])
+            with_headers = not topic.endswith("-join-store-changelog")
+            topics[topic] = [_row(raw, with_headers=with_headers) for raw in driver.changelogs[topic]]
+            if topic.endswith("-Buffer-changelog"):
+                # Kafka Streams leaves the time of what it logs of such a buffer to the producer.
+                topics[topic] = [[key, value, None, *rest] for key, value, _, *rest in topics[topic]]
             continue
-        records = driver.create_output_topic(topic, BytesSerde(), BytesSerde()).read_records()
-        topics[topic] = [[_hex(record.key), _hex(record.value), record.timestamp] for record in records]
-        if headers and topic != "dlq":
-            for row, record in zip(topics[topic], records, strict=True):
-                row.append(_texts(record.headers))
-        if topic == "dlq":
-            for row, record in zip(topics[topic], records, strict=True):
-                row.append([_header(name, value) for name, value in record.headers])
+        topics[topic] = [
+            _row(record) for record in driver.create_output_topic(topic, BytesSerde(), BytesSerde()).read_records()
+        ]
     return topics
 
 
-def _texts(headers: Headers) -> list[str]:
-    return [f"{name}={_hex(value)}" for name, value in headers]
+def _row(record: RawRecord | TestRecord, *, with_headers: bool = True) -> list[Any]:
+    row = [_hex(record.key), _hex(record.value), record.timestamp]
+    return [*row, [_header(name, value) for name, value in record.headers]] if record.headers and with_headers else row
 
 
 def _header(name: str, value: bytes | None) -> str:
-    if name.rpartition(".")[2] in {"topic", "partition", "offset"} and value is not None:
-        return f"{name}={value.decode()}"
-    return name
+    """A header; of an error only its name where the text is that of a Java exception."""
+    if name.rpartition(".")[2] in {"exception", "message", "stacktrace"} or value is None:
+        return name
+    return f"{name}={value.decode()}"
 
 
 def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
@@ -208,11 +199,13 @@ def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[lis
         case "window":
             return [[at.key, _json(value), at.start, at.end] for at, value, _ in driver.window_store(store).entries()]
         case _:
-            return _entries(driver, {"store": store})
+            return _entries(driver, {"store": store}, [])
 
 
-def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+def _entries(driver: TopologyTestDriver, step: dict[str, Any], records: list[list[Any]]) -> list[list[Any]]:
     store = step["store"]
+    if driver.store_kind(store) is StoreKind.VERSIONED:
+        return _versions(driver, store, records)
     if driver.is_window_store(store):
         windows = driver.window_store(store)
         return [
@@ -222,6 +215,19 @@ def _entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]
     if driver.store_kind(store) is StoreKind.SESSION:
         return [[at.key, _json(value), at.start, at.end] for at, value in driver.session_store(store).all().items()]
     return [[key, _json(value), timestamp] for key, value, timestamp in driver.key_value_store(store).entries()]
+
+
+def _versions(driver: TopologyTestDriver, store: str, records: list[list[Any]]) -> list[list[Any]]:
+    """What the store says of each key that may be in it, now and around each time of the input."""
+    keys = sorted({record[1] for record in records if record[1] is not None} | {"x", "y", "m0", "m1", "m2"})
+    times = sorted({time for record in records for time in (record[3] - 1, record[3])} - {-1})
+    found = []
+    for key in keys:
+        for as_of in (None, *times):
+            version = driver.versioned_store(store).get_version(key, as_of)
+            if version is not None:
+                found.append([key, as_of, _json(version[0]), version[1]])
+    return found
 
 
 def _json(value: Any) -> str:

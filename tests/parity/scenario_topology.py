@@ -113,7 +113,7 @@ _KEEPS_SHAPE = {
 }
 
 
-_LOSES_WINDOWS = {"select_key", "map", "flat_map", "group_by", "join", "left_join"}
+_LOSES_WINDOWS = {"select_key", "table_group_by", "map", "flat_map", "group_by", "join", "left_join"}
 
 
 def _windowed_key(step: dict[str, Any]) -> Serde | None:
@@ -203,7 +203,7 @@ class ScenarioTopology:
         return self.builder.stream(step["topics"], self._consumed(step))
 
     def table(self, _: Any, step: dict[str, Any]) -> Any:
-        return self.builder.table(step["topic"], self._consumed(step), self._optional_store(step, self._source_value))
+        return self.builder.table(step["topic"], self._consumed(step), self._store(step, self._source_value))
 
     def _consumed(self, step: dict[str, Any]) -> Consumed:
         consumed = Consumed.with_(KEY, self._source_value)
@@ -306,25 +306,39 @@ class ScenarioTopology:
         return on.aggregate(AGGREGATES[fn][0], store)
 
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
-        place = supplier(step, step["store"]) if "place" in step else step["store"]
-        store = Materialized.as_(place).with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
+        if "history" in step:
+            return self._versioned(step, value_serde)
+        place = supplier(step, step["store"]) if "place" in step else step.get("store")
+        named = Materialized.with_(None, None) if place is None else Materialized.as_(place)
+        store = named.with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
         if not step.get("logged", True):
             store = store.with_logging_disabled()
         return store.with_retention(step["retention"]) if "retention" in step and "place" not in step else store
+
+    def _versioned(self, step: dict[str, Any], value_serde: Any) -> Materialized:
+        supplier = Stores.persistent_versioned_key_value_store(
+            step["store"], step["history"], step.get("segment_interval")
+        )
+        return Materialized.as_(supplier).with_key_serde(KEY).with_value_serde(value_serde)
 
     def to_stream(self, on: Any, step: dict[str, Any]) -> Any:
         return on.to_stream()
 
     def to_table(self, on: Any, step: dict[str, Any]) -> Any:
         serde = self._value_serde(step)
-        return on.to_table(self._optional_store(step, serde))
+        return on.to_table(self._store(step, serde))
+
+    def _joined(self, step: dict[str, Any]) -> Joined:
+        options = Joined.with_(KEY, self._value_serde(step))
+        options = options if "name" not in step else options.with_name(step["name"])
+        return options if "grace" not in step else options.with_grace_period(step["grace"])
 
     def join(self, on: Any, step: dict[str, Any]) -> Any:
-        options = Joined.with_(KEY, self._value_serde(step))
+        options = self._joined(step)
         return on.join(self._named[step["table"]], JOINERS[step["fn"]], joined=options)
 
     def left_join(self, on: Any, step: dict[str, Any]) -> Any:
-        options = Joined.with_(KEY, self._value_serde(step))
+        options = self._joined(step)
         return on.left_join(self._named[step["table"]], JOINERS[step["fn"]], joined=options)
 
     def stream_join(self, on: Any, step: dict[str, Any]) -> Any:
@@ -400,10 +414,7 @@ class ScenarioTopology:
 
     # ---- tables
 
-    def _optional_store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
-        if "store" in step:
-            return self._store(step, value_serde)
-        return Materialized.with_(KEY, value_serde).with_caching_disabled()
+    _optional_store = _store
 
     def _store_or_none(self, step: dict[str, Any], value_serde: Any) -> Materialized | None:
         return self._store(step, value_serde) if "store" in step else None

@@ -7,8 +7,6 @@ from typing import Any
 from tests.parity.scenario import Scenario
 from tests.parity.table_scenarios import Record, Step, gone, op, row
 
-REAL_OLD_VALUES = "caches of one byte"
-
 
 def _scenario(*steps: Step, records: list[Record], settings: tuple[str, ...] = ()) -> Scenario:
     return {"topology": list(steps), "input": records, "settings": list(settings)}
@@ -120,30 +118,29 @@ STREAM_AND_TABLE = [["in" if topic == "o" else topic, *rest] for topic, *rest in
 
 SUPPRESS_SCENARIOS: dict[str, Scenario] = {
     "final results of tumbling windows": _scenario(
-        *_windowed(size=10, grace=5), _suppress(), *_out(), records=BOUNDARIES, settings=(REAL_OLD_VALUES,)
+        *_windowed(size=10, grace=5), _suppress(), *_out(), records=BOUNDARIES
     ),
     "final results of tumbling windows without grace": _scenario(
-        *_windowed(size=10, grace=0), _suppress(), *_out(), records=BOUNDARIES, settings=(REAL_OLD_VALUES,)
+        *_windowed(size=10, grace=0), _suppress(), *_out(), records=BOUNDARIES
     ),
     "final results of hopping windows": _scenario(
-        *_windowed(size=10, advance=4, grace=5), _suppress(), *_out(), records=BOUNDARIES, settings=(REAL_OLD_VALUES,)
+        *_windowed(size=10, advance=4, grace=5), _suppress(), *_out(), records=BOUNDARIES
     ),
     "final results of sliding windows": _scenario(
-        *_windowed(difference=10, grace=5), _suppress(), *_out(), records=BOUNDARIES, settings=(REAL_OLD_VALUES,)
+        *_windowed(difference=10, grace=5), _suppress(), *_out(), records=BOUNDARIES
     ),
     "a sliding window has two final results at the exact limit": _scenario(
         *_windowed(difference=10, grace=5),
         _suppress(),
         *_out(),
         records=[row("in", "k", 1, 20), row("in", "j", 1, 35), row("in", "k", 1, 19), row("in", "j", 1, 36)],
-        settings=(REAL_OLD_VALUES,),
     ),
     "final results of sessions": _scenario(*_windowed(gap=10, grace=5), _suppress(), *_out(), records=SESSIONS),
     "final results of sessions without grace": _scenario(
         *_windowed(gap=10, grace=0), _suppress(), *_out(), records=SESSIONS
     ),
     "final results of an unlimited window never come": _scenario(
-        *_windowed(start=0), _suppress(), *_out(), records=BOUNDARIES, settings=(REAL_OLD_VALUES,)
+        *_windowed(start=0), _suppress(), *_out(), records=BOUNDARIES
     ),
     "final results that are gone do not come": _scenario(
         *_windowed(size=10, grace=5, aggregate="reduce", fn="sum, gone at multiples of 5"),
@@ -164,7 +161,6 @@ SUPPRESS_SCENARIOS: dict[str, Scenario] = {
         _suppress("filtered"),
         *_out(),
         records=BOUNDARIES,
-        settings=(REAL_OLD_VALUES,),
     ),
     "final results are filtered and mapped": _scenario(
         *_windowed(size=10, grace=5, aggregate="reduce", fn="sum"),
@@ -183,7 +179,6 @@ SUPPRESS_SCENARIOS: dict[str, Scenario] = {
         _suppress(),
         *_out(),
         records=BOUNDARIES,
-        settings=(REAL_OLD_VALUES,),
     ),
     "final results as a table of other keys": _scenario(
         *_windowed(size=10, grace=0),
@@ -193,30 +188,23 @@ SUPPRESS_SCENARIOS: dict[str, Scenario] = {
         op("to_table", "keyed", "table", store="finals"),
         *_out("table"),
         records=BOUNDARIES,
-        settings=(REAL_OLD_VALUES,),
     ),
     "final results from a buffer of enough records": _scenario(
-        *_windowed(size=10, grace=5), _suppress(records=3), *_out(), records=BOUNDARIES, settings=(REAL_OLD_VALUES,)
+        *_windowed(size=10, grace=5), _suppress(records=3), *_out(), records=BOUNDARIES
     ),
     "a strict buffer that is full fails a record and keeps it": _scenario(
         *_windowed(size=10, grace=5),
         _suppress(records=1),
         *_out(),
         records=BOUNDARIES,
-        settings=(
-            REAL_OLD_VALUES,
-            "continue after processing errors",
-        ),
+        settings=("continue after processing errors",),
     ),
     "a strict buffer with too many bytes": _scenario(
         *_windowed(size=10, grace=5),
         _suppress(bytes=120),
         *_out(),
         records=BOUNDARIES,
-        settings=(
-            REAL_OLD_VALUES,
-            "continue after processing errors",
-        ),
+        settings=("continue after processing errors",),
     ),
     "headers of final results and in the changelog": _scenario(
         *_windowed(size=10, grace=5),
@@ -229,10 +217,7 @@ SUPPRESS_SCENARIOS: dict[str, Scenario] = {
             _with_headers(row("in", "o", 1, 15), d="y"),
             _with_headers(row("in", "o", 1, 40), e="z"),
         ],
-        settings=(
-            REAL_OLD_VALUES,
-            "compare headers",
-        ),
+        settings=("compare headers",),
     ),
     "headers and sessions": _scenario(
         *_windowed(gap=10, grace=5),

@@ -56,6 +56,8 @@ from millrace.topology.state_stores import (
     ReadOnlyWindowStore,
     SessionStore,
     ValueAndTimestamp,
+    VersionedKeyValueStore,
+    VersionedRecord,
     WindowStore,
 )
 from millrace.topology.store_builders import StoreBuilder, Stores, StoreSupplier
@@ -68,6 +70,7 @@ from millrace.topology.timestamp_extractors import (
     WallclockTimestampExtractor,
 )
 from millrace.topology.unlimited_windows import UnlimitedWindows
+from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import JoinWindows, TimeWindows
 
 __all__ = [
@@ -133,6 +136,9 @@ __all__ = [
     "UsePartitionTimeOnInvalidTimestamp",
     "ValueAndTimestamp",
     "ValueTransformerWithKey",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedStoreSupplier",
     "WallclockTimestampExtractor",
     "WindowStore",
     "field_timestamp",

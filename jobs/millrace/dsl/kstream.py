@@ -15,7 +15,7 @@ from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.options import Grouped, Joined, Materialized, Named, Produced, Repartitioned, name_of
 from millrace.dsl.processing import check_supplier, connected_stores
-from millrace.dsl.stores import key_value_store
+from millrace.dsl.stores import grace_buffer, key_value_store
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import naming
@@ -515,18 +515,35 @@ class KStream:
         self._graph.co_partition(sources)
         prefix = naming.STREAM_JOIN if kind is JoinKind.INNER else naming.STREAM_LEFT_JOIN
         name = self._graph.new_name(prefix, options.name)
+        key_serde = options.key_serde or stream._key_serde
+        value_serde = options.value_serde or stream._value_serde
+        buffer = None
+        if options.grace_ms is not None:
+            buffer_name = name + naming.BUFFER_SUFFIX
+            if options.name is None:
+                self._graph.mark_generated_store(buffer_name)
+            buffer = grace_buffer(buffer_name, key_serde=key_serde, value_serde=value_serde)
+        operator = StreamTableJoin(
+            table._name,
+            kind,
+            joiner,
+            joiner_takes_key,
+            buffer=None if buffer is None else buffer.name,
+            grace_ms=options.grace_ms,
+        )
         self._graph.add(
             Process(
                 name=name,
                 parents=(stream._name,),
-                operator=StreamTableJoin(table._name, kind, joiner, joiner_takes_key),
+                operator=operator,
+                store=buffer,
                 keeps_null_keys=kind is JoinKind.LEFT,
             )
         )
         return KStream(
             self._graph,
             name,
-            key_serde=options.key_serde or stream._key_serde,
+            key_serde=key_serde,
             value_serde=None,
             sources=sources,
             key_changed=False,

@@ -15,6 +15,7 @@ from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import TimestampExtractor
+from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import Duration, to_milliseconds
 
 if TYPE_CHECKING:
@@ -252,12 +253,16 @@ class Joined:
 
     Args:
         name: name of the join node and of the repartition topic in front of it, where it needs one.
-        key_serde: ``None`` takes the stream's; the same for ``value_serde``. They are used for the repartition topic.
+        key_serde: ``None`` takes the stream's; the same for ``value_serde``. They are used for the repartition topic,
+            and for the buffer of a join with grace.
+        grace_ms: how long a stream record waits for late updates of a versioned table, milliseconds of stream time;
+            ``None``: it is joined at once.
     """
 
     name: str | None = None
     key_serde: Serde | None = None
     value_serde: Serde | None = None
+    grace_ms: int | None = None
 
     @classmethod
     def as_(cls, name: str) -> Joined:
@@ -276,6 +281,20 @@ class Joined:
     def with_value_serde(self, value_serde: Serde | None) -> Joined:
         """With another value serde of the stream."""
         return replace(self, value_serde=value_serde)
+
+    def with_grace_period(self, grace: Duration) -> Joined:
+        """Each stream record waits until stream time is ``grace`` past it, for late updates of the table (KIP-923).
+
+        Stream time is that of the records that reach the join. They are released in the order of their timestamps; one
+        that is late itself is joined at once. The table must be versioned and keep at least ``grace`` of history.
+
+        Raises:
+            TopologyError: it is negative, or no duration.
+        """
+        grace_ms = to_milliseconds(grace)
+        if grace_ms < 0:
+            raise TopologyError(f"The grace period must be 0 ms or more, not {grace_ms}.")
+        return replace(self, grace_ms=grace_ms)
 
     def with_name(self, name: str) -> Joined:
         """With a name for the join node."""
@@ -296,7 +315,8 @@ class Materialized:
             size and grace.
         store_type: RocksDB on disk, or memory.
         rocksdb: tuning of RocksDB for this store; ``None`` takes the configuration's ``rocksdb.*``.
-        supplier: where the store is, instead of ``store_type``; windows and sessions have their retention from it.
+        supplier: where the store is, instead of ``store_type``; windows and sessions have their retention from it. A
+            versioned one has no caching.
     """
 
     name: str | None = None
@@ -308,12 +328,12 @@ class Materialized:
     retention_ms: int | None = None
     store_type: StoreBackend = StoreBackend.ROCKSDB
     rocksdb: RocksDBOptions | None = None
-    supplier: StoreSupplier | None = None
+    supplier: StoreSupplier | VersionedStoreSupplier | None = None
 
     @classmethod
-    def as_(cls, name: str | StoreBackend | StoreSupplier) -> Materialized:
+    def as_(cls, name: str | StoreBackend | StoreSupplier | VersionedStoreSupplier) -> Materialized:
         """In a store called ``name``, in an unnamed one of a store type, or in one of :class:`Stores`."""
-        if isinstance(name, StoreSupplier):
+        if isinstance(name, StoreSupplier | VersionedStoreSupplier):
             return cls(name=name.name, supplier=name)
         if isinstance(name, StoreBackend):
             return cls(store_type=name)

@@ -10,19 +10,29 @@ from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
+from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.unlimited_windows import UnlimitedWindows
+from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import TimeWindows
 
 
 def key_value_store(
     name: str, options: Materialized, *, key_serde: Serde | None, value_serde: Serde | None
 ) -> StoreSpec:
-    """A store of a table without windows.
+    """A store of a table without windows, versioned where the options have such a store.
 
     Raises:
         TopologyError: the options have a supplier of another kind of store.
     """
+    if isinstance(options.supplier, VersionedStoreSupplier):
+        store = options.supplier.spec(
+            key_serde=key_serde,
+            value_serde=value_serde,
+            logged=options.logging,
+            changelog_settings=options.changelog_settings,
+        )
+        return replace(store, rocksdb=options.rocksdb)
     spec = StoreSpec(
         name=name,
         kind=StoreKind.KEY_VALUE,
@@ -35,6 +45,25 @@ def key_value_store(
         rocksdb=options.rocksdb,
     )
     return _supplied(spec, options)
+
+
+def grace_buffer(name: str, *, key_serde: Serde | None, value_serde: Serde | None) -> StoreSpec:
+    """The store of the records that wait in a stream-table join with grace; the serdes are the stream's."""
+    return StoreSpec(
+        name=name,
+        kind=StoreKind.KEY_VALUE,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        cached=False,
+    )
+
+
+def _check_unversioned(name: str, options: Materialized) -> None:
+    if isinstance(options.supplier, VersionedStoreSupplier):
+        raise TopologyError(
+            f"Store {name!r} is versioned, but its table has windows.",
+            remedy="give the windows a store by its name; versioned stores are for tables without windows",
+        )
 
 
 def window_store(
@@ -51,6 +80,7 @@ def window_store(
         TopologyError: the retention is shorter than window size and grace, so that open windows would be lost; or a
             supplier is for another kind of store or other windows.
     """
+    _check_unversioned(name, options)
     is_sliding = isinstance(windows, SlidingWindows)
     least = windows.least_retention_ms if isinstance(windows, SlidingWindows) else windows.size_ms + windows.grace_ms
     retention_ms = _retention_ms(options, least)
@@ -86,6 +116,7 @@ def session_store(
         TopologyError: the retention is shorter than inactivity gap and grace, so that open sessions would be lost; or
             a supplier is for another kind of store.
     """
+    _check_unversioned(name, options)
     least = windows.least_retention_ms
     retention_ms = _retention_ms(options, least)
     if retention_ms < least:
@@ -99,7 +130,7 @@ def session_store(
 
 
 def _retention_ms(options: Materialized, least: int) -> int:
-    if options.supplier is not None:
+    if isinstance(options.supplier, StoreSupplier):
         return options.supplier.retention_ms
     return least if options.retention_ms is None else options.retention_ms
 
@@ -107,7 +138,7 @@ def _retention_ms(options: Materialized, least: int) -> int:
 def _supplied(spec: StoreSpec, options: Materialized) -> StoreSpec:
     """The store where the options' supplier says, if they have one."""
     supplier = options.supplier
-    if supplier is None:
+    if not isinstance(supplier, StoreSupplier):
         return spec
     if supplier.kind is not spec.kind or supplier.retains_duplicates:
         kind = "window store that retains duplicates" if supplier.retains_duplicates else f"{supplier.kind} store"

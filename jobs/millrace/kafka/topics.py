@@ -12,6 +12,7 @@ BROKER_DEFAULT = -1
 """As partition count or replication factor: the broker's own default."""
 
 _MAX_LONG = 2**63 - 1
+_COMPACTION_LAG_BEYOND_HISTORY_MS = 86_400_000
 _INTERNAL = {"message.timestamp.type": "CreateTime"}
 _REPARTITION = {"cleanup.policy": "delete", "segment.bytes": "52428800", "retention.ms": "-1"}
 
@@ -65,7 +66,8 @@ def changelog_topic(
 ) -> TopicSpec | None:
     """The topic that backs a store: compacted; of windows and sessions also what the retention is over for is lost.
 
-    That of a store which retains duplicates only does the latter.
+    That of a store which retains duplicates only does the latter; that of a versioned store is compacted only what is
+    older than its history.
 
     Args:
         store: the store.
@@ -90,6 +92,10 @@ def changelog_topic(
         settings["cleanup.policy"] = "delete"
     if windowed and "retention.ms" not in own:
         settings["retention.ms"] = str(min(store.retention_ms + additional_retention_ms, _MAX_LONG))
+    if store.kind is StoreKind.VERSIONED and "min.compaction.lag.ms" not in own:
+        # History is restored from the changelog, so compaction must leave it alone; brokers go by the wall clock.
+        lag_ms = store.history_retention_ms + _COMPACTION_LAG_BEYOND_HISTORY_MS
+        settings["min.compaction.lag.ms"] = str(min(lag_ms, _MAX_LONG))
     return TopicSpec(name=name, partitions=partitions, replication_factor=replication_factor, settings=settings)
 
 

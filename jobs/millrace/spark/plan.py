@@ -67,11 +67,6 @@ class QueryPlan:
             for topic in source.topics
         )
 
-    @property
-    def global_places(self) -> tuple[TopicPartition, ...]:
-        """The partitions of the topics of its global stores."""
-        return tuple((spec.part.topic, number) for spec in self.global_stores for number in range(spec.partitions))
-
     def inputs_of(self, partition: int) -> tuple[TopicPartition, ...]:
         """Input partitions of a task."""
         return tuple((topic, partition) for topic in self.topics if partition < self.input_partitions[topic])

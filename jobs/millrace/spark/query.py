@@ -32,6 +32,9 @@ from millrace.task.input import OffsetRange, TopicPartition
 IDLE_COMMIT_S = 1.0
 """How long input without records (markers, aborted transactions) may stay uncommitted."""
 
+NEW_GLOBAL_PARTITIONS_S = 5.0
+"""How long partitions that are added to the topic of a global store may stay unnoticed."""
+
 KEEP_WARM_S = 20.0
 """How long a query is idle before its tasks run without rows: Spark ends workers that are idle for a minute."""
 
@@ -85,6 +88,8 @@ class SparkQuery:
         self._committed_at: dict[int, float] = {}
         self._purged: dict[TopicPartition, int] = {}
         self._purged_at = time.monotonic()
+        self._global_places: list[TopicPartition] = []
+        self._global_places_known_at = float("-inf")
         self._has_new_partitions = False
         self._last_run_at = time.monotonic()
         self._tickets = itertools.count()
@@ -282,8 +287,19 @@ class SparkQuery:
 
     def _global_ends(self) -> dict[TopicPartition, int]:
         """Where the topics of the global stores end for readers of committed records."""
-        places = self._plan.global_places
-        return end_offsets(self._admin, places) if places else {}
+        if not self._plan.global_stores:
+            return {}
+        now = time.monotonic()
+        if now - self._global_places_known_at > NEW_GLOBAL_PARTITIONS_S:
+            self._global_places_known_at = now
+            topics = {spec.part.topic: spec.partitions for spec in self._plan.global_stores}
+            found = self._admin.describe_topics(topics)
+            self._global_places = [
+                (topic, number)
+                for topic, count in topics.items()
+                for number in range(found[topic].partitions if topic in found else count)
+            ]
+        return end_offsets(self._admin, self._global_places)
 
     def _ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetRange]:
         """The batch's part of each partition. What a task has not committed although no row of it came is empty."""

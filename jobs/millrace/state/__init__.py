@@ -10,8 +10,12 @@ from millrace.state.rocksdb import DatabaseOptions
 from millrace.state.stores import KeyValueStore, Session, SessionStore, StoreMetrics, WindowStore
 from millrace.state.suppression_buffer import SuppressionBuffer
 from millrace.state.task_state import StateOptions, TaskState
+from millrace.state.versioned import VersionedKeyValueStore, VersionedSnapshot
+from millrace.state.versions import NOT_PUT, VALID_TO_UNDEFINED, VersionedRecord
 
 __all__ = [
+    "NOT_PUT",
+    "VALID_TO_UNDEFINED",
     "BufferedChange",
     "ChangelogBatch",
     "DatabaseOptions",
@@ -29,6 +33,9 @@ __all__ = [
     "SuppressionBuffer",
     "TaskPosition",
     "TaskState",
+    "VersionedKeyValueStore",
+    "VersionedRecord",
+    "VersionedSnapshot",
     "WindowStore",
     "lock_holder",
     "restore",

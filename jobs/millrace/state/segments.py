@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -70,7 +71,7 @@ class Segments:
         live: npt.NDArray[np.bool_] = starts // self.interval_ms >= first_live
         return None if live.all() else live
 
-    def after(self, newest_start: int) -> Segments:
+    def after(self, newest_start: int) -> Self:
         """The same after a write of a window that starts at ``newest_start``."""
         return self if newest_start <= self.observed_stream_time else replace(self, observed_stream_time=newest_start)
 
@@ -80,7 +81,7 @@ class Segments:
             return None
         return big_endian(self.first_kept), big_endian(self.first_live)
 
-    def without_expired(self) -> Segments:
+    def without_expired(self) -> Self:
         """The same once the expired segments are deleted."""
         return replace(self, first_kept=max(self.first_kept, self.first_live))
 
@@ -88,7 +89,7 @@ class Segments:
         """What has to survive a restart."""
         return _METADATA.pack(self.observed_stream_time, self.first_kept)
 
-    def restored(self, data: bytes | None) -> Segments:
+    def restored(self, data: bytes | None) -> Self:
         """The inverse of :meth:`to_bytes`; ``None`` is a store without history."""
         if data is None:
             return self

@@ -26,6 +26,8 @@ from millrace.state.segments import Segments
 from millrace.state.session import LayeredSessionStore
 from millrace.state.stores import KeyValueStore, SessionStore, WindowStore
 from millrace.state.suppression_buffer import SuppressionBuffer
+from millrace.state.versioned import VersionedKeyValueStore
+from millrace.state.versioned_layout import HistorySegments
 from millrace.state.window import LayeredWindowStore
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
@@ -36,7 +38,14 @@ _OTHER_METHOD = "use the method of its kind"
 
 _log = structlog.get_logger(__name__)
 
-_Store = LayeredKeyValueStore | LayeredWindowStore | JoinWindowStore | LayeredSessionStore | SuppressionBuffer
+_Store = (
+    LayeredKeyValueStore
+    | LayeredWindowStore
+    | JoinWindowStore
+    | LayeredSessionStore
+    | SuppressionBuffer
+    | VersionedKeyValueStore
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,7 +137,9 @@ class TaskState:
         """The task's directory, ``None`` where all stores are in memory."""
         return self._directory
 
-    def store(self, name: str) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer:
+    def store(
+        self, name: str
+    ) -> KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer | VersionedKeyValueStore:
         """The store ``name``.
 
         Raises:
@@ -179,6 +190,17 @@ class TaskState:
         """
         store = self._layered(name)
         if not isinstance(store, LayeredSessionStore):
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
+        return store
+
+    def versioned_store(self, name: str) -> VersionedKeyValueStore:
+        """The versioned key-value store ``name``.
+
+        Raises:
+            StateError: the task has no versioned store of that name, or is closed.
+        """
+        store = self._layered(name)
+        if not isinstance(store, VersionedKeyValueStore):
             raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
         return store
 
@@ -266,7 +288,7 @@ class TaskState:
         if not keys:
             return 0
         batch = self._new_batch()
-        if isinstance(layered, LayeredWindowStore | JoinWindowStore | LayeredSessionStore):
+        if isinstance(layered, LayeredWindowStore | JoinWindowStore | LayeredSessionStore | VersionedKeyValueStore):
             taken, metadata = layered.stage_restored(batch, keys, values, timestamps)
             self._stage_metadata(batch, store, metadata)
         elif isinstance(layered, SuppressionBuffer):
@@ -336,13 +358,34 @@ class TaskState:
             metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
         else:
             committed, cache_bytes = MemoryBytesStore(), 0
-        exact = spec.backend is StoreBackend.MEMORY and spec.custom is None
         if spec.capacity is not None:
             return LruKeyValueStore(spec.name, capacity=spec.capacity, changelog=changelog)
         if spec.kind is StoreKind.BUFFER:
             return SuppressionBuffer(spec.name, committed, logged=spec.logged)
         if spec.kind is StoreKind.KEY_VALUE:
             return LayeredKeyValueStore(spec.name, committed, changelog=changelog, read_cache_bytes=cache_bytes)
+        if spec.kind is StoreKind.VERSIONED:
+            segments = HistorySegments(
+                retention_ms=spec.history_retention_ms, segment_interval_ms=spec.segment_interval_ms
+            )
+            return VersionedKeyValueStore(
+                spec.name,
+                committed,
+                changelog=changelog,
+                segments=segments.restored(metadata),
+                read_cache_bytes=cache_bytes,
+            )
+        return self._open_windows(spec, committed, changelog, metadata, cache_bytes)
+
+    def _open_windows(
+        self,
+        spec: StoreSpec,
+        committed: BytesStore,
+        changelog: Changelog | None,
+        metadata: bytes | None,
+        cache_bytes: int,
+    ) -> _Store:
+        exact = spec.backend is StoreBackend.MEMORY and spec.custom is None
         if spec.retains_duplicates:
             return JoinWindowStore(
                 spec.name,
@@ -388,7 +431,7 @@ class TaskState:
         return self._database.new_batch() if self._database is not None else None
 
     def _stage(self, batch: Any, name: str, store: _Store) -> None:
-        if isinstance(store, LayeredWindowStore | JoinWindowStore | LayeredSessionStore):
+        if isinstance(store, LayeredWindowStore | JoinWindowStore | LayeredSessionStore | VersionedKeyValueStore):
             self._stage_metadata(batch, name, store.stage(batch))
         else:
             store.stage(batch)

@@ -10,7 +10,7 @@ import numpy as np
 
 from millrace.config import StreamsConfig
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
-from millrace.state import KeyValueStore, SuppressionBuffer, TaskState
+from millrace.state import KeyValueStore, SuppressionBuffer, TaskState, VersionedKeyValueStore
 from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
@@ -24,6 +24,7 @@ from millrace.task.records import Records, merge_in_order, object_array
 from millrace.task.sink import Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
+from millrace.task.versioned_view import VersionedTableView
 from millrace.task.walking import Walker, must_walk, processor_nodes
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import StreamAggregate, TableAggregate, WindowedAggregate, looked_up_table
@@ -98,6 +99,9 @@ class Engine:
             store = state.store(name)
             if isinstance(store, SuppressionBuffer):
                 self.context.buffers[name] = BufferView(store)
+                continue
+            if isinstance(store, VersionedKeyValueStore):
+                self.context.tables[name] = VersionedTableView(store)
                 continue
             assert isinstance(store, KeyValueStore)
             self.context.tables[name] = TableView(store)
@@ -355,7 +359,11 @@ def _children(nodes: tuple[Node, ...]) -> dict[str, tuple[str, ...]]:
 def _shared_stores(sub_topology: SubTopology) -> frozenset[str]:
     """Stores that a join looks up."""
     return frozenset(
-        store for node in sub_topology.processors if looked_up_table(node.operator) is not None for store in node.stores
+        store
+        for node in sub_topology.processors
+        if looked_up_table(node.operator) is not None
+        for store in node.stores
+        if store != getattr(node.operator, "buffer", None)
     )
 
 

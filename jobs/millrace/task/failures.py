@@ -98,6 +98,11 @@ class FailureHandler:
         if len(rows):
             self._letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
 
+    def place(self, row: int) -> tuple[str, int, int]:
+        """Topic, partition and offset of a row of the batch."""
+        assert self._batch is not None
+        return self._batch.place(row)
+
     def deserialization(self, error: Exception, row: int) -> None:
         """A row's key or value cannot be read.
 

@@ -19,7 +19,7 @@ import structlog
 from millrace.config import StreamsConfig
 from millrace.errors import OffsetOutOfRangeError, StateDirectoryLockedError, StateError
 from millrace.metrics import DropReason
-from millrace.state import KeyValueStore, StateDirectory, TaskPosition, TaskState
+from millrace.state import KeyValueStore, StateDirectory, StateOptions, TaskPosition, TaskState
 from millrace.state.restore import RestoreProgress
 from millrace.task.collector import OutputBatch, OutputBuffer
 from millrace.task.global_reader import BrokerTopicReader, GlobalTopicReader
@@ -86,6 +86,7 @@ class GlobalCopy:
         self._letters = OutputBuffer()
         self._findings = Findings()
         self._reader: GlobalTopicReader | None = None
+        self._read_places: set[TopicPartition] = set()
         self._log = _log.bind(application=config.application_id, store=spec.name)
         self.number, state = _open_first_free(spec, config)
         if reason := self._why_anew(state.position):
@@ -108,7 +109,8 @@ class GlobalCopy:
         """Returns once the copy has everything before the ends; what is newer may be in it as well.
 
         Args:
-            ends: end offset of each partition of the topic; those of other topics are passed over.
+            ends: end offset of each partition of the topic, also of one that was added to it; those of other topics are
+                passed over.
             on_progress: called while the copy is read for the first time.
 
         Raises:
@@ -187,7 +189,7 @@ class GlobalCopy:
                     self._apply(empty_input((self.spec.part.topic,)), self.position.inputs)
                 return
             before = self.position
-            rows = self._opened_reader().read({partition: end for (_, partition), end in ends.items()})
+            rows = self._opened_reader(ends).read({partition: end for (_, partition), end in ends.items()})
             inputs = dict(before.inputs)
             for number, reached in rows.positions.items():
                 place = (self.spec.part.topic, number)
@@ -228,17 +230,23 @@ class GlobalCopy:
             records_per_s=records / elapsed_s if elapsed_s > 0 else 0.0,
         )
 
-    def _opened_reader(self) -> GlobalTopicReader:
+    def _opened_reader(self, ends: Mapping[TopicPartition, int]) -> GlobalTopicReader:
+        """A reader of the partitions that have ends; a new one where there are more of them than before."""
+        if not ends.keys() <= self._read_places:
+            self._close_reader()
         if self._reader is None:
-            topic, inputs = self.spec.part.topic, self.position.inputs
-            starts = {partition: inputs.get((topic, partition)) for partition in range(self.spec.partitions)}
-            self._reader = self._open_reader(self._config, topic, starts)
+            inputs = self.position.inputs
+            places = {*ends, *inputs}
+            starts = {place[1]: inputs.get(place) for place in sorted(places)}
+            self._reader = self._open_reader(self._config, self.spec.part.topic, starts)
+            self._read_places = places
         return self._reader
 
     def _close_reader(self) -> None:
         if self._reader is not None:
             self._reader.close()
             self._reader = None
+            self._read_places = set()
 
 
 class GlobalCopies:
@@ -277,15 +285,17 @@ def _open_first_free(spec: GlobalStoreSpec, config: StreamsConfig) -> tuple[int,
     directory = StateDirectory(config.state_dir).global_store(config.application_id, spec.name)
     for number in itertools.count():
         try:
-            return number, TaskState.open(directory / str(number), (spec.part.store,))
+            return number, TaskState.open(
+                directory / str(number), (spec.part.store,), options=StateOptions.from_config(config)
+            )
         except StateDirectoryLockedError:
             if number >= _MOST_COPIES:
                 raise
     raise AssertionError("unreachable")
 
 
-def _facts(spec: GlobalStoreSpec) -> tuple[str, int, str]:
-    return spec.part.topic, spec.partitions, spec.origin
+def _facts(spec: GlobalStoreSpec) -> tuple[str, str]:
+    return spec.part.topic, spec.origin
 
 
 def _age_ms(position: TaskPosition) -> float:

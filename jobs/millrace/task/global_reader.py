@@ -16,7 +16,8 @@ from millrace.task.input import InputBatch, empty_input
 from millrace.task.messages import input_rows
 
 BATCH_RECORDS = 20_000
-_POLL_S = 0.5
+_POLL_S = 0.02
+"""Longest wait for a message: what is behind the last one, markers, shows in the position only."""
 
 
 @dataclass(frozen=True)

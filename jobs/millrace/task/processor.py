@@ -14,13 +14,21 @@ import numpy as np
 from millrace.config import StreamsConfig
 from millrace.errors import StateError
 from millrace.metrics import DropReason
-from millrace.state import JoinWindowStore, KeyValueStore, SessionStore, SuppressionBuffer, WindowStore
+from millrace.state import (
+    JoinWindowStore,
+    KeyValueStore,
+    SessionStore,
+    SuppressionBuffer,
+    VersionedKeyValueStore,
+    WindowStore,
+)
 from millrace.task.buffer_view import BufferView
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
+from millrace.task.versioned_view import VersionedTableView
 from millrace.topology.aggregators import Aggregator, TableAggregator
 from millrace.topology.nodes import ProcessorNode
 from millrace.topology.operators import TableJoinSide
@@ -97,11 +105,13 @@ class TaskContext:
 
     config: StreamsConfig
     stores: Mapping[str, StoreSpec]
-    open_store: Callable[[str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer]
+    open_store: Callable[
+        [str], KeyValueStore | WindowStore | JoinWindowStore | SessionStore | SuppressionBuffer | VersionedKeyValueStore
+    ]
     failures: FailureHandler
     processing: ProcessingRuntime
     stream_times: dict[str, int] = field(default_factory=dict)
-    tables: dict[str, TableView] = field(default_factory=dict)
+    tables: dict[str, TableView | VersionedTableView] = field(default_factory=dict)
     buffers: dict[str, BufferView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
     aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)

@@ -28,6 +28,8 @@ class Records:
             records: the input row first, then one column for each place at which a record became several.
         headers: per record a list of (name, value) pairs or ``None``; ``None`` where no record has headers.
         old_values: where the records are changes of a table and a node below needs it, the values before them.
+        superseded: where the records are changes of a versioned table, which of them came out of order: a newer version
+            of the row is there. ``None``: none of them.
     """
 
     keys: Column
@@ -37,6 +39,7 @@ class Records:
     order: tuple[IntArray, ...]
     headers: ObjectArray | None = None
     old_values: Column | None = None
+    superseded: BoolArray | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -51,6 +54,7 @@ class Records:
             tuple(column[indices] for column in self.order),
             None if self.headers is None else self.headers[indices],
             None if self.old_values is None else self.old_values.take(indices),
+            None if self.superseded is None else self.superseded[indices],
         )
 
     def filter(self, mask: BoolArray) -> Records:
@@ -66,6 +70,10 @@ class Records:
     def with_change(self, values: Column, old_values: Column | None) -> Records:
         """The same changes of a table with other new and old values."""
         return replace(self, values=values, old_values=old_values)
+
+    def without_superseded(self) -> Records:
+        """The records but those that came out of order."""
+        return self if self.superseded is None else self.filter(~self.superseded)
 
     def with_keys(self, keys: Column) -> Records:
         """The same records with other keys."""
@@ -122,6 +130,7 @@ def merge_in_order(batches: Sequence[Records]) -> Records:
         order,
         concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches]),
         concat_old_values(batches),
+        concat_superseded(batches),
     )
     return merged.take(sorted_places(order))
 
@@ -132,6 +141,15 @@ def concat_old_values(batches: Sequence[Records]) -> Column | None:
         return None
     return Column.concat(
         [batch.old_values if batch.old_values is not None else Column(objects=[None] * len(batch)) for batch in batches]
+    )
+
+
+def concat_superseded(batches: Sequence[Records]) -> BoolArray | None:
+    """Which changes of several batches came out of order; ``None`` where none did."""
+    if all(batch.superseded is None for batch in batches):
+        return None
+    return np.concatenate(
+        [batch.superseded if batch.superseded is not None else np.zeros(len(batch), dtype=bool) for batch in batches]
     )
 
 

@@ -20,7 +20,7 @@ class GlobalStoreSpec:
     Args:
         part: the store in its topology.
         topic_id: UUID of the topic.
-        partitions: number of its partitions.
+        partitions: number of its partitions; the driver notices when it grows.
         tombstone_retention_ms: ``delete.retention.ms`` of the topic; ``None`` where it is not compacted.
     """
 

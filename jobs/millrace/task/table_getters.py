@@ -26,6 +26,7 @@ from millrace.topology.operators import (
     TableSuppress,
     TableTransformValues,
 )
+from millrace.topology.stores import StoreKind
 
 
 @dataclass(frozen=True)
@@ -44,12 +45,18 @@ class Rows:
 class TableGetter(Protocol):
     """Finds rows of one table."""
 
-    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
+    @property
+    def is_versioned(self) -> bool:
+        """Whether rows can be asked for as of a time."""
+
+    def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
         """The table's row for the key of each record, as of the record's place in the order.
 
         Args:
             records: their keys, none of which is null, and order columns count.
             functions: calls what the row is computed by; remembers where that failed.
+            as_of: the time of the version that each record sees, milliseconds; ``None`` takes the newest versions, and
+                must be where the table is not versioned.
         """
 
 
@@ -97,9 +104,14 @@ class _StoredGetter:
         self._view = context.tables[store]
         self._key_serde = or_default(context.stores[store].key_serde)
 
-    def get(self, records: Records, _functions: RowFunctions, /) -> Rows:
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the store is."""
+        return self._context.stores[self._store].kind is StoreKind.VERSIONED
+
+    def get(self, records: Records, _functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
         keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._store}")
-        found, timestamps = self._view.lookup(keys, records.order)
+        found, timestamps = self._view.lookup(keys, records.order, as_of)
         return Rows(decoded(self._context, self._store, found), timestamps)
 
 
@@ -113,7 +125,10 @@ class _SuppressedGetter:
         self._key_serde = or_default(context.stores[buffer].key_serde)
         self._value_serde = or_default(context.stores[buffer].value_serde)
 
-    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
+    is_versioned = False
+
+    def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
+        assert as_of is None
         keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._buffer}")
         waiting = self._view.lookup(keys, records.order)
         rows = self._parent.get(records, functions)
@@ -136,8 +151,13 @@ class _FilteredGetter:
         self._parent = parent
         self._operator = operator
 
-    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
-        rows = self._parent.get(records, functions)
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the table above is."""
+        return self._parent.is_versioned
+
+    def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
+        rows = self._parent.get(records, functions, as_of=as_of)
         return _without_times_of_nothing(functions.filter(self._operator, rows.values), rows.timestamps)
 
 
@@ -148,20 +168,28 @@ class _MappedGetter:
         self._parent = parent
         self._operator = operator
 
-    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
-        rows = self._parent.get(records, functions)
+    @property
+    def is_versioned(self) -> bool:
+        """Whether the table above is."""
+        return self._parent.is_versioned
+
+    def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
+        rows = self._parent.get(records, functions, as_of=as_of)
         return _without_times_of_nothing(functions.map(self._operator, rows.values), rows.timestamps)
 
 
 class _JoinedGetter:
-    """Joins the rows of two tables."""
+    """Joins the rows of two tables, the newest versions where they are versioned (KIP-914)."""
+
+    is_versioned = False
 
     def __init__(self, left: TableGetter, right: TableGetter, operator: TableJoinMerge) -> None:
         self._left = left
         self._right = right
         self._operator = operator
 
-    def get(self, records: Records, functions: RowFunctions, /) -> Rows:
+    def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
+        assert as_of is None
         left = self._left.get(records, functions)
         right = self._right.get(records, functions)
         everywhere = np.ones(len(records), dtype=bool)

@@ -38,16 +38,20 @@ class TableView:
         """Forgets the changes, once they are in the store."""
         self._keys, self._values, self._timestamps, self._order = [], [], _NONE, ()
 
-    def lookup(self, keys: list[bytes], order: tuple[IntArray, ...]) -> tuple[list[bytes | None], IntArray]:
+    def lookup(
+        self, keys: list[bytes], order: tuple[IntArray, ...], as_of: IntArray | None = None
+    ) -> tuple[list[bytes | None], IntArray]:
         """The table's value for each key, as of the key's place in the order.
 
         Args:
             keys: key bytes, one per record.
             order: the order columns of the records.
+            as_of: must be ``None``: the store has no history.
 
         Returns:
             Value bytes, ``None`` where the table has no such key then, and their timestamps in milliseconds, -1 there.
         """
+        assert as_of is None
         if not keys:
             return [], _NONE
         found: list[bytes | None] = [None] * len(keys)
@@ -88,7 +92,7 @@ def last_changes_before(
     if changes == 0:
         return np.full(len(keys), -1, dtype=np.int64)
     codes = pa.array(changed + keys, type=pa.binary()).dictionary_encode().indices.to_numpy().astype(np.int64)
-    ranks = _joint_ranks(change_order, order)
+    ranks = joint_ranks(change_order, order)
     # One number that sorts by key first and by place second.
     places = codes * (len(ranks) + 1) + ranks
     sorted_changes = np.argsort(places[:changes], kind="stable")
@@ -98,7 +102,7 @@ def last_changes_before(
     return np.where(same_key, candidates, -1).astype(np.int64)
 
 
-def _joint_ranks(first: tuple[IntArray, ...], second: tuple[IntArray, ...]) -> IntArray:
+def joint_ranks(first: tuple[IntArray, ...], second: tuple[IntArray, ...]) -> IntArray:
     """Ranks of two sets of places in one order."""
     by_place = sorted_places(concat_orders([first, second]))
     ranks = np.empty(len(by_place), dtype=np.int64)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.testing.driver import TopologyTestDriver
-from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestWindowStore
+from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
 from millrace.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "TestOutputTopic",
     "TestRecord",
     "TestSessionStore",
+    "TestVersionedStore",
     "TestWindowStore",
     "TopologyTestDriver",
 ]

@@ -20,7 +20,7 @@ from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
 from millrace.task.serialization import or_default
 from millrace.testing.global_stores import DrivenGlobalStore
-from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestWindowStore
+from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
 from millrace.testing.turns import TopicTurns
 from millrace.topology.stores import StoreKind
@@ -203,6 +203,20 @@ class TopologyTestDriver:
             raise TopologyError(f"The store {name!r} is a {spec.kind} store.")
         return TestSessionStore(
             task.state.session_store(name), or_default(spec.key_serde), or_default(spec.value_serde)
+        )
+
+    def versioned_store(self, name: str) -> TestVersionedStore:
+        """The versioned key-value store ``name``.
+
+        Raises:
+            TopologyError: there is no such store.
+        """
+        task = self._task_of(name)
+        spec = task.specs[name]
+        if spec.kind is not StoreKind.VERSIONED:
+            raise TopologyError(f"The store {name!r} is a {spec.kind} store.")
+        return TestVersionedStore(
+            task.state.versioned_store(name), or_default(spec.key_serde), or_default(spec.value_serde)
         )
 
     def store_kind(self, name: str) -> StoreKind:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, ClassVar
 
 from millrace.serdes import Serde, Windowed
-from millrace.state import KeyValueStore, SessionStore, WindowStore
+from millrace.state import KeyValueStore, SessionStore, VersionedKeyValueStore, VersionedRecord, WindowStore
 
 
 class TestKeyValueStore:
@@ -87,3 +87,32 @@ class TestSessionStore:
             Windowed(self._key_serde.deserialize(key), at.start, at.end): self._value_serde.deserialize(at.value)
             for key, at in self._store.all()
         }
+
+
+class TestVersionedStore:
+    """A versioned store as keys and values, now and earlier."""
+
+    __test__: ClassVar[bool] = False
+
+    def __init__(self, store: VersionedKeyValueStore, key_serde: Serde, value_serde: Serde) -> None:
+        self._store = store
+        self._key_serde = key_serde
+        self._value_serde = value_serde
+
+    def get(self, key: Any, as_of: int | None = None) -> Any:
+        """The key's newest value, or the one at ``as_of`` (milliseconds); ``None`` where there is none."""
+        version = self.get_version(key, as_of)
+        return None if version is None else version[0]
+
+    def get_version(self, key: Any, as_of: int | None = None) -> tuple[Any, int, int | None] | None:
+        """As :meth:`get`, with the time since which the value is valid and, but for the newest, until when."""
+        found = self._store.get(self._key_serde.serialize(key), as_of)
+        return None if found is None else self._decoded(found)
+
+    def versions(self, key: Any, from_time: int = 0, to_time: int = 2**63 - 1) -> list[tuple[Any, int, int | None]]:
+        """Value, start and end of the versions of a key that are valid within the bounds, both inclusive, by time."""
+        found = self._store.versions(self._key_serde.serialize(key), from_time, to_time)
+        return [self._decoded(version) for version in found]
+
+    def _decoded(self, version: VersionedRecord) -> tuple[Any, int, int | None]:
+        return self._value_serde.deserialize(version.value), version.timestamp, version.valid_to

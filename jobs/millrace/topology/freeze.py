@@ -39,6 +39,7 @@ from millrace.topology.operators import (
 from millrace.topology.stores import StoreSpec
 from millrace.topology.table_plan import TablePlan, plan_tables
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
+from millrace.topology.versioned_plan import check_grace, is_versioned, with_versioned_semantics
 
 
 def freeze(graph: LogicalGraph) -> Topology:
@@ -52,7 +53,9 @@ def freeze(graph: LogicalGraph) -> Topology:
         raise TopologyError("The topology is empty.", remedy="read at least one topic with stream() or table()")
     _check_parents(graph)
     graph = merge_inputs_of_same_topics(graph)
-    draft = _Draft(plan=plan_tables(graph), unfiltered=_repartitions_that_keep_null_keys(graph))
+    draft = _Draft(
+        logical=graph.by_name(), plan=plan_tables(graph), unfiltered=_repartitions_that_keep_null_keys(graph)
+    )
     for store in graph.stores:
         draft.add_store(store)
     for node in _in_build_order(graph):
@@ -75,7 +78,7 @@ def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec]) -> Topology
     Raises:
         TopologyError: there is none, or a store is unknown.
     """
-    draft = _Draft(plan=TablePlan(frozenset(), frozenset(), {}), unfiltered=frozenset())
+    draft = _Draft(logical={}, plan=TablePlan(frozenset(), frozenset(), {}), unfiltered=frozenset())
     for store in stores:
         draft.add_store(store)
     for node in nodes:
@@ -138,6 +141,7 @@ def merge_inputs_of_same_topics(graph: LogicalGraph) -> LogicalGraph:
 class _Draft:
     """The topology while it is put together."""
 
+    logical: dict[str, AnyLogicalNode]
     plan: TablePlan
     unfiltered: frozenset[str]
     nodes: dict[str, Node] = field(default_factory=dict)
@@ -270,9 +274,13 @@ def _(node: Process, draft: _Draft) -> None:
     own = () if node.store is None else (node.store.name,)
     table = looked_up_table(node.operator)
     looked_up = () if table is None else draft.plan.stores_behind[table]
+    check_grace(draft.logical, node, looked_up)
     draft.add(
         ProcessorNode(
-            name=node.name, parents=node.parents, operator=node.operator, stores=(*own, *node.reads, *looked_up)
+            name=node.name,
+            parents=node.parents,
+            operator=with_versioned_semantics(draft.logical, node),
+            stores=(*own, *node.reads, *looked_up),
         ),
     )
     if node.store is not None:
@@ -343,7 +351,13 @@ def _(node: TableJoin, draft: _Draft) -> None:
             ProcessorNode(
                 name=name,
                 parents=(own,),
-                operator=TableJoinSide(node.kind, other, node.joiner, is_left=name == node.this_name),
+                operator=TableJoinSide(
+                    node.kind,
+                    other,
+                    node.joiner,
+                    is_left=name == node.this_name,
+                    of_versioned=is_versioned(draft.logical, own),
+                ),
                 stores=draft.plan.stores_behind[other],
             )
         )

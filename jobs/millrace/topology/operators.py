@@ -206,12 +206,16 @@ class StreamTableJoin:
         kind: inner drops a record without a partner, left joins it with ``None``.
         joiner: ``(stream value, table value) -> value``, or ``(key, stream value, table value) -> value``
             where ``joiner_takes_key``.
+        buffer: store of the records that wait for late updates of the table, ``None`` where they are joined at once.
+        grace_ms: how long they wait, milliseconds of stream time.
     """
 
     table: str
     kind: JoinKind
     joiner: Callable[..., Any]
     joiner_takes_key: bool = False
+    buffer: str | None = None
+    grace_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -305,11 +309,19 @@ class ProcessRecords:
 
 @dataclass(frozen=True)
 class TableFilter:
-    """A table's rows for which ``predicate`` is true, or, negated, is not; materialised where there is a ``store``."""
+    """A table's rows for which ``predicate`` is true, or, negated, is not; materialised where there is a ``store``.
+
+    Args:
+        predicate: tells which rows.
+        negated: whether it is about the others.
+        store: the store of the rows.
+        of_versioned: the table is versioned, so that a row that does not match is a version all the same.
+    """
 
     predicate: Predicate
     negated: bool = False
     store: str | None = None
+    of_versioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -360,12 +372,14 @@ class TableJoinSide:
         table: name of the node that makes the other table.
         joiner: ``(left value, right value) -> value``.
         is_left: whether the changes are the left table's.
+        of_versioned: the table of the changes is versioned: what comes out of order is dropped and counted.
     """
 
     kind: TableJoinKind
     table: str
     joiner: Callable[[Any, Any], Any]
     is_left: bool
+    of_versioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -393,9 +407,11 @@ class TableSelect:
 
     Args:
         mapper: ``(key, value) -> (key, value)``.
+        of_versioned: the table is versioned: what comes out of order goes no further.
     """
 
     mapper: PairMapper
+    of_versioned: bool = False
 
 
 @dataclass(frozen=True)

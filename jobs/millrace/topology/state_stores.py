@@ -32,6 +32,49 @@ class ValueAndTimestamp(Generic[V_co]):
     timestamp: int
 
 
+@dataclass(frozen=True)
+class VersionedRecord(Generic[V_co]):
+    """A version of a key's value (KIP-889).
+
+    Args:
+        value: the value, not ``None``.
+        timestamp: since when it is valid, milliseconds, inclusive.
+        valid_to: until when, milliseconds, exclusive; ``None`` for the newest version.
+    """
+
+    value: V_co
+    timestamp: int
+    valid_to: int | None
+
+
+class VersionedKeyValueStore(Protocol[K_contra, V]):
+    """A store with the history of each key (KIP-889). Times are milliseconds since the epoch."""
+
+    @property
+    def name(self) -> str:
+        """Name of the store."""
+
+    def put(self, key: K_contra, value: V | None, timestamp: int) -> int:
+        """Puts a version that is valid from ``timestamp`` on; ``None`` is a tombstone.
+
+        Returns:
+            the timestamp of the key's next version; -1 where it is the newest one (``VALID_TO_UNDEFINED``), -2**63
+            where it is older than the history retention, and was dropped and counted (``NOT_PUT``).
+        """
+
+    def delete(self, key: K_contra, timestamp: int) -> VersionedRecord[V] | None:
+        """Puts a tombstone; returns the version that was valid at ``timestamp``."""
+
+    def get(self, key: K_contra, as_of: int | None = None) -> VersionedRecord[V] | None:
+        """The newest version, or the one that is valid at ``as_of``; ``None`` where there is none.
+
+        Further back than the history retention only a newest version is found.
+        """
+
+    def versions(self, key: K_contra, from_time: int, to_time: int) -> list[VersionedRecord[V]]:
+        """The versions that are valid at some time within the bounds, both inclusive, by timestamp."""
+
+
 class ReadOnlyKeyValueStore(Protocol[K, V_co]):
     """A key-value store as readers see it."""
 

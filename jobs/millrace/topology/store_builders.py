@@ -11,6 +11,7 @@ from millrace.topology.custom_stores import StoreFactory
 from millrace.topology.naming import check_name
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
+from millrace.topology.versioned_suppliers import VersionedStoreSupplier, versioned_store
 from millrace.topology.windows import Duration, to_milliseconds
 
 
@@ -32,8 +33,8 @@ class StoreBuilder:
         return self.spec.name
 
     def with_caching_enabled(self) -> StoreBuilder:
-        """Only the last write of a key within one commit goes to the changelog."""
-        return StoreBuilder(replace(self.spec, cached=True))
+        """Only the last write of a key within one commit goes to the changelog; versioned stores are never cached."""
+        return StoreBuilder(replace(self.spec, cached=self.spec.kind is not StoreKind.VERSIONED))
 
     def with_caching_disabled(self) -> StoreBuilder:
         """Every write goes to the changelog."""
@@ -208,6 +209,38 @@ class Stores:
     def in_memory_session_store(name: str, retention: Duration) -> StoreSupplier:
         """As :meth:`persistent_session_store`, in memory."""
         return _session(name, retention, StoreBackend.MEMORY)
+
+    @staticmethod
+    def persistent_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> VersionedStoreSupplier:
+        """A store that keeps the history of each key in RocksDB (KIP-889), for processors and for ``Materialized.as_``.
+
+        Args:
+            name: name of the store.
+            history_retention: how far back from the newest timestamp versions may be put and asked for, a timedelta
+                or milliseconds. The newest version of a key never expires.
+            segment_interval: how long the parts are in which history is forgotten; ``None`` takes a twenty-fourth of a
+                long retention, a third of a short one.
+
+        Raises:
+            TopologyError: the retention is negative, or the interval not positive.
+        """
+        return versioned_store(name, history_retention, segment_interval, StoreBackend.ROCKSDB)
+
+    @staticmethod
+    def in_memory_versioned_key_value_store(
+        name: str, history_retention: Duration, segment_interval: Duration | None = None
+    ) -> VersionedStoreSupplier:
+        """As :meth:`persistent_versioned_key_value_store`, in memory. Kafka Streams has no such store."""
+        return versioned_store(name, history_retention, segment_interval, StoreBackend.MEMORY)
+
+    @staticmethod
+    def versioned_key_value_store_builder(
+        supplier: VersionedStoreSupplier, key_serde: Serde | None, value_serde: Serde | None
+    ) -> StoreBuilder:
+        """A versioned store: its puts and deletes have timestamps, and it tells what was valid at a time."""
+        return StoreBuilder(supplier.spec(key_serde=key_serde, value_serde=value_serde))
 
     @staticmethod
     def key_value_store_builder(

@@ -16,6 +16,8 @@ class StoreKind(StrEnum):
     KEY_VALUE = "key-value"
     WINDOW = "window"
     SESSION = "session"
+    VERSIONED = "versioned"
+    """Keys with the history of their values (KIP-889)."""
     BUFFER = "buffer"
     """Changes of a suppressed table that wait, by key."""
 
@@ -44,6 +46,9 @@ class StoreSpec:
             only for window and session stores.
         retains_duplicates: whether a write of the same key and window start is kept beside the earlier ones: the
             buffers of stream-stream joins, which are window stores.
+        history_retention_ms: how far back from the newest timestamp versions may be put and asked for, milliseconds;
+            only for versioned stores. 0 keeps no history.
+        segment_interval_ms: how long the parts are in which a versioned store forgets its history, milliseconds.
         changelog_settings: topic settings that override the changelog topic's defaults.
         custom: makes the store, where it is one of the user's; ``backend`` then says nothing.
         capacity: most keys that the store holds (a least-recently-used map in memory); only for key-value stores.
@@ -62,6 +67,8 @@ class StoreSpec:
     window_size_ms: int = 0
     retention_ms: int = 0
     retains_duplicates: bool = False
+    history_retention_ms: int = 0
+    segment_interval_ms: int = 0
     changelog_settings: tuple[tuple[str, str], ...] = field(default=())
     custom: StoreFactory | None = None
     capacity: int | None = None

@@ -96,7 +96,7 @@ class _Walk:
         match node:
             case Process(operator=TableSuppress(store=buffer), parents=(parent,)):
                 return (buffer, *self.look_up(parent, reader))
-            case Process(store=StoreSpec(kind=kind)) if kind is not StoreKind.KEY_VALUE:
+            case Process(store=StoreSpec(kind=kind)) if kind in (StoreKind.WINDOW, StoreKind.SESSION):
                 raise TopologyError(
                     f"Node {reader!r} reads windowed table {table!r}, which cannot be looked up.",
                     remedy="give its rows a plain key with to_stream() and a mapper, and make a table of them again",

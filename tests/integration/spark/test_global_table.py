@@ -84,6 +84,7 @@ def test_every_batch_sees_the_table_at_its_end_through_restarts_kills_and_unread
     expect_prices(world, application, "first", 1)
 
     check_updates_are_seen_by_later_orders(world, application)
+    check_added_partitions_are_read(world, application)
     check_an_unreadable_row_is_told_once(world, application)
     check_a_killed_worker_goes_on(world, application)
     check_a_restart_goes_on_from_the_copies(world, application)
@@ -95,6 +96,19 @@ def check_updates_are_seen_by_later_orders(world: World, application: Applicatio
         change_prices(world, number, in_transaction=number % 2 == 0)
         order_all(world, f"update{number}")
         expect_prices(world, application, f"update{number}", number)
+
+
+def check_added_partitions_are_read(world: World, application: Application) -> None:
+    world.admin.add_partitions(world.name("products"), PRODUCTS + 1)
+    world.send("products", Record(b"new", price(1), START, partition=PRODUCTS))
+
+    def is_seen() -> bool:
+        world.send("orders", Record(b"added", b"new", START))
+        application.wait_until_caught_up(60)
+        return any(r.value == b"new:1" for r in world.read("enriched"))
+
+    wait_until(is_seen, timeout_s=60, what="the row of the added partition")
+    world.send("products", Record(b"new", None, START, partition=PRODUCTS))
 
 
 def check_an_unreadable_row_is_told_once(world: World, application: Application) -> None:
@@ -127,7 +141,7 @@ def check_a_restart_goes_on_from_the_copies(world: World, application: Applicati
     assert 1 <= len(made) <= ORDERS
     rows, position = contents(made[0])
     assert rows == dict.fromkeys(KEYS, price(8))
-    assert {partition for _, partition in position} == set(range(PRODUCTS))
+    assert {partition for _, partition in position} == set(range(PRODUCTS + 1))
     change_prices(world, 9)
     application.start_and_wait()
     order_all(world, "restarted")

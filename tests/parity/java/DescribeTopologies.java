@@ -39,6 +39,7 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.processor.ProcessorContext;
 import org.apache.kafka.streams.state.KeyValueStore;
+import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.kstream.SessionWindows;
 import org.apache.kafka.streams.kstream.SlidingWindows;
 import org.apache.kafka.streams.kstream.TimeWindows;
@@ -74,7 +75,8 @@ public class DescribeTopologies {
             refused.append("== ").append(entry.getKey()).append('\n').append(unnamed(entry.getValue()));
         }
         Files.writeString(directory.resolve("explicit_naming.list"), refused.toString());
-        Files.writeString(directory.resolve("windowed_changelogs.list"), windowedChangelogs());
+        Files.writeString(directory.resolve("windowed_changelogs.list"), changelogs(windowedCatalogue()));
+        Files.writeString(directory.resolve("versioned_changelogs.list"), changelogs(versionedCatalogue()));
     }
 
     private static final Consumed<String, String> STRINGS = Consumed.with(S, S);
@@ -134,10 +136,10 @@ public class DescribeTopologies {
             directory.resolve(name + ".txt"), built.describe().toString() + "----\n" + InternalTopics.of(built, properties));
     }
 
-    /** Topic settings of the changelogs of windowed stores. */
-    private static String windowedChangelogs() {
+    /** Topic settings of the changelogs of topologies. */
+    private static String changelogs(final Map<String, Consumer<StreamsBuilder>> catalogue) {
         final StringBuilder text = new StringBuilder();
-        for (final Map.Entry<String, Consumer<StreamsBuilder>> entry : windowedCatalogue().entrySet()) {
+        for (final Map.Entry<String, Consumer<StreamsBuilder>> entry : catalogue.entrySet()) {
             final StreamsBuilder builder = new StreamsBuilder();
             entry.getValue().accept(builder);
             final Properties properties = properties(StreamsConfig.NO_OPTIMIZATION);
@@ -241,6 +243,40 @@ public class DescribeTopologies {
             return refusal.getMessage().strip() + "\n";
         }
         return "accepted\n";
+    }
+
+    private static Materialized<String, String, KeyValueStore<Bytes, byte[]>> versions(final String name) {
+        return Materialized.<String, String>as(Stores.persistentVersionedKeyValueStore(name, Duration.ofDays(1)))
+            .withKeySerde(S).withValueSerde(S);
+    }
+
+    private static Map<String, Consumer<StreamsBuilder>> versionedCatalogue() {
+        final Map<String, Consumer<StreamsBuilder>> all = new LinkedHashMap<>();
+        all.put("versioned_tables", b -> {
+            final KTable<String, String> users = b.table("users", Consumed.with(S, S), versions("user-versions"));
+            final KTable<String, String> plans = b.stream("plans", Consumed.with(S, S)).toTable(versions("plan-versions"));
+            users.filter((k, v) -> true).mapValues(v -> v, versions("mapped")).join(plans, (v, o) -> v)
+                .toStream().to("out");
+            users.leftJoin(plans, (v, o) -> v, versions("joined")).groupBy((k, v) -> KeyValue.pair(k, v)).count()
+                .toStream().to("counts");
+            b.stream("clicks", Consumed.with(S, S)).groupByKey().count(Materialized.<String, Long>as(
+                Stores.persistentVersionedKeyValueStore("click-versions", Duration.ofDays(1)))).toStream().to("clicked");
+        });
+        all.put("versioned_joins_with_grace_unnamed", b -> {
+            final KTable<String, String> users = b.table("users", Consumed.with(S, S), versions("user-versions"));
+            final KStream<String, String> clicks = b.stream("clicks", Consumed.with(S, S));
+            clicks.join(users, (v, t) -> v, Joined.with(S, S, S).withGracePeriod(Duration.ofDays(1))).to("out");
+            clicks.leftJoin(users.filter((k, v) -> true), (v, t) -> v,
+                Joined.with(S, S, S).withGracePeriod(Duration.ZERO)).to("other");
+        });
+        all.put("versioned_join_with_grace_named", b -> {
+            final KTable<String, String> users = b.table("users", Consumed.with(S, S), versions("user-versions"));
+            final KStream<String, String> keyed = b.stream("clicks", Consumed.with(S, S)).selectKey((k, v) -> v);
+            keyed.join(users, (v, t) -> v,
+                Joined.with(S, S, S, "with-user").withGracePeriod(Duration.ofHours(1))).to("out");
+            b.stream("views", Consumed.with(S, S)).leftJoin(users, (v, t) -> v, Joined.with(S, S, S)).to("other");
+        });
+        return all;
     }
 
     private static Map<String, Consumer<StreamsBuilder>> catalogue() {
@@ -428,6 +464,7 @@ public class DescribeTopologies {
             final int start = seed;
             all.put("grown_" + seed, b -> grow(b, start));
         }
+        all.putAll(versionedCatalogue());
         all.putAll(ForeignKeyTopologies.catalogue());
         return all;
     }
@@ -746,6 +783,9 @@ public class DescribeTopologies {
             keyed.peek((k, v) -> { }).groupByKey().count().toStream().to("counted");
             keyed.toTable(Materialized.as("latest")).toStream().to("tabled");
         });
+        all.put("optimised_versioned_table", b ->
+            b.stream("clicks", Consumed.with(S, S)).join(b.table("users", Consumed.with(S, S), versions("user-versions")),
+                (v, t) -> v, Joined.with(S, S, S).withGracePeriod(Duration.ofDays(1))).to("out"));
         all.putAll(ForeignKeyTopologies.optimised());
         return all;
     }

@@ -5,6 +5,7 @@ import java.util.TreeMap;
 import java.util.TreeSet;
 import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.Topology;
+import org.apache.kafka.streams.TopologyTestDriver;
 import org.apache.kafka.streams.processor.internals.InternalTopologyBuilder;
 
 /** Names of the internal topics of a topology, read from Kafka Streams' own (not public) builder. */
@@ -25,6 +26,25 @@ final class InternalTopics {
             builder.subtopologyToTopicsInfo().values().forEach(topics -> topics.stateChangelogTopics.forEach(
                 (name, config) -> lines.add(name + " " + new TreeMap<>(config.properties(Map.of(), 86_400_000L)) + "\n")));
             return String.join("", lines);
+        } catch (final ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
+    /** Settings of the repartition and changelog topics of a driver's topology, by name; not of source topics. */
+    static Map<String, Map<String, String>> settings(final TopologyTestDriver driver) {
+        try {
+            final Field field = TopologyTestDriver.class.getDeclaredField("internalTopologyBuilder");
+            field.setAccessible(true);
+            final InternalTopologyBuilder builder = (InternalTopologyBuilder) field.get(driver);
+            final Map<String, Map<String, String>> settings = new TreeMap<>();
+            builder.subtopologyToTopicsInfo().values().forEach(topics -> {
+                topics.nonSourceChangelogTopics().forEach(config ->
+                    settings.put(config.name(), config.properties(Map.of(), 86_400_000L)));
+                topics.repartitionSourceTopics.forEach((name, config) ->
+                    settings.put(name, config.properties(Map.of(), 86_400_000L)));
+            });
+            return settings;
         } catch (final ReflectiveOperationException error) {
             throw new IllegalStateException(error);
         }

@@ -8,6 +8,8 @@ import java.io.BufferedReader;
 import java.io.IOException;
 import java.io.InputStreamReader;
 import java.io.PrintStream;
+import java.io.PrintWriter;
+import java.io.StringWriter;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -101,6 +103,9 @@ import org.apache.kafka.streams.state.Stores;
 import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
 import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
+import org.apache.kafka.streams.state.VersionedBytesStoreSupplier;
+import org.apache.kafka.streams.state.VersionedKeyValueStore;
+import org.apache.kafka.streams.state.VersionedRecord;
 import org.apache.kafka.streams.state.WindowStore;
 import org.apache.kafka.streams.state.WindowStoreIterator;
 import org.apache.kafka.streams.test.TestRecord;
@@ -127,8 +132,19 @@ public class RunScenarios {
         final PrintStream out = new PrintStream(System.out, true, StandardCharsets.UTF_8);
         try (BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8))) {
             for (String line = lines.readLine(); line != null; line = lines.readLine()) {
-                out.println(JSON.writeValueAsString(run(JSON.readTree(line))));
+                out.println(JSON.writeValueAsString(answer(JSON.readTree(line))));
             }
+        }
+    }
+
+    /** The result, or what stopped Kafka Streams. */
+    private static ObjectNode answer(final JsonNode scenario) throws IOException {
+        try {
+            return run(scenario);
+        } catch (final RuntimeException error) {
+            final StringWriter text = new StringWriter();
+            error.printStackTrace(new PrintWriter(text));
+            return JSON.createObjectNode().put("error", text.toString());
         }
     }
 
@@ -143,6 +159,7 @@ public class RunScenarios {
         settings.put(StreamsConfig.BOOTSTRAP_SERVERS_CONFIG, "none:0");
         settings.put(StreamsConfig.STATE_DIR_CONFIG, state.toString());
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "0");
+        final List<String> rewrites = new ArrayList<>();
         settings.put(StreamsConfig.DEFAULT_VALUE_SERDE_CLASS_CONFIG, ValueSerde.class);
         for (final JsonNode setting : scenario.path("settings")) {
             switch (setting.asText()) {
@@ -155,14 +172,19 @@ public class RunScenarios {
                 case "null results at most once a second" -> settings.put(
                     // The default of a cluster; the test driver's is 0.
                     StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 1000L);
-                case "single store self join" -> settings.put(
-                    StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, StreamsConfig.SINGLE_STORE_SELF_JOIN);
-                case "caches of one byte" -> settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, "1");
+                case "single store self join" -> rewrites.add(StreamsConfig.SINGLE_STORE_SELF_JOIN);
+                case "reuse source topic" -> rewrites.add(StreamsConfig.REUSE_KTABLE_SOURCE_TOPICS);
+                case "merge repartition topics" -> rewrites.add(StreamsConfig.MERGE_REPARTITION_TOPICS);
                 case "compare headers", "compare repartition topics" -> { }
                 default -> throw new IllegalArgumentException(setting.asText());
             }
         }
-        try (TopologyTestDriver driver = new TopologyTestDriver(topology.topology(settings), settings)) {
+        if (!rewrites.isEmpty()) {
+            settings.put(StreamsConfig.TOPOLOGY_OPTIMIZATION_CONFIG, String.join(",", rewrites));
+        }
+        final Topology built = topology.topology(settings);
+        final String description = built.describe().toString();
+        try (TopologyTestDriver driver = new TopologyTestDriver(built, settings)) {
             final Map<String, TestInputTopic<byte[], byte[]>> inputs = new HashMap<>();
             for (final JsonNode record : scenario.get("input")) {
                 final String topic = record.get(0).asText();
@@ -175,7 +197,10 @@ public class RunScenarios {
                     .pipeInput(new TestRecord<>(bytes(record.get(1)), bytes(record.get(2)), headers(record.path(4)),
                         record.get(3).asLong()));
             }
-            return topology.result(scenario, driver);
+            final ObjectNode result = topology.result(scenario, driver);
+            result.put("description", description);
+            result.set("internal topics", JSON.valueToTree(InternalTopics.settings(driver)));
+            return result;
         } finally {
             try (var paths = Files.walk(state)) {
                 for (final Path path : paths.sorted(java.util.Comparator.reverseOrder()).toList()) {
@@ -199,7 +224,7 @@ public class RunScenarios {
         final ObjectNode result = JSON.createObjectNode();
         final ObjectNode topics = result.putObject("topics");
         for (final String topic : new TreeSet<>(driver.producedTopicNames())) {
-            if (topic.endsWith("-repartition") && !scenario.path("settings").toString().contains("repartition topics")) {
+            if (topic.endsWith("-repartition") && !scenario.path("settings").toString().contains("compare repartition topics")) {
                 continue;
             }
             final ArrayNode records = topics.putArray(topic);
@@ -207,12 +232,8 @@ public class RunScenarios {
                 topic, new ByteArrayDeserializer(), new ByteArrayDeserializer()).readRecordsToList()) {
                 final ArrayNode row = records.addArray();
                 row.add(hex(record.key())).add(hex(record.value())).add(record.timestamp());
-                if (topic.equals("dlq")) {
-                    deadLetterHeaders(record, row.addArray());
-                } else if (topic.endsWith("-changelog") ? record.headers().toArray().length > 0
-                    : scenario.path("settings").toString().contains("compare headers")) {
-                    final ArrayNode texts = row.addArray();
-                    record.headers().forEach(header -> texts.add(header.key() + "=" + hex(header.value())));
+                if (record.headers().iterator().hasNext() && !topic.endsWith("-join-store-changelog")) {
+                    headers(record, row.addArray());
                 }
             }
         }
@@ -224,6 +245,10 @@ public class RunScenarios {
             }
             final String name = step.get("store").asText();
             final ArrayNode entries = stores.putArray(name);
+            if (step.has("history")) {
+                versions(scenario, driver.getVersionedKeyValueStore(name), entries);
+                continue;
+            }
             final KeyValueStore<Object, ValueAndTimestamp<Object>> table = driver.getTimestampedKeyValueStore(name);
             if (table != null) {
                 try (KeyValueIterator<Object, ValueAndTimestamp<Object>> all = table.all()) {
@@ -257,11 +282,38 @@ public class RunScenarios {
         return result;
     }
 
-    /** Names of all headers, and the values of those that say where the record came from. */
-    private static void deadLetterHeaders(final TestRecord<byte[], byte[]> record, final ArrayNode names) {
+    /** What the store says of each key that may be in it, now and around each time of the input. */
+    private static void versions(
+        final JsonNode scenario, final VersionedKeyValueStore<Object, Object> store, final ArrayNode entries) {
+        final TreeSet<String> keys = new TreeSet<>(List.of("x", "y", "m0", "m1", "m2"));
+        final TreeSet<Long> times = new TreeSet<>();
+        for (final JsonNode record : scenario.get("input")) {
+            if (!record.get(1).isNull()) {
+                keys.add(record.get(1).asText());
+            }
+            times.add(record.get(3).asLong() - 1);
+            times.add(record.get(3).asLong());
+        }
+        times.remove(-1L);
+        for (final String key : keys) {
+            version(key, null, store.get(key), entries);
+            times.forEach(time -> version(key, time, store.get(key, time), entries));
+        }
+    }
+
+    private static void version(
+        final String key, final Long time, final VersionedRecord<Object> found, final ArrayNode entries) {
+        if (found != null) {
+            entries.addArray().add(key).add(time).add(json(found.value())).add(found.timestamp());
+        }
+    }
+
+    /** Headers; of an error only the name where the text is that of a Java exception. */
+    private static void headers(final TestRecord<byte[], byte[]> record, final ArrayNode texts) {
         for (final Header header : record.headers()) {
-            final boolean isPlace = header.key().matches("__streams\\.errors\\.(topic|partition|offset)");
-            names.add(isPlace ? header.key() + "=" + new String(header.value(), StandardCharsets.UTF_8) : header.key());
+            final boolean nameOnly = header.value() == null || header.key().matches(".*\\.(exception|message|stacktrace)");
+            texts.add(nameOnly
+                ? header.key() : header.key() + "=" + new String(header.value(), StandardCharsets.UTF_8));
         }
     }
 
@@ -277,7 +329,7 @@ public class RunScenarios {
         switch (step.get("op").asText()) {
             case "stream" -> named.put(as, builder.stream(topics(step), consumed(step)));
             case "table" -> named.put(as, builder.table(
-                step.get("topic").asText(), consumed(step), optionalStore(step)));
+                step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE)));
             case "filter" -> named.put(as, stream(step).filter((key, value) -> test(fn, key, value)));
             case "filter_not" -> named.put(as, stream(step).filterNot((key, value) -> test(fn, key, value)));
             case "map" -> named.put(as, stream(step).map((key, value) -> pair(fn, key, value)));
@@ -300,11 +352,11 @@ public class RunScenarios {
             case "cogroup_aggregate" -> named.put(as, cogroupAggregated(step, fn));
             case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
             case "to_stream" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).toStream());
-            case "to_table" -> named.put(as, stream(step).toTable(optionalStore(step)));
+            case "to_table" -> named.put(as, stream(step).toTable(keyValueStore(step, VALUE)));
             case "join" -> named.put(as, stream(step).join((KTable<Object, Object>) get(step, "table"),
-                (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
+                (left, right) -> joined(fn, left, right), joinedOptions(step)));
             case "left_join" -> named.put(as, stream(step).leftJoin((KTable<Object, Object>) get(step, "table"),
-                (left, right) -> joined(fn, left, right), Joined.with(KEY, VALUE, VALUE)));
+                (left, right) -> joined(fn, left, right), joinedOptions(step)));
             case "stream_join" -> named.put(as, joinedStreams(step, fn));
             case "global_table" -> named.put(as, step.has("store")
                 ? builder.globalTable(step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE))
@@ -321,6 +373,14 @@ public class RunScenarios {
             case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
             default -> throw new IllegalArgumentException(step.toString());
         }
+    }
+
+    private static Joined<Object, Object, Object> joinedOptions(final JsonNode step) {
+        Joined<Object, Object, Object> options = Joined.with(KEY, VALUE, VALUE);
+        if (step.has("name")) {
+            options = options.withName(step.get("name").asText());
+        }
+        return step.has("grace") ? options.withGracePeriod(Duration.ofMillis(step.get("grace").asLong())) : options;
     }
 
     private static Grouped<Object, Object> grouped(final JsonNode step) {
@@ -386,7 +446,7 @@ public class RunScenarios {
     // ---------------------------------------------------------------------------------------------------- tables
 
     private static Materialized<Object, Object, KeyValueStore<Bytes, byte[]>> optionalStore(final JsonNode step) {
-        return step.has("store") ? keyValueStore(step, VALUE) : Materialized.with(KEY, VALUE);
+        return keyValueStore(step, VALUE);
     }
 
     private static Suppressed suppressed(final JsonNode step) {
@@ -594,6 +654,18 @@ public class RunScenarios {
 
     private static <V> Materialized<Object, V, KeyValueStore<Bytes, byte[]>> keyValueStore(
         final JsonNode step, final Serde<V> serde) {
+        if (step.has("history")) {
+            final VersionedBytesStoreSupplier store = step.has("segment_interval")
+                ? Stores.persistentVersionedKeyValueStore(step.get("store").asText(),
+                    Duration.ofMillis(step.get("history").asLong()),
+                    Duration.ofMillis(step.get("segment_interval").asLong()))
+                : Stores.persistentVersionedKeyValueStore(step.get("store").asText(),
+                    Duration.ofMillis(step.get("history").asLong()));
+            return Materialized.<Object, V>as(store).withKeySerde(KEY).withValueSerde(serde);
+        }
+        if (!step.has("store")) {
+            return Materialized.with(KEY, serde);
+        }
         final String name = step.get("store").asText();
         final String place = step.path("place").asText();
         final Materialized<Object, V, KeyValueStore<Bytes, byte[]>> store = !step.has("place")
@@ -629,8 +701,10 @@ public class RunScenarios {
                 .withKeySerde(KEY).withValueSerde(serde));
         }
         final Materialized<Object, V, WindowStore<Bytes, byte[]>> store = logged(step,
-            Materialized.<Object, V, WindowStore<Bytes, byte[]>>as(step.get("store").asText())
-                .withKeySerde(KEY).withValueSerde(serde));
+            step.has("store")
+                ? Materialized.<Object, V, WindowStore<Bytes, byte[]>>as(step.get("store").asText())
+                    .withKeySerde(KEY).withValueSerde(serde)
+                : Materialized.with(KEY, serde));
         return step.has("retention") ? store.withRetention(Duration.ofMillis(step.get("retention").asLong())) : store;
     }
 
@@ -644,8 +718,10 @@ public class RunScenarios {
                 .withKeySerde(KEY).withValueSerde(serde));
         }
         final Materialized<Object, V, SessionStore<Bytes, byte[]>> store = logged(step,
-            Materialized.<Object, V, SessionStore<Bytes, byte[]>>as(step.get("store").asText())
-                .withKeySerde(KEY).withValueSerde(serde));
+            step.has("store")
+                ? Materialized.<Object, V, SessionStore<Bytes, byte[]>>as(step.get("store").asText())
+                    .withKeySerde(KEY).withValueSerde(serde)
+                : Materialized.with(KEY, serde));
         return step.has("retention") ? store.withRetention(Duration.ofMillis(step.get("retention").asLong())) : store;
     }
 

@@ -46,6 +46,7 @@ OVERLOOKED = {
     },
     "joins_with_a_cogrouped_table": {"KTABLE-AGGREGATE-STATE-STORE-0000000019-repartition"},
     "table_chain": {"KTABLE-AGGREGATE-STATE-STORE-0000000012-repartition"},
+    "versioned_tables": {"KTABLE-AGGREGATE-STATE-STORE-0000000015-repartition"},
     "foreign_key_join_of_changed_tables": {"KTABLE-AGGREGATE-STATE-STORE-0000000028-repartition"},
 }
 

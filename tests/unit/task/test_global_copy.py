@@ -289,6 +289,17 @@ def test_a_long_topic_comes_in_parts_and_tells_how_far_it_is(open_copy: Open, lo
     assert len(told) == 4
 
 
+def test_a_partition_that_is_added_to_the_topic_is_read_from_its_begin(open_copy: Open, log: Log) -> None:
+    copy = open_copy()
+    copy.catch_up(log.ends())
+    log.partitions[2] = [(b"n", b"7")]
+    copy.catch_up(log.ends())
+    assert rows(copy) == {b"b": b"2", b"c": b"3", b"n": b"7"}
+    assert log.opened == [{0: None, 1: None}, {0: 4, 1: 3, 2: None}]
+    copy.catch_up({place: end for place, end in log.ends().items() if place[1] < 2})
+    assert log.closed == 1
+
+
 def test_a_process_has_one_copy_of_a_store_and_another_for_another_topic(tmp_path: Path) -> None:
     copies = GlobalCopies()
     try:

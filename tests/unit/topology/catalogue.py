@@ -22,6 +22,7 @@ from millrace.dsl import (
     Repartitioned,
     SessionWindows,
     SlidingWindows,
+    Stores,
     StreamJoined,
     StreamsBuilder,
     Suppressed,
@@ -38,6 +39,7 @@ SESSIONS = SessionWindows.of_inactivity_gap_and_grace(timedelta(minutes=5), time
 SLIDING = SlidingWindows.of_time_difference_and_grace(timedelta(minutes=5), timedelta(minutes=1))
 
 NEAR = JoinWindows.of_time_difference_with_no_grace(timedelta(seconds=1))
+DAY = timedelta(days=1)
 STREAMS_JOINED = StreamJoined.with_(S, S, S)
 
 Write = Callable[[StreamsBuilder], object]
@@ -758,6 +760,46 @@ def optimised_join_and_aggregation(b: StreamsBuilder) -> None:
     keyed.left_join(b.table("users", STRINGS), left).to("joined")
     keyed.peek(same).group_by_key().count().to_stream().to("counted")
     keyed.to_table(Materialized.as_("latest")).to_stream().to("tabled")
+
+
+def versions(name: str) -> Materialized:
+    return (
+        Materialized.as_(Stores.persistent_versioned_key_value_store(name, DAY)).with_key_serde(S).with_value_serde(S)
+    )
+
+
+@catalogued
+def versioned_tables(b: StreamsBuilder) -> None:
+    users = b.table("users", STRINGS, versions("user-versions"))
+    plans = b.stream("plans", STRINGS).to_table(versions("plan-versions"))
+    users.filter(true).map_values(same, versions("mapped")).join(plans, left).to_stream().to("out")
+    users.left_join(plans, left, versions("joined")).group_by(pair).count().to_stream().to("counts")
+    b.stream("clicks", STRINGS).group_by_key().count(versions("click-versions")).to_stream().to("clicked")
+
+
+@catalogued
+def versioned_joins_with_grace_unnamed(b: StreamsBuilder) -> None:
+    users = b.table("users", STRINGS, versions("user-versions"))
+    clicks = b.stream("clicks", STRINGS)
+    clicks.join(users, left, joined=Joined.with_(S, S).with_grace_period(DAY)).to("out")
+    clicks.left_join(users.filter(true), left, joined=Joined.with_(S, S).with_grace_period(0)).to("other")
+
+
+@catalogued
+def versioned_join_with_grace_named(b: StreamsBuilder) -> None:
+    users = b.table("users", STRINGS, versions("user-versions"))
+    keyed = b.stream("clicks", STRINGS).select_key(same)
+    keyed.join(users, left, joined=Joined.with_(S, S).with_name("with-user").with_grace_period(timedelta(hours=1))).to(
+        "out"
+    )
+    b.stream("views", STRINGS).left_join(users, left, joined=Joined.with_(S, S)).to("other")
+
+
+@optimised
+def optimised_versioned_table(b: StreamsBuilder) -> None:
+    clicks = b.stream("clicks", STRINGS)
+    users = b.table("users", STRINGS, versions("user-versions"))
+    clicks.join(users, left, joined=Joined.with_(S, S).with_grace_period(DAY)).to("out")
 
 
 def strings(b: StreamsBuilder, topic: str) -> KStream:

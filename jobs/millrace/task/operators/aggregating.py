@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from millrace.state import KeyValueStore
+from millrace.state import KeyValueStore, VersionedKeyValueStore
 from millrace.task.aggregation.groups import group, group_codes
+from millrace.task.aggregation.initial import before_first
 from millrace.task.aggregation.update import update_aggregates
 from millrace.task.operators.table_writing import write_table
+from millrace.task.operators.versioned_aggregating import VersionedAggregation
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_array
@@ -19,12 +21,16 @@ class StreamAggregateProcessor(Processor):
 
     def __init__(self, node: str, operator: StreamAggregate, context: TaskContext) -> None:
         store = context.open_store(operator.store)
-        assert isinstance(store, KeyValueStore)
+        self._versioned: VersionedAggregation | None = None
+        if isinstance(store, VersionedKeyValueStore):
+            self._versioned = VersionedAggregation(node, operator, context, store)
+        else:
+            assert isinstance(store, KeyValueStore)
+            self._store = store
         spec = context.stores[operator.store]
         self._node = node
         self._operator = operator
         self._context = context
-        self._store = store
         self._merges_updates = context.merges_updates(operator.store)
         self._key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)
@@ -34,6 +40,8 @@ class StreamAggregateProcessor(Processor):
         records = drop_nulls(records, failures)
         if len(records) == 0:
             return None
+        if self._versioned is not None:
+            return self._versioned.process(records)
         key_bytes = to_bytes_array(records.keys, self._key_serde)
         groups = group(group_codes(key_bytes))
         distinct = key_bytes.take(groups.first_rows).to_pylist()
@@ -52,7 +60,7 @@ class StreamAggregateProcessor(Processor):
         )
         keys = [distinct[group_id] for group_id in groups.ids[update.rows].tolist()]
         updated = records.take(update.rows)
-        return write_table(
+        changes = write_table(
             self._context,
             self._operator.store,
             self._store,
@@ -63,3 +71,6 @@ class StreamAggregateProcessor(Processor):
             merge=shared and self._merges_updates,
             sends_old_values=self._context.sends_old_values(self._node),
         )
+        if changes.old_values is None or cached:
+            return changes
+        return changes.with_change(changes.values, before_first(self._operator.aggregator, changes.old_values))

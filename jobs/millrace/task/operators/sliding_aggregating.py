@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +14,7 @@ from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import WindowStore
 from millrace.task.aggregation.calls import AggregationCalls, calls_of, check_values
+from millrace.task.aggregation.initial import first_result
 from millrace.task.failures import processed_record
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
@@ -30,12 +33,16 @@ class _Stored(NamedTuple):
 
 
 class _Change(NamedTuple):
-    """What a record does to one window: the new aggregate (bytes and result) and its timestamp."""
+    """What a record does to one window: the new aggregate (bytes and result) and its timestamp.
+
+    Its ``old`` result is what the record was added to, as in Kafka Streams: for a new window, what it started with.
+    """
 
     start: int
     stored: bytes | None
     result: Any
     timestamp: int
+    old: Any = None
 
 
 @dataclass(frozen=True)
@@ -44,6 +51,7 @@ class _Aggregation:
 
     calls: AggregationCalls
     serde: Serde
+    first_result: Callable[[], Any]
 
     def initial(self) -> Any:
         """The aggregate of a window without records."""
@@ -57,6 +65,10 @@ class _Aggregation:
         """The aggregate with a record more, as store bytes and as a result."""
         new = self.calls.add(key, value, aggregate)
         return None if new is None else self.serde.serialize(new), self.calls.result(new)
+
+    def before(self, stored: _Stored | None) -> Any:
+        """The result to which a record is added."""
+        return self.first_result() if stored is None else self.copied(stored)
 
     def copied(self, stored: _Stored) -> Any:
         """The result that a window's content is."""
@@ -113,7 +125,9 @@ class SlidingAggregateProcessor(Processor):
         self._store = store
         self._retention = spec.retention_ms
         self._key_serde = or_default(spec.key_serde)
-        self._aggregation = _Aggregation(calls_of(operator.aggregator), or_default(spec.value_serde))
+        self._aggregation = _Aggregation(
+            calls_of(operator.aggregator), or_default(spec.value_serde), partial(first_result, operator.aggregator)
+        )
         self._sends_old_values = context.sends_old_values(node)
 
     def process(self, records: Records) -> Forwarded:
@@ -123,9 +137,8 @@ class SlidingAggregateProcessor(Processor):
             return None
         check_values(self._operator.aggregator, records.values)
         closed_before = advance_stream_time(self._context, self._operator.store, records) - self._windows.grace_ms
-        results = WindowedResults(
-            merged=self._context.is_cached(self._operator.store), with_old_values=self._sends_old_values
-        )
+        merged = self._context.is_cached(self._operator.store)
+        results = WindowedResults(merged=merged, with_old_values=self._sends_old_values)
         writes: list[tuple[bytes, int, bytes | None, int]] = []
         known: dict[bytes, _Windows] = {}
         bounds = int(records.timestamps.min()), int(records.timestamps.max())
@@ -147,7 +160,13 @@ class SlidingAggregateProcessor(Processor):
             if windows is None:
                 windows = known[stored_key] = self._load(stored_key, *bounds)
             record = _OneRecord(
-                self._aggregation, key, value, timestamp, difference=self._difference, close_time=close_time
+                self._aggregation,
+                key,
+                value,
+                timestamp,
+                difference=self._difference,
+                close_time=close_time,
+                with_old=self._sends_old_values and not merged,
             )
             try:
                 changes = record.changes(windows, first_readable=observed - self._retention + 1)
@@ -156,13 +175,13 @@ class SlidingAggregateProcessor(Processor):
                 continue
             shut_out = [] if changes else [int(records.origin[row])]
             failures.drop(DropReason.LATE, shut_out if record.late_windows else [], count=record.late_windows)
-            for start, stored, result, newest in changes:
+            for start, stored, result, newest, base in changes:
                 observed = max(observed, start)
-                before = windows.get(start) if self._sends_old_values else None
+                before = windows.get(start) if self._sends_old_values and merged else None
                 windows.put(start, None if stored is None else _Stored(stored, newest))
                 # A deletion is logged with its record's own timestamp, as in Kafka Streams.
                 writes.append((stored_key, start, stored, timestamp if stored is None else newest))
-                old = None if before is None else self._aggregation.copied(before)
+                old = base if before is None else self._aggregation.copied(before)
                 results.add(row, stored_key, (start, start + self._difference), result, newest, old=old)
         if writes:
             keys, starts, values, timestamps = (list(column) for column in zip(*writes, strict=True))
@@ -180,7 +199,15 @@ class _OneRecord:
     """What one record does to the windows of its key; changes nothing itself."""
 
     def __init__(
-        self, aggregation: _Aggregation, key: Any, value: Any, timestamp: int, *, difference: int, close_time: int
+        self,
+        aggregation: _Aggregation,
+        key: Any,
+        value: Any,
+        timestamp: int,
+        *,
+        difference: int,
+        close_time: int,
+        with_old: bool,
     ) -> None:
         self._aggregation = aggregation
         self._difference = difference
@@ -188,6 +215,7 @@ class _OneRecord:
         self._value = value
         self._timestamp = timestamp
         self._close_time = close_time
+        self._with_old = with_old
         self._changes: list[_Change] = []
         self.late_windows = 0
 
@@ -261,10 +289,11 @@ class _OneRecord:
         if start + self._difference < self._close_time:
             self.late_windows += 1
             return
+        base = self._aggregation.before(stored) if self._with_old else None
         old = self._aggregation.initial() if stored is None else self._aggregation.read(stored)
         new, result = self._aggregation.add(self._key, self._value, old)
         newest = self._timestamp if stored is None else max(self._timestamp, stored.timestamp)
-        self._changes.append(_Change(start, new, result, newest))
+        self._changes.append(_Change(start, new, result, newest, base))
 
     def _make_right(self, holds: _Stored | None) -> None:
         """Makes the record's right window where there are later records; it takes over what holds them."""

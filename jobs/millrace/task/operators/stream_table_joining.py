@@ -1,4 +1,7 @@
-"""Stream-table joins: each stream record with its key's row, as the table was at the record's place in the order."""
+"""Stream-table joins: each stream record with its key's row, as the table was at the record's place in the order.
+
+Of a versioned table a record sees the version of its own timestamp, and may wait for late ones (KIP-914, KIP-923).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ import numpy as np
 
 from millrace.metrics import DropReason
 from millrace.task.columns import Column
+from millrace.task.operators.grace_buffer import GraceBuffer
 from millrace.task.operators.table_rows import RowFunctions
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records
@@ -23,6 +27,13 @@ class StreamTableJoinProcessor(Processor):
         self._operator = operator
         self._context = context
         self._getter = table_getter(operator.table, context)
+        self._buffer: GraceBuffer | None = None
+        if operator.buffer is not None and operator.grace_ms is not None:
+            self._buffer = GraceBuffer(context, operator.buffer, operator.grace_ms)
+
+    def reset(self) -> None:
+        if self._buffer is not None:
+            self._buffer.forget()
 
     def process(self, records: Records) -> Forwarded:
         failures = self._context.failures
@@ -32,11 +43,16 @@ class StreamTableJoinProcessor(Processor):
         failures.drop(DropReason.NULL_KEY, records.origin[dropped_keys])
         failures.drop(DropReason.NULL_VALUE, records.origin[no_value & ~dropped_keys])
         records = records.filter(~(dropped_keys | no_value))
+        if self._buffer is not None and len(records):
+            records = self._buffer.release(records)
+        if len(records) == 0:
+            return None
         with_key = ~records.keys.null_mask()
         whole = bool(with_key.all())
         searching = records if whole else records.filter(with_key)
         functions = RowFunctions(self._context, self._node, searching)
-        rows = self._getter.get(searching, functions).values
+        as_of = searching.timestamps if self._getter.is_versioned else None
+        rows = self._getter.get(searching, functions, as_of=as_of).values
         failed = functions.failed
         if not whole:
             found: list[Any] = [None] * len(records)

@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from millrace.state import KeyValueStore
+from millrace.state import KeyValueStore, VersionedKeyValueStore
 from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.steps import result_of, step_of
 from millrace.task.aggregation.subtraction import subtraction_of
 from millrace.task.columns import Column
 from millrace.task.failures import processed_record
 from millrace.task.operators.table_rows import no_rows
-from millrace.task.operators.table_writing import write_table
+from millrace.task.operators.table_writing import decoded, write_table
+from millrace.task.operators.versioned_writing import VersionedWriter
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default, to_bytes_array
@@ -51,7 +52,7 @@ class TableAggregateProcessor(Processor):
 
     def __init__(self, node: str, operator: TableAggregate, context: TaskContext) -> None:
         store = context.open_store(operator.store)
-        assert isinstance(store, KeyValueStore)
+        assert isinstance(store, KeyValueStore | VersionedKeyValueStore)
         self._node = node
         self._name = operator.store
         self._context = context
@@ -64,6 +65,8 @@ class TableAggregateProcessor(Processor):
         key_bytes = to_bytes_array(records.keys, self._key_serde)
         groups = group(group_codes(key_bytes))
         distinct: list[bytes] = key_bytes.take(groups.first_rows).to_pylist()
+        if isinstance(self._store, VersionedKeyValueStore):
+            return self._versioned(self._store, records, groups, distinct)
         rows, stored, aggregates, timestamps = self._run(records, groups, *self._store.get_many(distinct))
         updated = records.take(np.array(rows, dtype=np.int64))
         deleted = np.fromiter((value is None for value in stored), dtype=bool, count=len(stored))
@@ -80,6 +83,37 @@ class TableAggregateProcessor(Processor):
             merge=self._context.merges_updates(self._name),
             sends_old_values=self._context.sends_old_values(self._node),
         )
+
+    def _versioned(
+        self, store: VersionedKeyValueStore, records: Records, groups: Groups, keys: list[bytes]
+    ) -> Records | None:
+        """Change by change, since what the store has after a put is not always what was put."""
+        writer = VersionedWriter(self._context, self._name, store, keys)
+        alone = group(np.zeros(1, dtype=np.int64))
+        kept: list[int] = []
+        stored: list[bytes | None] = []
+        aggregates: list[Any] = []
+        before: list[bytes | None] = []
+        times: list[int] = []
+        for row, number in enumerate(groups.ids.tolist()):
+            prior = store.latest_many([keys[number]])
+            rows, new, results, timestamps = self._run(records.take(np.array([row], dtype=np.int64)), alone, *prior)
+            if rows:
+                writer.put(keys[number], new[0], int(timestamps[0]))
+                kept.append(row)
+                stored += new
+                aggregates += results
+                before += prior[0]
+                times.append(int(timestamps[0]))
+        changes = replace(
+            records.take(np.array(kept, dtype=np.int64)),
+            values=Column(objects=aggregates),
+            timestamps=np.array(times, dtype=np.int64),
+            old_values=decoded(self._context, self._name, before)
+            if self._context.sends_old_values(self._node)
+            else None,
+        )
+        return writer.finish(changes, [keys[groups.ids[row]] for row in kept], stored, changes.timestamps)
 
     def _run(
         self, records: Records, groups: Groups, prior: list[bytes | None], prior_timestamps: Any

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from millrace.state import KeyValueStore
+from millrace.metrics import DropReason
+from millrace.state import KeyValueStore, VersionedKeyValueStore
 from millrace.task.columns import Column
 from millrace.task.operators.table_rows import RowFunctions, no_rows, present_key_bytes
 from millrace.task.operators.table_writing import write_table
@@ -23,7 +24,7 @@ class TableJoinSideProcessor(Processor):
     """The changes of one table, joined.
 
     A change that leaves the joined table as it is goes on all the same, where the other side has a row: an inner join
-    deletes what it may never have sent.
+    deletes what it may never have sent. Of a versioned table what comes out of order is dropped and counted.
     """
 
     def __init__(self, node: str, operator: TableJoinSide, context: TaskContext) -> None:
@@ -38,6 +39,9 @@ class TableJoinSideProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         records = drop_null_keys(records, self._context.failures)
+        if self._operator.of_versioned and records.superseded is not None:
+            self._context.failures.drop(DropReason.LATE, records.origin[records.superseded])
+            records = records.without_superseded()
         if len(records) == 0:
             return None
         functions = RowFunctions(self._context, self._node, records)
@@ -73,10 +77,10 @@ class TableJoinMergeProcessor(Processor):
         self._name = operator.store
         self._context = context
         self._sends_old_values = context.sends_old_values(node)
-        self._store: KeyValueStore | None = None
+        self._store: KeyValueStore | VersionedKeyValueStore | None = None
         if operator.store is not None:
             store = context.open_store(operator.store)
-            assert isinstance(store, KeyValueStore)
+            assert isinstance(store, KeyValueStore | VersionedKeyValueStore)
             self._store = store
             self._key_serde = or_default(context.stores[operator.store].key_serde)
             self._value_serde = or_default(context.stores[operator.store].value_serde)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
 
-from millrace.state import KeyValueStore
+from millrace.state import KeyValueStore, VersionedKeyValueStore
 from millrace.task.aggregation.groups import group, group_codes
 from millrace.task.aggregation.kernels import results_of
 from millrace.task.aggregation.steps import result_of
 from millrace.task.columns import Column, IntArray
+from millrace.task.operators.versioned_writing import VersionedWriter
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default
+from millrace.task.table_view import TableView
 from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 
 
@@ -63,7 +66,7 @@ def decoded(context: TaskContext, name: str, values: list[bytes | None]) -> Colu
 def write_table(
     context: TaskContext,
     name: str,
-    store: KeyValueStore,
+    store: KeyValueStore | VersionedKeyValueStore,
     updates: Records,
     *,
     keys: list[bytes],
@@ -87,8 +90,19 @@ def write_table(
             downstream. Old values that the updates have already stay, unless updates are merged.
 
     Returns:
-        All updates, or the last one of each key.
+        All updates, or the last one of each key. Of a versioned store those that it took; it never merges updates.
     """
+    if isinstance(store, VersionedKeyValueStore):
+        writer = VersionedWriter(context, name, store, keys)
+        if not sends_old_values:
+            writer.put_all(keys, values, timestamps)
+            updates = updates.with_change(updates.values, None)
+        elif updates.old_values is not None:
+            writer.put_all(keys, values, timestamps)
+        else:
+            _, before = writer.put_each(keys, values, timestamps, skip_nothing=False)
+            updates = updates.with_change(updates.values, decoded(context, name, before))
+        return writer.finish(updates, keys, values, timestamps)
     rows = None
     if merge and len(keys) > 1:
         last = np.sort(group(group_codes(pa.array(keys, type=pa.binary()))).last_rows)
@@ -97,6 +111,9 @@ def write_table(
     final_values = values if rows is None else [values[row] for row in rows.tolist()]
     final_timestamps = timestamps if rows is None else timestamps[rows]
     forwarded = updates if rows is None else updates.take(rows)
+    if forwarded.superseded is not None:
+        # Whatever is written to a plain store is what its key has from there on.
+        forwarded = replace(forwarded, superseded=None)
     if not sends_old_values:
         if forwarded.old_values is not None:
             forwarded = forwarded.with_change(forwarded.values, None)
@@ -105,6 +122,7 @@ def write_table(
         forwarded = forwarded.with_change(forwarded.values, old)
     if name in context.shared_stores:
         view = context.tables[name]
+        assert isinstance(view, TableView)
         view.set_changes(keys, values, timestamps, updates.order)
 
         def write() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from millrace.state import KeyValueStore
+from dataclasses import replace
+
+from millrace.state import KeyValueStore, VersionedKeyValueStore
 from millrace.task.operators.table_writing import write_table
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
@@ -11,16 +13,19 @@ from millrace.topology.operators import TableSource, TableToStream
 
 
 class TableSourceProcessor(Processor):
-    """Takes each record as an update of its key's row; a null value deletes the row. Out-of-order updates apply."""
+    """Takes each record as an update of its key's row; a null value deletes the row.
+
+    Out-of-order updates apply, but where the table is versioned: there they become part of the row's history.
+    """
 
     def __init__(self, node: str, operator: TableSource, context: TaskContext) -> None:
         self._node = node
         self._context = context
         self._name = operator.store
-        self._store: KeyValueStore | None = None
+        self._store: KeyValueStore | VersionedKeyValueStore | None = None
         if operator.store is not None:
             store = context.open_store(operator.store)
-            assert isinstance(store, KeyValueStore)
+            assert isinstance(store, KeyValueStore | VersionedKeyValueStore)
             self._store = store
             spec = context.stores[operator.store]
             self._key_serde = or_default(spec.key_serde)
@@ -47,10 +52,10 @@ class TableSourceProcessor(Processor):
 
 
 class TableToStreamProcessor(Processor):
-    """A table's new values as a stream; a deletion is a null value."""
+    """A table's new values as a stream, also those that came out of order; a deletion is a null value."""
 
     def __init__(self, node: str, operator: TableToStream, context: TaskContext) -> None:
         pass
 
     def process(self, records: Records) -> Forwarded:
-        return records.with_change(records.values, None)
+        return replace(records, old_values=None, superseded=None)

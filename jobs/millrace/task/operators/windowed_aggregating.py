@@ -9,6 +9,7 @@ import numpy as np
 from millrace.metrics import DropReason
 from millrace.state import WindowStore
 from millrace.task.aggregation.groups import Groups, group, group_codes
+from millrace.task.aggregation.initial import before_first
 from millrace.task.aggregation.update import update_aggregates
 from millrace.task.columns import BoolArray, CogroupedColumn, IntArray, WindowedColumn
 from millrace.task.operators.table_writing import decoded, replaced_values
@@ -90,6 +91,8 @@ class WindowedAggregateProcessor(Processor):
         if self._context.sends_old_values(self._node):
             before = replaced_values(updated.tolist(), update.stored, prior[0])
             old_values = decoded(self._context, self._operator.store, before)
+            if not self._context.is_cached(self._operator.store):
+                old_values = before_first(self._operator.aggregator, old_values)
         return replace(
             results,
             keys=WindowedColumn(results.keys, windows, _ends(self._windows, windows)),

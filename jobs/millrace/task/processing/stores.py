@@ -7,10 +7,11 @@ from typing import Any
 
 from millrace.errors import ProcessingError
 from millrace.serdes import Serde
-from millrace.state import KeyValueStore, SessionStore, WindowStore
+from millrace.state import KeyValueStore, SessionStore, VersionedKeyValueStore, WindowStore
 from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.processing.session_stores import TypedSessionStore
 from millrace.task.processing.store_values import StoreValues
+from millrace.task.processing.versioned_stores import TypedVersionedStore
 from millrace.task.processing.window_stores import TypedWindowStore
 from millrace.task.processor import TaskContext
 
@@ -111,6 +112,8 @@ def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime) -
         return TypedKeyValueStore(store, values)
     if isinstance(store, WindowStore):
         return TypedWindowStore(store, values, window_size_ms=task.stores[name].window_size_ms)
+    if isinstance(store, VersionedKeyValueStore):
+        return TypedVersionedStore(store, values)
     if isinstance(store, SessionStore):
         return TypedSessionStore(store, values)
     raise ProcessingError(

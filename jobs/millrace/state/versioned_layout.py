@@ -1,0 +1,118 @@
+"""How a versioned store lies in the local database: the newest values by key, and the history by segment.
+
+A newest value is a row of a 0 byte and the key, whose content is that of a key-value store. Every other version is a
+row of a 1 byte, the 8-byte number of a segment, the 4-byte length of the key, the key and the 8-byte timestamp; its
+content is the 8-byte timestamp of the next version and the value. A version belongs to the segment in which it ends, so
+that a segment is dropped as a whole once nothing of it can be asked for. A tombstone is a row with one byte of content
+in the segment of its own timestamp, also one that the newest value has replaced and ends. Only the changelog has the
+layout of Kafka Streams; locally that one keeps all versions of a key and segment in one row.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, replace
+from typing import Self
+
+from millrace.state.layout import Packed, big_endian
+from millrace.state.segments import Segments
+from millrace.state.versions import Versions
+
+_LATEST = b"\0"
+_HISTORY = b"\1"
+_TOMBSTONE = b"\0"
+_LENGTH = struct.Struct(">I")
+_TIME = struct.Struct(">q")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistorySegments(Segments):
+    """Stream time and live segments of a versioned store; ``retention_ms`` is its history retention.
+
+    Args:
+        segment_interval_ms: length of a segment.
+    """
+
+    segment_interval_ms: int
+
+    @property
+    def interval_ms(self) -> int:
+        """Length of a segment."""
+        return self.segment_interval_ms
+
+    def is_expired(self, timestamp: int) -> bool:
+        """Whether a version of that timestamp may not be put any more, and the history of that time is not told."""
+        return timestamp < self.observed_stream_time - self.retention_ms
+
+    def to_bytes(self) -> bytes:
+        """What has to survive a restart. The interval too: rows stay in their segments, whatever is asked for later."""
+        return super().to_bytes() + _TIME.pack(self.segment_interval_ms)
+
+    def restored(self, data: bytes | None) -> Self:
+        """The inverse of :meth:`to_bytes`; ``None`` is a store without history."""
+        if data is None:
+            return self
+        interval_ms: int = _TIME.unpack(data[-_TIME.size :])[0]
+        return replace(super().restored(data[: -_TIME.size]), segment_interval_ms=interval_ms)
+
+
+def latest_row(key: bytes) -> bytes:
+    """Where the newest value of ``key`` is."""
+    return _LATEST + key
+
+
+def latest_rows() -> tuple[bytes, bytes]:
+    """First row of all newest values, and the first one behind them."""
+    return _LATEST, _HISTORY
+
+
+def key_of_latest_row(row: bytes) -> bytes:
+    """The key of a newest value."""
+    return row[len(_LATEST) :]
+
+
+def segment_rows(segment: int, before: int) -> tuple[bytes, bytes]:
+    """First row of a range of segments, and the first one behind it."""
+    return _HISTORY + big_endian(segment), _HISTORY + big_endian(before)
+
+
+def history_prefix(segment: int, key: bytes) -> bytes:
+    """What the rows of a key in a segment begin with."""
+    return _HISTORY + big_endian(segment) + _LENGTH.pack(len(key)) + key
+
+
+def time_rows(prefix: bytes) -> tuple[bytes, bytes]:
+    """First row behind ``prefix``, and the first one that is not behind it any more."""
+    return prefix, prefix + b"\xff" * (_TIME.size + 1)
+
+
+def read_history_row(row: bytes, content: bytes) -> tuple[int, bytes | None]:
+    """Timestamp and value of a version."""
+    timestamp: int = _TIME.unpack(row[-_TIME.size :])[0]
+    return timestamp, None if content == _TOMBSTONE else content[_TIME.size :]
+
+
+def packed_latest(versions: Versions) -> Packed:
+    """The content of the row of a key's newest value, ``None`` where it has none."""
+    if not versions.times or (value := versions.values[-1]) is None:
+        return None
+    return _TIME.pack(versions.times[-1]) + value
+
+
+def rows_of(key: bytes, versions: Versions, segments: HistorySegments) -> dict[bytes, bytes]:
+    """All rows of the versions of a key, without those of expired segments."""
+    rows: dict[bytes, bytes] = {}
+    first_live = segments.first_live
+    last = len(versions.times) - 1
+    for place, (timestamp, value) in enumerate(zip(versions.times, versions.values, strict=True)):
+        if place == last and value is not None:
+            rows[latest_row(key)] = _TIME.pack(timestamp) + value
+            if not versions.ends_tombstone:
+                continue
+        is_tombstone = value is None or place == last
+        ends_at = timestamp if is_tombstone else versions.times[place + 1]
+        segment = segments.segment_of(ends_at)
+        if segment >= first_live:
+            content = _TOMBSTONE if value is None or is_tombstone else _TIME.pack(ends_at) + value
+            rows[history_prefix(segment, key) + _TIME.pack(timestamp)] = content
+    return rows

@@ -1,0 +1,157 @@
+"""The stream records that wait in a stream-table join with grace (KIP-923)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
+from typing import Any
+
+import numpy as np
+
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
+from millrace.state import BufferedChange, KeyValueStore
+from millrace.state.buffer_layout import RecordContext
+from millrace.state.grace_layout import grace_key, grace_timestamp, read_grace_key
+from millrace.task.columns import Column, IntArray
+from millrace.task.processor import TaskContext
+from millrace.task.records import Headers, Records, object_array
+from millrace.task.serialization import or_default, to_bytes_list
+
+_SEQUENCE_MASK = 0x7FFFFFFF
+
+
+@dataclass
+class _Released:
+    """Records that go on to the join.
+
+    Args:
+        rows: for each the row of the batch at which it is released.
+        ordinals: its place among those that are released there.
+    """
+
+    rows: list[int]
+    ordinals: list[int]
+    keys: list[Any]
+    values: list[Any]
+    timestamps: list[int]
+    headers: list[Headers | None]
+
+    def add(self, row: int, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+        """Releases one more record at ``row``."""
+        self.ordinals.append(self.ordinals[-1] + 1 if self.rows and self.rows[-1] == row else 0)
+        self.rows.append(row)
+        self.keys.append(key)
+        self.values.append(value)
+        self.timestamps.append(timestamp)
+        self.headers.append(headers)
+
+
+class GraceBuffer:
+    """Keeps records until stream time is the grace period past them; releases them by timestamp, then key, then age.
+
+    Stream time is the largest timestamp of the records that waited here. A record that is more than the grace period
+    behind it does not wait, nor does one without a key. The keys of the store are in memory, in order.
+
+    Args:
+        context: the task's surroundings.
+        name: name of the store.
+        grace_ms: the grace period, milliseconds.
+    """
+
+    def __init__(self, context: TaskContext, name: str, grace_ms: int) -> None:
+        store = context.open_store(name)
+        assert isinstance(store, KeyValueStore)
+        self._context = context
+        self._name = name
+        self._store = store
+        self._grace_ms = grace_ms
+        self._key_serde = or_default(context.stores[name].key_serde)
+        self._value_serde = or_default(context.stores[name].value_serde)
+        self._waiting: list[bytes] = []
+        self._sequence = 0
+        self._is_loaded = False
+
+    def forget(self) -> None:
+        """Forgets what is in memory: the store goes back to its last commit."""
+        self._is_loaded = False
+
+    def _load(self) -> None:
+        self._is_loaded = True
+        self._waiting = [key for key, _, _ in self._store.all()]
+        heapify(self._waiting)
+        # A record of the same key and time as one that waits needs a number of its own, also after a restart.
+        self._sequence = max((read_grace_key(place)[1] for place in self._waiting), default=0)
+
+    def release(self, records: Records) -> Records:
+        """Lets records wait, and returns those whose time has come, at the places where it came.
+
+        Args:
+            records: records with values, in their order.
+        """
+        if not self._is_loaded:
+            self._load()
+        key_bytes = to_bytes_list(records.keys, self._key_serde)
+        value_bytes = to_bytes_list(records.values, self._value_serde)
+        keys, values = records.keys.objects, records.values.objects
+        stream_time = self._context.stream_times.get(self._name, UNKNOWN_TIME)
+        rows_of: dict[bytes, int] = {}
+        log: list[tuple[bytes, bytes | None, int]] = []
+        released = _Released([], [], [], [], [], [])
+        for row, (timestamp, key) in enumerate(zip(records.timestamps.tolist(), key_bytes, strict=True)):
+            headers = None if records.headers is None else records.headers[row]
+            value = value_bytes[row]
+            if key is None or value is None or timestamp < stream_time - self._grace_ms:
+                released.add(row, keys[row], values[row], timestamp, headers)
+                continue
+            stream_time = max(stream_time, timestamp)
+            self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
+            place = grace_key(timestamp, key, self._sequence)
+            topic, partition, offset = self._context.failures.place(int(records.origin[row]))
+            origin = RecordContext(timestamp, offset, topic, partition, headers)
+            log.append((place, BufferedChange(0, None, None, value, origin).to_bytes(), timestamp))
+            rows_of[place] = row
+            heappush(self._waiting, place)
+            while self._waiting and grace_timestamp(self._waiting[0]) <= stream_time - self._grace_ms:
+                place = heappop(self._waiting)
+                log.append((place, None, timestamp))
+                own = rows_of.get(place)
+                if own is not None:
+                    own_headers = None if records.headers is None else records.headers[own]
+                    released.add(row, keys[own], values[own], int(records.timestamps[own]), own_headers)
+                else:
+                    self._release_stored(place, row, released)
+        self._context.stream_times[self._name] = stream_time
+        if log:
+            self._store.put_many(
+                [place for place, _, _ in log],
+                [value for _, value, _ in log],
+                np.array([time for _, _, time in log], dtype=np.int64),
+            )
+        return self._released(records, released)
+
+    def _release_stored(self, place: bytes, row: int, released: _Released) -> None:
+        found = self._store.get(place)
+        assert found is not None
+        record = BufferedChange.from_bytes(place, found[0])
+        assert record.new is not None
+        key = self._key_serde.deserialize(read_grace_key(place)[0])
+        value = self._value_serde.deserialize(record.new)
+        released.add(row, key, value, record.context.timestamp, record.context.headers)
+
+    def _released(self, records: Records, released: _Released) -> Records:
+        rows: IntArray = np.array(released.rows, dtype=np.int64)
+        expanded = records.expand(
+            rows,
+            np.array(released.ordinals, dtype=np.int64),
+            Column(objects=released.keys),
+            Column(objects=released.values),
+        )
+        has_headers = any(headers is not None for headers in released.headers)
+        return Records(
+            expanded.keys,
+            expanded.values,
+            np.array(released.timestamps, dtype=np.int64),
+            expanded.origin,
+            expanded.order,
+            object_array(released.headers) if has_headers else None,
+        )

@@ -1,0 +1,25 @@
+"""Suppression in generated scenarios."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.parity.generating.draft import Draft, Kind, operator
+
+
+def _first(draft: Draft) -> bool:
+    """One a scenario: the context of what a second buffer gets is not yet that of Kafka Streams in its changelog."""
+    return all(step["op"] != "suppress" for step in draft.steps)
+
+
+@operator(Kind.TABLE, when=_first)
+def _until_time_limit(draft: Draft, on: str) -> None:
+    buffer: dict[str, Any] = {}
+    if draft.chance(40):
+        buffer = {"records": draft.choose([3, 2, 1]), "full": "emit"}
+    draft.add("suppress", Kind.TABLE, on=on, name=draft.new_name("held"), limit=draft.duration([0, 5, 20]), **buffer)
+
+
+@operator(Kind.WINDOWED_TABLE, when=_first)
+def _until_windows_close(draft: Draft, on: str) -> None:
+    draft.add("suppress", Kind.WINDOWED_TABLE, on=on, name=draft.new_name("held"))

@@ -100,12 +100,13 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
                 topics[topic].pipe_batch(records)
         topics_found = _topics(driver, repartition="compare repartition topics" in sentences)
         compare_buffers(scenario, topics_found, every_change=every_buffer_change)
+        closing = {step["as"] for step in scenario["topology"] if step.get("emit") == "close"}
         return {
             "topics": topics_found,
             "stores": {
                 **{step["state"]: _added_entries(driver, step) for step in scenario["topology"] if "state" in step},
                 **{
-                    step["store"]: _entries(driver, step, scenario["input"])
+                    step["store"]: _entries(driver, step, scenario["input"], by_time=step.get("on") in closing)
                     for step in scenario["topology"]
                     if "store" in step
                 },
@@ -202,16 +203,20 @@ def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[lis
             return _entries(driver, {"store": store}, [])
 
 
-def _entries(driver: TopologyTestDriver, step: dict[str, Any], records: list[list[Any]]) -> list[list[Any]]:
+def _entries(
+    driver: TopologyTestDriver, step: dict[str, Any], records: list[list[Any]], *, by_time: bool = False
+) -> list[list[Any]]:
+    """The entries of a store; ``by_time`` as Kafka Streams has the windows of which it sends final results."""
     store = step["store"]
     if driver.store_kind(store) is StoreKind.VERSIONED:
         return _versions(driver, store, records)
     if driver.is_window_store(store):
         windows = driver.window_store(store)
-        return [
+        entries = [
             [windowed.key, _json(value), timestamp, windowed.start, windowed.end]
             for windowed, value, timestamp in windows.entries()
         ]
+        return sorted(entries, key=lambda entry: (entry[3], entry[0])) if by_time else entries
     if driver.store_kind(store) is StoreKind.SESSION:
         return [[at.key, _json(value), at.start, at.end] for at, value in driver.session_store(store).all().items()]
     return [[key, _json(value), timestamp] for key, value, timestamp in driver.key_value_store(store).entries()]

@@ -12,6 +12,7 @@ from millrace.dsl import (
     Branched,
     BufferConfig,
     Consumed,
+    EmitStrategy,
     Grouped,
     Joined,
     JoinWindows,
@@ -268,6 +269,10 @@ class ScenarioTopology:
         return grouped.with_name(step["name"]) if "name" in step else grouped
 
     def windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
+        windowed = self._windowed_by(on, step)
+        return windowed.emit_strategy(EmitStrategy.on_window_close()) if step.get("emit") == "close" else windowed
+
+    def _windowed_by(self, on: Any, step: dict[str, Any]) -> Any:
         if "gap" in step:
             return on.windowed_by(SessionWindows.of_inactivity_gap_and_grace(step["gap"], step["grace"]))
         if "difference" in step:

@@ -114,11 +114,11 @@ STORE_SCENARIOS: dict[str, Scenario] = {
             name, fn, windows=TUMBLING, records=LATE, place=place, size=10, retention=retention
         )
         for name, fn in (("count", ""), ("reduce", "sum"))
-        for place, retention in (("memory", 15), ("memory", 130_000), ("disk", 15))
+        for place, retention in (("memory", 15), ("disk", 15))
     },
     **{
         f"a count of sessions in {place}": _aggregated(
-            "count", windows=SESSIONS, records=LATE, place=place, retention=60_000
+            "count", windows=SESSIONS, records=LATE, place=place, retention=8
         )
         for place in ("memory", "disk")
     },

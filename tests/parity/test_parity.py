@@ -10,6 +10,7 @@ import pytest
 from millrace.errors import ProcessingError
 from tests.parity.cogroup_scenarios import COGROUP_SCENARIOS
 from tests.parity.comparing import Difference, difference
+from tests.parity.emit_scenarios import EMIT_SCENARIOS
 from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
 from tests.parity.kafka_streams import KafkaStreams
@@ -29,6 +30,7 @@ SCENARIOS = {
     **GLOBAL_TABLE_SCENARIOS,
     **COGROUP_SCENARIOS,
     **SUPPRESS_SCENARIOS,
+    **EMIT_SCENARIOS,
     **PROCESSOR_SCENARIOS,
     **STORE_SCENARIOS,
     **VERSIONED_SCENARIOS,

@@ -31,6 +31,7 @@ from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.custom_stores import StateStore
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.processor_api import (
     Cancellable,
@@ -84,6 +85,7 @@ __all__ = [
     "ConnectedStoreProvider",
     "Consumed",
     "EagerBufferConfig",
+    "EmitStrategy",
     "ExtractRecordMetadataTimestamp",
     "FailOnInvalidTimestamp",
     "FixedKeyProcessor",

@@ -22,6 +22,7 @@ from millrace.topology.aggregators import (
     ReduceAggregator,
     StructAggregator,
 )
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.logical import Process, Repartition
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
@@ -50,6 +51,7 @@ class Group:
         named: Named | str | None,
         *,
         merger: Merger | None = None,
+        emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE,
     ) -> KTable:
         """Appends an aggregation and what it needs in front of it.
 
@@ -64,7 +66,7 @@ class Group:
         value_serde = options.value_serde or result_serde(aggregator, self.options.value_serde)
         stored_serde = state_serde(aggregator, value_serde)
         store = aggregate_store(store_name, windows, options, key_serde=key_serde, value_serde=stored_serde)
-        operator = aggregate_operator(store_name, windows, aggregator, merger)
+        operator = aggregate_operator(store_name, windows, aggregator, merger, emit=emit)
         parent, sources = self.name, self.sources
         if self.key_changed:
             parent = self.repartitioned(store_name, store_named=options.name is not None)
@@ -197,15 +199,39 @@ class TimeWindowedKStream:
     sliding windows dropped and counted as well.
     """
 
-    def __init__(self, group: Group, windows: TimeWindows | UnlimitedWindows | SlidingWindows) -> None:
+    def __init__(
+        self,
+        group: Group,
+        windows: TimeWindows | UnlimitedWindows | SlidingWindows,
+        emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE,
+    ) -> None:
         self._group = group
         self._windows = windows
+        self._emit = emit
+
+    def emit_strategy(self, emit_strategy: EmitStrategy) -> TimeWindowedKStream:
+        """The same, whose results are sent as ``emit_strategy`` says (KIP-825).
+
+        On window close each window gives one final result, once stream time is at its end and grace (of sliding
+        windows beyond): by start, then key, with the headers of the record that closed it. Without newer records
+        nothing is sent, whatever the clock says. Unlike Kafka Streams this never loses a window because stream time
+        jumps by more than the store's retention.
+
+        Raises:
+            TopologyError: unlimited windows never close.
+        """
+        if emit_strategy is EmitStrategy.WINDOW_CLOSE and isinstance(self._windows, UnlimitedWindows):
+            raise TopologyError(
+                "Unlimited windows never close, so nothing can be sent on their close.",
+                remedy="use EmitStrategy.on_window_update()",
+            )
+        return TimeWindowedKStream(self._group, self._windows, emit_strategy)
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """Number of records of each key and window, a 64-bit integer."""
         if not isinstance(self._windows, SlidingWindows):
             self._group.burn_store_name(materialized)
-        return self._group.aggregate(CountAggregator(), self._windows, materialized, named)
+        return self._group.aggregate(CountAggregator(), self._windows, materialized, named, emit=self._emit)
 
     def reduce(
         self,
@@ -215,7 +241,7 @@ class TimeWindowedKStream:
         named: Named | str | None = None,
     ) -> KTable:
         """As :meth:`KGroupedStream.reduce`, for each window."""
-        return self._group.aggregate(to_reducer(reducer), self._windows, materialized, named)
+        return self._group.aggregate(to_reducer(reducer), self._windows, materialized, named, emit=self._emit)
 
     def aggregate(
         self,
@@ -226,4 +252,5 @@ class TimeWindowedKStream:
         named: Named | str | None = None,
     ) -> KTable:
         """As :meth:`KGroupedStream.aggregate`, for each window."""
-        return self._group.aggregate(to_aggregator(initializer, adder), self._windows, materialized, named)
+        aggregator = to_aggregator(initializer, adder)
+        return self._group.aggregate(aggregator, self._windows, materialized, named, emit=self._emit)

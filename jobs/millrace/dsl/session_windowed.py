@@ -12,6 +12,7 @@ from millrace.dsl.options import Materialized, Named
 from millrace.dsl.windowing import Merger
 from millrace.errors import TopologyError
 from millrace.topology.aggregators import BuiltInAggregator, CallableAggregator, CountAggregator, StructAggregator
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.session_windows import SessionWindows
 
 if TYPE_CHECKING:
@@ -27,14 +28,25 @@ class SessionWindowedKStream:
     null value is aggregated like any other.
     """
 
-    def __init__(self, group: Group, windows: SessionWindows) -> None:
+    def __init__(self, group: Group, windows: SessionWindows, emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE) -> None:
         self._group = group
         self._windows = windows
+        self._emit = emit
+
+    def emit_strategy(self, emit_strategy: EmitStrategy) -> SessionWindowedKStream:
+        """The same, whose results are sent as ``emit_strategy`` says (KIP-825).
+
+        On window close each session gives one final result, once stream time is beyond its end, the inactivity gap and
+        the grace: by end, then start, then key, with the headers of the record that closed it, and without tombstones
+        before. As in Kafka Streams a record that is not late may join a session that has closed already, if it lies
+        within the gap; the longer session is sent as well then.
+        """
+        return SessionWindowedKStream(self._group, self._windows, emit_strategy)
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """Number of records of each session, a 64-bit integer."""
         self._group.burn_store_name(materialized)
-        return self._group.aggregate(CountAggregator(), self._windows, materialized, named)
+        return self._group.aggregate(CountAggregator(), self._windows, materialized, named, emit=self._emit)
 
     def reduce(
         self,
@@ -44,7 +56,7 @@ class SessionWindowedKStream:
         named: Named | str | None = None,
     ) -> KTable:
         """``reducer(aggregate, value)`` over the values of each session, and over the aggregates of merged ones."""
-        return self._group.aggregate(to_reducer(reducer), self._windows, materialized, named)
+        return self._group.aggregate(to_reducer(reducer), self._windows, materialized, named, emit=self._emit)
 
     def aggregate(
         self,
@@ -73,4 +85,4 @@ class SessionWindowedKStream:
             check_callable(merger, 3, what="merger", takes="key, aggregate, other")
         elif merger is not None:
             raise TopologyError("A built-in aggregator takes no merger.", remedy="pass either of them")
-        return self._group.aggregate(aggregator, self._windows, materialized, named, merger=merger)
+        return self._group.aggregate(aggregator, self._windows, materialized, named, merger=merger, emit=self._emit)

@@ -9,6 +9,7 @@ from millrace.dsl.options import Materialized
 from millrace.dsl.stores import key_value_store, session_store, window_store
 from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
 from millrace.topology.aggregators import Aggregator
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import (
     Operator,
     SessionAggregate,
@@ -29,18 +30,23 @@ AnyWindows = TimeWindows | UnlimitedWindows | SlidingWindows | SessionWindows
 
 
 def aggregate_operator(
-    store: str, windows: AnyWindows | None, aggregator: Aggregator, merger: Merger | None
+    store: str,
+    windows: AnyWindows | None,
+    aggregator: Aggregator,
+    merger: Merger | None,
+    *,
+    emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE,
 ) -> Operator:
     """The operator that aggregates into ``store``."""
     match windows:
         case None:
             return StreamAggregate(store, aggregator)
         case SessionWindows():
-            return SessionAggregate(store, windows, aggregator, merger)
+            return SessionAggregate(store, windows, aggregator, merger, emit)
         case SlidingWindows():
-            return SlidingAggregate(store, windows, aggregator)
+            return SlidingAggregate(store, windows, aggregator, emit)
         case TimeWindows() | UnlimitedWindows():
-            return WindowedAggregate(store, windows, aggregator)
+            return WindowedAggregate(store, windows, aggregator, emit)
 
 
 def aggregate_store(

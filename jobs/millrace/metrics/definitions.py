@@ -217,6 +217,31 @@ STREAM_TIME = MetricDefinition(
     "reached it, since the epoch.",
     "seconds",
 )
+HELD_BACK = MetricDefinition(
+    "millrace_stream_state_held_back_results",
+    MetricKind.GAUGE,
+    (*_TASK, "store"),
+    "Results that wait in the store: in a suppression buffer, or in windows that send theirs when they close. They go "
+    "when stream time passes, not when the clock does: an idle stream holds its last ones back.",
+    "results",
+    "stream-state-metrics: suppression-buffer-count-avg, suppression-buffer-count-max",
+)
+HELD_BACK_BYTES = MetricDefinition(
+    "millrace_stream_state_held_back_bytes",
+    MetricKind.GAUGE,
+    (*_TASK, "store"),
+    "Bytes of what waits in a suppression buffer, as Kafka Streams counts them for the limit of its size.",
+    "bytes",
+    "stream-state-metrics: suppression-buffer-size-avg, suppression-buffer-size-max",
+)
+HELD_BACK_SINCE = MetricDefinition(
+    "millrace_stream_state_held_back_since_timestamp_seconds",
+    MetricKind.GAUGE,
+    (*_TASK, "store"),
+    "Of the result that has waited longest the end of its window or, in a buffer with a time limit, the time of its "
+    "key's first change, since the epoch. Absent while nothing waits.",
+    "seconds",
+)
 RECORD_LATENESS = MetricDefinition(
     "millrace_stream_task_record_lateness_seconds",
     MetricKind.HISTOGRAM,
@@ -296,6 +321,9 @@ METRICS: tuple[MetricDefinition, ...] = (
     DEAD_LETTERS_TOTAL,
     RECORDS_LAG,
     STREAM_TIME,
+    HELD_BACK,
+    HELD_BACK_BYTES,
+    HELD_BACK_SINCE,
     RECORD_LATENESS,
     RECORD_LATENESS_MAX,
     STORE_ENTRIES,

@@ -210,6 +210,14 @@ class ApplicationMetrics(Collector):
             self._set(m.STORE_BYTES, (*task, store), size)
         for store, stream_time in row.stream_times.items():
             self._set(m.STREAM_TIME, (*task, store), stream_time / 1000)
+        for store, results in row.held_back.items():
+            self._set(m.HELD_BACK, (*task, store), results)
+            if store in row.held_back_since:
+                self._set(m.HELD_BACK_SINCE, (*task, store), row.held_back_since[store] / 1000)
+            else:
+                self._drop(m.HELD_BACK_SINCE, (*task, store))
+        for store, size in row.held_back_bytes.items():
+            self._set(m.HELD_BACK_BYTES, (*task, store), size)
         if row.lateness_max_ms is not None:
             self._set(m.RECORD_LATENESS_MAX, task, max(0, row.lateness_max_ms) / 1000)
 
@@ -220,6 +228,9 @@ class ApplicationMetrics(Collector):
 
     def _set(self, metric: MetricDefinition, labels: Labels, value: float) -> None:
         self._numbers[metric.name][tuple(map(str, labels))] = float(value)
+
+    def _drop(self, metric: MetricDefinition, labels: Labels) -> None:
+        self._numbers[metric.name].pop(tuple(map(str, labels)), None)
 
     def _families(self) -> Iterator[Metric]:
         for metric in METRICS:

@@ -47,6 +47,10 @@ class TaskStatistics:
         store_entries: store to its estimated number of entries; empty where they were not measured.
         store_bytes: store to its size in bytes; empty where they were not measured.
         stream_times: store to the stream time of its operator, milliseconds since the epoch.
+        held_back: store to the results that wait in it; empty where they were not counted.
+        held_back_bytes: store to the bytes of what waits in it, for suppression buffers.
+        held_back_since: store to the time of the result that has waited longest, milliseconds since the epoch; without
+            those in which nothing waits.
         lateness_max_ms: greatest lateness, milliseconds; ``None`` without records.
         phases: phase to the time spent in it, seconds.
         process_latency: histogram, seconds (:data:`~millrace.metrics.histograms.LATENCY_BUCKETS`).
@@ -75,6 +79,9 @@ class TaskStatistics:
     store_entries: Mapping[str, int] = field(default_factory=dict)
     store_bytes: Mapping[str, int] = field(default_factory=dict)
     stream_times: Mapping[str, int] = field(default_factory=dict)
+    held_back: Mapping[str, int] = field(default_factory=dict)
+    held_back_bytes: Mapping[str, int] = field(default_factory=dict)
+    held_back_since: Mapping[str, int] = field(default_factory=dict)
     lateness_max_ms: int | None = None
     phases: Mapping[Phase, float] = field(default_factory=dict)
     process_latency: BucketCounts = field(default_factory=lambda: no_observations(LATENCY_BUCKETS))

@@ -185,10 +185,25 @@ class LayeredSessionStore(LayeredStore):
             else:
                 self._unlogged.put(changelog_key, (values[row], int(timestamps[row])), is_new=is_new)
 
+    def peek(self, key: bytes, start: int, end: int) -> bytes | None:
+        """The value of a session, also if it expired since the last commit."""
+        self._metrics.gets += 1
+        local = big_endian(self._segments.segment_of(end)) + session_key(key, start, end)
+        packed = self._overlay.writes[local] if local in self._overlay.writes else self._committed.get(local)
+        return None if packed is None else unpack_value(packed)[0]
+
+    def keys_from(self, earliest_end: int) -> Iterator[tuple[bytes, int, int]]:
+        """(key, start, end) of the sessions that end at or after ``earliest_end``, of expired ones as long as there
+        are."""
+        for key, session in self._ended_between(max(earliest_end, 0), self._segments.observed_stream_time):
+            yield key, session.start, session.end
+
     def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[bytes, Session]]:
         """(key, session) of the sessions of every key that end in the range, by segment, key, end and start."""
         first = max(earliest_end, self._segments.first_readable_start, 0)
-        last = min(latest_end, self._segments.observed_stream_time)
+        return self._ended_between(first, min(latest_end, self._segments.observed_stream_time))
+
+    def _ended_between(self, first: int, last: int) -> Iterator[tuple[bytes, Session]]:
         if last < first:
             return
         begin = big_endian(self._segments.segment_of(first))

@@ -90,6 +90,12 @@ class WindowStore(Protocol):
     def fetch_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
         """Values and timestamps (-1 where there is no value) of (key, start) pairs; expired windows have none."""
 
+    def peek_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
+        """As :meth:`fetch_many`, but windows that expired since the last commit have their values."""
+
+    def keys_from(self, first_start: int) -> Iterator[tuple[bytes, int]]:
+        """(key, start) of the windows that start at or after ``first_start``, of expired ones as long as there are."""
+
     def put_many(
         self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
     ) -> None:
@@ -159,6 +165,13 @@ class SessionStore(Protocol):
         timestamps: Int64Array,
     ) -> None:
         """Write sessions, in this order; ``None`` removes one. Writes to expired segments are dropped and counted."""
+
+    def peek(self, key: bytes, start: int, end: int) -> bytes | None:
+        """The value of a session, also if it expired since the last commit."""
+
+    def keys_from(self, earliest_end: int) -> Iterator[tuple[bytes, int, int]]:
+        """(key, start, end) of the sessions that end at or after ``earliest_end``, of expired ones as long as there
+        are."""
 
     def find_ended(self, earliest_end: int, latest_end: int) -> Iterator[tuple[bytes, Session]]:
         """(key, session) of every key's sessions that end in ``[earliest_end, latest_end]``, by segment, key, end."""

@@ -84,6 +84,15 @@ class LayeredWindowStore(LayeredStore):
         """Values and timestamps of (key, start) pairs."""
         return unpack_values(self._read(keys, starts))
 
+    def peek_many(self, keys: list[bytes], starts: Int64Array) -> tuple[list[bytes | None], Int64Array]:
+        """As :meth:`fetch_many`, but windows that expired since the last commit have their values."""
+        return unpack_values(self._read(keys, starts, also_expired=True))
+
+    def keys_from(self, first_start: int) -> Iterator[tuple[bytes, int]]:
+        """(key, start) of the windows that start at or after ``first_start``, of expired ones as long as there are."""
+        for key, start, _, _ in self._between(max(first_start, 0), self._segments.observed_stream_time):
+            yield key, start
+
     def put_many(
         self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
     ) -> None:
@@ -137,7 +146,9 @@ class LayeredWindowStore(LayeredStore):
     def fetch_all(self, from_start: int, to_start: int) -> Iterator[tuple[bytes, int, bytes, int]]:
         """(key, start, value, timestamp) of the windows that start in the range, by segment, key and start."""
         first = max(from_start, self._segments.first_readable_start, 0)
-        last = min(to_start, self._segments.observed_stream_time)
+        return self._between(first, min(to_start, self._segments.observed_stream_time))
+
+    def _between(self, first: int, last: int) -> Iterator[tuple[bytes, int, bytes, int]]:
         if last < first:
             return
         written: dict[bytes, Packed] = {}
@@ -225,11 +236,11 @@ class LayeredWindowStore(LayeredStore):
         self._cache.clear()
         return len(keys), self.stage(batch)
 
-    def _read(self, keys: list[bytes], starts: Int64Array) -> list[Packed]:
+    def _read(self, keys: list[bytes], starts: Int64Array, *, also_expired: bool = False) -> list[Packed]:
         """Local values: from the overlay, else the cache, else the bytes store."""
         self._metrics.gets += len(keys)
         distinct, inverse = distinct_starts(starts)
-        lookups = [self._lookup(start) for start in distinct]
+        lookups = [self._lookup(start, also_expired=also_expired) for start in distinct]
         if len(lookups) == 1:
             first, default = lookups[0][0], lookups[0][2]
             found: list[Packed] = list(map(first.get, keys, repeat(default)))
@@ -259,9 +270,9 @@ class LayeredWindowStore(LayeredStore):
             self._cache.shrink()
         return found
 
-    def _lookup(self, start: int) -> tuple[dict[bytes, Packed], dict[bytes, Packed], Any]:
+    def _lookup(self, start: int, *, also_expired: bool) -> tuple[dict[bytes, Packed], dict[bytes, Packed], Any]:
         """Where to look for keys of a window: first and second table, and what a miss in the first one means."""
-        if start < self._segments.first_readable_start:
+        if start < self._segments.first_readable_start and not also_expired:
             return _NOTHING, _NOTHING, None
         written = self._overlay.get(start)
         if start > self._committed_segments.observed_stream_time:

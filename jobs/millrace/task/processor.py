@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -36,6 +36,21 @@ from millrace.topology.stores import StoreSpec
 
 Forwarded = Records | Mapping[str, Records] | None
 """Records for every child, records by child name, or nothing."""
+
+
+class HeldBack(NamedTuple):
+    """What waits in a store for stream time to pass.
+
+    Args:
+        results: how many results.
+        size_bytes: their bytes, where there is a limit to them.
+        since_ms: end of the window, or time of the change, that has waited longest, milliseconds; ``None``: nothing
+            waits.
+    """
+
+    results: int
+    size_bytes: int | None
+    since_ms: int | None
 
 
 class Processor(ABC):
@@ -93,6 +108,7 @@ class TaskContext:
         aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
         after_batch: what is left to do once all nodes have run.
         wall_clock_ms: the wall clock, milliseconds since the epoch.
+        held_back: by store, what says how much waits there for stream time to pass.
         processors: the processor nodes, by name: how the rows of a table are found that is not stored.
         processing: what the processors that users write share.
         children: names of the children of each node that has any.
@@ -117,6 +133,7 @@ class TaskContext:
     aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)
     after_batch: list[Callable[[], None]] = field(default_factory=list)
     wall_clock_ms: Callable[[], int] = field(default=lambda: int(time.time() * 1000))
+    held_back: dict[str, Callable[[], HeldBack]] = field(default_factory=dict)
     processors: Mapping[str, ProcessorNode] = field(default_factory=dict)
     children: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     task: str = ""

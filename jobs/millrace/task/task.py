@@ -46,6 +46,7 @@ from millrace.task.input import (
     positions_after,
 )
 from millrace.task.input_topics import check_input_topics
+from millrace.task.processor import HeldBack
 from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
@@ -72,6 +73,7 @@ class BatchOutcome:
         latencies: from each record's timestamp to the commit, seconds; one number per record.
         store_sizes: entries and bytes by store.
         stream_times: stream time of each windowed operator, milliseconds, by store.
+        held_back: what waits for stream time to pass, by store.
         restored: changelog records that were replayed before the batch.
     """
 
@@ -85,6 +87,7 @@ class BatchOutcome:
     latencies: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.float64))
     store_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     stream_times: Mapping[str, int] = field(default_factory=dict)
+    held_back: Mapping[str, HeldBack] = field(default_factory=dict)
     restored: int = 0
 
 
@@ -184,6 +187,7 @@ class Task:
             latencies=committed_at - decided.timestamp / 1000,
             store_sizes=self._state.sizes(),
             stream_times=dict(self._engine.context.stream_times),
+            held_back={store: waiting() for store, waiting in self._engine.context.held_back.items()},
             restored=self._take_restored(),
         )
 

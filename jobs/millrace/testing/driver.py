@@ -18,6 +18,7 @@ from millrace.serdes import Serde
 from millrace.state import KeyValueStore, StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
+from millrace.task.processor import HeldBack
 from millrace.task.serialization import or_default
 from millrace.testing.global_stores import DrivenGlobalStore
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
@@ -236,6 +237,10 @@ class TopologyTestDriver:
             TopologyError: there is no such store.
         """
         return self.store_kind(name) is StoreKind.WINDOW
+
+    def held_back(self) -> dict[str, HeldBack]:
+        """What waits for stream time to pass, by store: suppressed changes, and windows that send on their close."""
+        return {store: waiting() for task in self._tasks for store, waiting in task.engine.context.held_back.items()}
 
     def committed_offset(self, topic: str) -> int:
         """The offset after the last record of ``topic`` that was processed, dropped ones included."""

@@ -8,9 +8,12 @@ from enum import StrEnum
 from typing import Any
 
 from millrace.errors import TopologyError
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.naming import is_generated_store_name
 from millrace.topology.summary import SUMMARY_VERSION, summarize
 from millrace.topology.topology import Topology
+
+_ON_UPDATE = EmitStrategy.WINDOW_UPDATE.value
 
 
 class ChangeKind(StrEnum):
@@ -169,6 +172,7 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         "changelog": (old["source_topic"], new["source_topic"]),
         "grace": (old_windows.get("grace_ms"), new_windows.get("grace_ms")),
         "retention": (old_windows.get("retention_ms"), new_windows.get("retention_ms")),
+        "results are sent": (old.get("emit", _ON_UPDATE), new.get("emit", _ON_UPDATE)),
         "wait": (old_suppression.get("wait_ms"), new_suppression.get("wait_ms")),
         "most records": (old_suppression.get("max_records"), new_suppression.get("max_records")),
         "most bytes": (old_suppression.get("max_bytes"), new_suppression.get("max_bytes")),

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 import pyarrow.compute as pc
 
 from millrace.topology.aggregators import Aggregator, TableAggregator
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.foreign_key_join import (
     ForeignTableJoin,
     ResponseJoin,
@@ -130,6 +131,7 @@ class WindowedAggregate:
     store: str
     windows: TimeWindows | UnlimitedWindows
     aggregator: Aggregator
+    emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE
 
 
 @dataclass(frozen=True)
@@ -139,6 +141,7 @@ class SlidingAggregate:
     store: str
     windows: SlidingWindows
     aggregator: Aggregator
+    emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE
 
 
 @dataclass(frozen=True)
@@ -153,6 +156,7 @@ class SessionAggregate:
     windows: SessionWindows
     aggregator: Aggregator
     merger: Callable[[Any, Any, Any], Any] | None = None
+    emit: EmitStrategy = EmitStrategy.WINDOW_UPDATE
 
 
 @dataclass(frozen=True)

@@ -88,7 +88,12 @@ class StoreSupplier:
     def place(self, spec: StoreSpec) -> StoreSpec:
         """``spec`` where this supplier says."""
         return replace(
-            spec, backend=self.backend, custom=self.custom, capacity=self.capacity, rocksdb=self.rocksdb or spec.rocksdb
+            spec,
+            backend=self.backend,
+            custom=self.custom,
+            capacity=self.capacity,
+            rocksdb=self.rocksdb or spec.rocksdb,
+            supplied=True,
         )
 
 

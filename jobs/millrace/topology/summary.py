@@ -7,6 +7,7 @@ from typing import Any
 from millrace.serdes import Serde
 from millrace.serdes.subscriptions import CombinedKeySerde, SubscriptionSerde
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator, TableAggregator
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
     CogroupAggregate,
@@ -75,6 +76,8 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
     }
     if isinstance(operator, StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate | TableAggregate):
         data["aggregation"] = describe_aggregation(operator.aggregator)
+    if getattr(operator, "emit", EmitStrategy.WINDOW_UPDATE) is not EmitStrategy.WINDOW_UPDATE:
+        data["emit"] = EmitStrategy.WINDOW_CLOSE.value
     if (backend := _backend(store)) != StoreBackend.ROCKSDB.value:
         data["backend"] = backend
     windows = _windows(operator, store)

@@ -10,7 +10,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's documentation uses
 
 from apps import fraud_detection
-from millrace.dsl import Consumed, Grouped, Materialized, Produced, Repartitioned, StreamsBuilder, TimeWindows
+from millrace.dsl import (
+    BufferConfig,
+    Consumed,
+    EmitStrategy,
+    Grouped,
+    Materialized,
+    Produced,
+    Repartitioned,
+    StreamsBuilder,
+    Suppressed,
+    TimeWindows,
+)
 from millrace.dsl import aggregators as agg
 from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
 from tests.application import topic
@@ -103,6 +114,16 @@ def enriching(builder: StreamsBuilder) -> None:
     orders.left_join(products, lambda key, value: value, lambda value, price: f"{value}:{price}").to(
         topic("enriched"), Produced.with_(StringSerde(), StringSerde())
     )
+
+
+def final_results(builder: StreamsBuilder) -> None:
+    """Counts by key in windows of 10 ms, each sent once: by suppression, and on window close."""
+    windowed = builder.stream(topic("in"), TEXT).group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10))
+    written = Produced.with_(TimeWindowedSerde(StringSerde(), 10), LongSerde())
+    final = Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("final")
+    windowed.count(Materialized.as_("counts")).suppress(final).to_stream().to(topic("suppressed"), written)
+    closing = windowed.emit_strategy(EmitStrategy.on_window_close())
+    closing.count(Materialized.as_("closing")).to_stream().to(topic("on-close"), written)
 
 
 def collecting(builder: StreamsBuilder) -> None:

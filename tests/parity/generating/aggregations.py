@@ -18,11 +18,16 @@ def group(draft: Draft, on: str, **options: Any) -> str:
     return draft.add("group_by_key", None, on=on, **options)
 
 
-def aggregate(draft: Draft, grouped: str, kind: Kind) -> str:
-    """Counts, reduces or aggregates what is grouped."""
+def aggregate(draft: Draft, grouped: str, kind: Kind, *, retained: bool = False) -> str:
+    """Counts, reduces or aggregates what is grouped.
+
+    Windows that are ``retained`` outlive every jump of time; of others that are sent on their close Kafka Streams loses
+    some.
+    """
     op = draft.choose(["count", "reduce", "aggregate"])
+    store: dict[str, Any] = {"store": draft.new_name("store"), "retention": 10**12} if retained else draft.store(80)
     functions = {"count": [""], "reduce": list(REDUCERS), "aggregate": aggregates(draft)}
-    return draft.add(op, kind, on=grouped, fn=draft.choose(functions[op]), **draft.store(80))
+    return draft.add(op, kind, on=grouped, fn=draft.choose(functions[op]), **store)
 
 
 def windows(draft: Draft) -> dict[str, Any]:
@@ -48,8 +53,12 @@ def _aggregation(draft: Draft, on: str) -> None:
 
 @operator(Kind.STREAM, weight=6)
 def _windowed_aggregation(draft: Draft, on: str) -> None:
-    grouped = draft.add("windowed_by", None, on=group(draft, on), **windows(draft))
-    aggregate(draft, grouped, Kind.WINDOWED_TABLE)
+    options = windows(draft)
+    on_close = "start" not in options and draft.chance(25)
+    if on_close:
+        options["emit"] = "close"
+    grouped = draft.add("windowed_by", None, on=group(draft, on), **options)
+    aggregate(draft, grouped, Kind.WINDOWED_TABLE, retained=on_close)
 
 
 @operator(Kind.WINDOWED_TABLE, weight=4)

@@ -19,6 +19,7 @@ import org.apache.kafka.streams.TopologyConfig;
 import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
@@ -156,6 +157,16 @@ public class DescribeTopologies {
                 .toStream().to("final");
             grouped.count().suppress(Suppressed.untilTimeLimit(Duration.ofSeconds(5), maxRecords(10)))
                 .mapValues(v -> v).toStream().to("latest");
+        });
+        all.put("emitted_on_close", b -> {
+            final var grouped = b.stream("in", Consumed.with(S, S)).groupByKey();
+            grouped.windowedBy(MINUTE).emitStrategy(EmitStrategy.onWindowClose()).count().toStream().to("tumbling");
+            grouped.windowedBy(SlidingWindows.ofTimeDifferenceAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1)))
+                .emitStrategy(EmitStrategy.onWindowClose()).reduce((a, v) -> v, Materialized.as("sliding"))
+                .toStream().to("sliding");
+            grouped.windowedBy(SessionWindows.ofInactivityGapAndGrace(Duration.ofMinutes(5), Duration.ofMinutes(1)))
+                .emitStrategy(EmitStrategy.onWindowClose()).count(Named.as("visits"), Materialized.as("sessions"))
+                .toStream().to("sessions");
         });
         all.put("suppressed_named", b ->
             b.stream("in", Consumed.with(S, S)).selectKey((k, v) -> v).groupByKey().windowedBy(MINUTE)

@@ -47,6 +47,7 @@ import org.apache.kafka.streams.kstream.Branched;
 import org.apache.kafka.streams.kstream.BranchedKStream;
 import org.apache.kafka.streams.kstream.CogroupedKStream;
 import org.apache.kafka.streams.kstream.Consumed;
+import org.apache.kafka.streams.kstream.EmitStrategy;
 import org.apache.kafka.streams.kstream.GlobalKTable;
 import org.apache.kafka.streams.kstream.Grouped;
 import org.apache.kafka.streams.kstream.JoinWindows;
@@ -347,7 +348,7 @@ public class RunScenarios {
             case "group_by_key" -> named.put(as, stream(step).groupByKey(grouped(step)));
             case "windowed_by" -> named.put(as, get(step, "on") instanceof CogroupedKStream
                 ? windowedCogroup((CogroupedKStream<Object, Object>) get(step, "on"), step)
-                : windowed((KGroupedStream<Object, Object>) get(step, "on"), step));
+                : emitting(windowed((KGroupedStream<Object, Object>) get(step, "on"), step), step));
             case "cogroup" -> named.put(as, cogrouped(step));
             case "cogroup_aggregate" -> named.put(as, cogroupAggregated(step, fn));
             case "count", "reduce", "aggregate" -> named.put(as, aggregated(step, fn));
@@ -629,6 +630,15 @@ public class RunScenarios {
                 return inner ? stream(step).join(table, selector, joiner) : stream(step).leftJoin(table, selector, joiner);
             }
         }
+    }
+
+    private static Object emitting(final Object windowed, final JsonNode step) {
+        if (!step.path("emit").asText().equals("close")) {
+            return windowed;
+        }
+        return windowed instanceof SessionWindowedKStream
+            ? ((SessionWindowedKStream<Object, Object>) windowed).emitStrategy(EmitStrategy.onWindowClose())
+            : ((TimeWindowedKStream<Object, Object>) windowed).emitStrategy(EmitStrategy.onWindowClose());
     }
 
     private static Object windowed(final KGroupedStream<Object, Object> grouped, final JsonNode step) {

@@ -42,6 +42,9 @@ ROW = TaskStatistics(
     store_entries={"counts": 7},
     store_bytes={"counts": 4096},
     stream_times={"counts": 1_500},
+    held_back={"counts": 2},
+    held_back_bytes={"counts": 99},
+    held_back_since={"counts": 1_250},
     lateness_max_ms=4,
     phases={Phase.READ: 0.25, Phase.COMMIT: 0.5},
     process_latency=observe([0.2], LATENCY_BUCKETS),
@@ -90,8 +93,21 @@ def test_a_row_becomes_series_with_the_right_values(metrics: ApplicationMetrics)
     assert task_value(metrics, "millrace_stream_state_estimate_num_keys", store="counts") == 7
     assert task_value(metrics, "millrace_stream_state_size_bytes", store="counts") == 4096
     assert task_value(metrics, "millrace_stream_task_stream_time_timestamp_seconds", store="counts") == 1.5
+    assert task_value(metrics, "millrace_stream_state_held_back_results", store="counts") == 2
+    assert task_value(metrics, "millrace_stream_state_held_back_bytes", store="counts") == 99
+    assert task_value(metrics, "millrace_stream_state_held_back_since_timestamp_seconds", store="counts") == 1.25
     assert task_value(metrics, "millrace_stream_task_record_lateness_max_seconds") == 0.004
     assert task_value(metrics, "millrace_stream_task_phase_seconds_total", phase="commit") == 0.5
+
+
+def test_the_time_of_what_waits_is_absent_while_nothing_waits(metrics: ApplicationMetrics) -> None:
+    metrics.record(ROW)
+    metrics.record(replace(ROW, batch_id=1, held_back={}, held_back_since={}))
+    since = "millrace_stream_state_held_back_since_timestamp_seconds"
+    assert task_value(metrics, since, store="counts") == 1.25
+    metrics.record(replace(ROW, batch_id=2, held_back={"counts": 0}, held_back_bytes={"counts": 0}, held_back_since={}))
+    assert task_value(metrics, "millrace_stream_state_held_back_results", store="counts") == 0
+    assert not [name for name, _ in samples(metrics) if name == since]
 
 
 def test_reasons_outcomes_and_phases_begin_at_zero_so_that_the_first_one_is_an_increase(

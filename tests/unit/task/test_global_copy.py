@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -310,3 +311,31 @@ def test_a_process_has_one_copy_of_a_store_and_another_for_another_topic(tmp_pat
         assert two.number == 0
     finally:
         copies.close()
+
+
+def test_readers_of_other_threads_see_whole_updates_while_the_copy_is_brought_forward(
+    open_copy: Open, log: Log
+) -> None:
+    keys = [b"a", b"b", b"c"]
+    log.partitions = {0: [], 1: []}
+    copy = open_copy()
+    store = copy.store
+    done = threading.Event()
+    seen: list[set[bytes | None]] = []
+
+    def look() -> None:
+        while not done.is_set():
+            seen.append(set(store.get_many(keys)[0]))
+
+    readers = [threading.Thread(target=look) for _ in range(2)]
+    for reader in readers:
+        reader.start()
+    for number in range(150):
+        log.partitions[0] += [(key, str(number).encode()) for key in keys]
+        copy.catch_up(log.ends())
+        assert store.get(b"c") is not None
+    done.set()
+    for reader in readers:
+        reader.join(10)
+    assert seen
+    assert {len(values) for values in seen} == {1}

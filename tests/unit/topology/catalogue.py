@@ -11,6 +11,7 @@ from millrace.dsl import (
     BufferConfig,
     CogroupedKStream,
     Consumed,
+    EmitStrategy,
     Grouped,
     Joined,
     JoinWindows,
@@ -390,6 +391,17 @@ def suppressed_unnamed(b: StreamsBuilder) -> None:
     grouped.windowed_by(MINUTE).count().suppress(final).to_stream().to("final")
     limited = Suppressed.until_time_limit(timedelta(seconds=5), BufferConfig.max_records(10))
     grouped.count().suppress(limited).map_values(same).to_stream().to("latest")
+
+
+@catalogued
+def emitted_on_close(b: StreamsBuilder) -> None:
+    grouped = b.stream("in", STRINGS).group_by_key()
+    closing = EmitStrategy.on_window_close()
+    grouped.windowed_by(MINUTE).emit_strategy(closing).count().to_stream().to("tumbling")
+    sliding = grouped.windowed_by(SLIDING).emit_strategy(closing).reduce(left, Materialized.as_("sliding"))
+    sliding.to_stream().to("sliding")
+    visits = grouped.windowed_by(SESSIONS).emit_strategy(closing).count(Materialized.as_("sessions"), named="visits")
+    visits.to_stream().to("sessions")
 
 
 @catalogued

@@ -108,7 +108,7 @@ def test_internal_topics_and_co_partitioned_groups_are_those_of_kafka_streams(na
     assert _internal_topics(_build(name)) == _golden(name)[1].replace(theirs, ours)
 
 
-@pytest.mark.parametrize(("kind", "count"), [("windowed", 14), ("versioned", 3)])
+@pytest.mark.parametrize(("kind", "count"), [("windowed", 15), ("versioned", 3)])
 def test_changelogs_have_the_settings_of_kafka_streams(kind: str, count: int) -> None:
     """Case W19, for every kind of window; and the history of versioned stores, which compaction must leave alone."""
     blocks = (HERE / "golden" / f"{kind}_changelogs.list").read_text().split("== ")[1:]

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from millrace.dsl import (
+    BufferConfig,
     Consumed,
+    EmitStrategy,
     Grouped,
     JoinWindows,
     Materialized,
@@ -16,6 +18,7 @@ from millrace.dsl import (
     StoreBackend,
     StreamJoined,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
 )
 from millrace.dsl import aggregators as agg
@@ -132,6 +135,39 @@ def test_the_fingerprint_ignores_code_and_sees_names_windows_and_topics() -> Non
 
 def test_the_fingerprint_is_the_same_in_every_process() -> None:
     assert windowed(60).fingerprint == "26f49ce40e1f"
+
+
+def suppressed(suppress: Suppressed | None, *, on_close: bool = False) -> Topology:
+    def write(builder: StreamsBuilder) -> None:
+        windows = builder.stream("in").group_by_key().windowed_by(TimeWindows.of_size_and_grace(10, 5))
+        if on_close:
+            windows = windows.emit_strategy(EmitStrategy.on_window_close())
+        counts = windows.count(Materialized.as_("counts"))
+        (counts if suppress is None else counts.suppress(suppress.with_name("held"))).to_stream().to("out")
+
+    return build(write)
+
+
+def test_a_buffer_of_another_order_is_incompatible_and_other_limits_are_a_change() -> None:
+    final = suppressed(Suppressed.until_window_closes(BufferConfig.unbounded()))
+    limited = suppressed(Suppressed.until_time_limit(5, BufferConfig.max_records(10)))
+    found = compare(limited, final)
+    assert [change.subject for change in found.of_kind(ChangeKind.INCOMPATIBLE)] == ["held-store"]
+    assert "suppression until time limit becomes window close" in str(found)
+    longer = suppressed(Suppressed.until_time_limit(7, BufferConfig.max_records(10).with_max_bytes(99)))
+    changes = compare(limited, longer)
+    assert not changes.loses_state
+    assert [change.text for change in changes.of_kind(ChangeKind.CHANGED)] == [
+        "store held-store keeps its content; wait 5 becomes 7",
+        "store held-store keeps its content; most bytes None becomes 99",
+    ]
+
+
+def test_sending_results_on_close_is_a_change_that_loses_nothing() -> None:
+    found = compare(suppressed(None), suppressed(None, on_close=True))
+    assert str(found) == (
+        "changed: store counts keeps its content; results are sent on window update becomes on window close"
+    )
 
 
 def joined(*, before_s: int, kind: str = "left_join", logged: bool = True) -> Topology:

@@ -9,12 +9,15 @@ import numpy as np
 from millrace.metrics import DropReason
 from millrace.state import Session, SessionStore
 from millrace.task.aggregation.calls import calls_of, check_values
+from millrace.task.columns import IntArray
 from millrace.task.failures import processed_record
+from millrace.task.operators.final_results import ClosingSessions, FinalResults
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.stream_time import advance_stream_time
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import SessionAggregate
 from millrace.topology.session_windows import SessionWindows
 
@@ -44,18 +47,38 @@ class SessionAggregateProcessor(Processor):
         self._value_serde = or_default(spec.value_serde)
         self._calls = calls_of(operator.aggregator, operator.merger)
         self._sends_old_values = context.sends_old_values(node)
+        self._closing: ClosingSessions | None = None
+        if operator.emit is EmitStrategy.WINDOW_CLOSE:
+            lag_ms = operator.windows.gap_ms + operator.windows.grace_ms + 1
+            self._closing = ClosingSessions(operator.store, context, lag_ms=lag_ms)
+
+    def reset(self) -> None:
+        if self._closing is not None:
+            self._closing.reset()
+
+    def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[tuple[int, bytes]], IntArray]:
+        """Collects what goes downstream; and stream time as each record sees it."""
+        if self._closing is None:
+            merged = self._context.is_cached(self._operator.store)
+            stream_times = advance_stream_time(self._context, self._operator.store, records)
+            return WindowedResults(merged=merged, with_old_values=self._sends_old_values), stream_times
+        self._closing.load()
+        stream_times = advance_stream_time(self._context, self._operator.store, records)
+        closed_until = self._closing.closed_until(stream_times)
+        return FinalResults(
+            self._closing, closed_until, key_serde=self._key_serde, result=self._stored_result
+        ), stream_times
+
+    def _stored_result(self, value: bytes) -> Any:
+        return self._calls.result(self._value_serde.deserialize(value))
 
     def process(self, records: Records) -> Forwarded:
         records = drop_null_keys(records, self._context.failures)
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)
-        closed_before = advance_stream_time(self._context, self._operator.store, records) - (
-            self._windows.gap_ms + self._windows.grace_ms
-        )
-        results = WindowedResults(
-            merged=self._context.is_cached(self._operator.store), with_old_values=self._sends_old_values
-        )
+        results, stream_times = self._results(records)
+        closed_before = stream_times - (self._windows.gap_ms + self._windows.grace_ms)
         key_bytes = to_bytes_list(records.keys, self._key_serde)
         rows = zip(
             key_bytes,
@@ -112,7 +135,7 @@ class SessionAggregateProcessor(Processor):
         """What was sent of a session, where a node below needs it."""
         if not self._sends_old_values:
             return None
-        return self._calls.result(self._value_serde.deserialize(session.value))
+        return self._stored_result(session.value)
 
     def _sessions_to_join(self, key: bytes, timestamp: int) -> list[Session]:
         gap, longest = self._windows.gap_ms, self._windows.longest_ms

@@ -15,12 +15,15 @@ from millrace.serdes import Serde
 from millrace.state import WindowStore
 from millrace.task.aggregation.calls import AggregationCalls, calls_of, check_values
 from millrace.task.aggregation.initial import first_result
+from millrace.task.columns import IntArray
 from millrace.task.failures import processed_record
+from millrace.task.operators.final_results import ClosingTimeWindows, FinalResults
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.stream_time import advance_stream_time
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import SlidingAggregate
 from millrace.topology.sliding_windows import SlidingWindows
 
@@ -72,7 +75,11 @@ class _Aggregation:
 
     def copied(self, stored: _Stored) -> Any:
         """The result that a window's content is."""
-        return self.calls.result(self.read(stored))
+        return self.result(stored.value)
+
+    def result(self, value: bytes) -> Any:
+        """The result that store bytes are."""
+        return self.calls.result(self.serde.deserialize(value))
 
 
 class _Windows:
@@ -129,6 +136,28 @@ class SlidingAggregateProcessor(Processor):
             calls_of(operator.aggregator), or_default(spec.value_serde), partial(first_result, operator.aggregator)
         )
         self._sends_old_values = context.sends_old_values(node)
+        self._closing: ClosingTimeWindows | None = None
+        if operator.emit is EmitStrategy.WINDOW_CLOSE:
+            size_ms = self._difference
+            self._closing = ClosingTimeWindows(
+                operator.store, context, size_ms=size_ms, lag_ms=size_ms + operator.windows.grace_ms + 1
+            )
+
+    def reset(self) -> None:
+        if self._closing is not None:
+            self._closing.reset()
+
+    def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[bytes], IntArray]:
+        """Collects what goes downstream; and stream time as each record sees it."""
+        if self._closing is None:
+            merged = self._context.is_cached(self._operator.store)
+            stream_times = advance_stream_time(self._context, self._operator.store, records)
+            return WindowedResults(merged=merged, with_old_values=self._sends_old_values), stream_times
+        self._closing.load()
+        stream_times = advance_stream_time(self._context, self._operator.store, records)
+        closed_until = self._closing.closed_until(stream_times)
+        result = self._aggregation.result
+        return FinalResults(self._closing, closed_until, key_serde=self._key_serde, result=result), stream_times
 
     def process(self, records: Records) -> Forwarded:
         failures = self._context.failures
@@ -136,9 +165,9 @@ class SlidingAggregateProcessor(Processor):
         if len(records) == 0:
             return None
         check_values(self._operator.aggregator, records.values)
-        closed_before = advance_stream_time(self._context, self._operator.store, records) - self._windows.grace_ms
+        results, stream_times = self._results(records)
+        closed_before = stream_times - self._windows.grace_ms
         merged = self._context.is_cached(self._operator.store)
-        results = WindowedResults(merged=merged, with_old_values=self._sends_old_values)
         writes: list[tuple[bytes, int, bytes | None, int]] = []
         known: dict[bytes, _Windows] = {}
         bounds = int(records.timestamps.min()), int(records.timestamps.max())
@@ -182,7 +211,15 @@ class SlidingAggregateProcessor(Processor):
                 # A deletion is logged with its record's own timestamp, as in Kafka Streams.
                 writes.append((stored_key, start, stored, timestamp if stored is None else newest))
                 old = base if before is None else self._aggregation.copied(before)
-                results.add(row, stored_key, (start, start + self._difference), result, newest, old=old)
+                results.add(
+                    row,
+                    stored_key,
+                    (start, start + self._difference),
+                    result,
+                    newest,
+                    is_there=stored is not None,
+                    old=old,
+                )
         if writes:
             keys, starts, values, timestamps = (list(column) for column in zip(*writes, strict=True))
             self._store.put_many(keys, np.array(starts, dtype=np.int64), values, np.array(timestamps, dtype=np.int64))

@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
-from millrace.errors import BufferFullError, ProcessingError
+from millrace.errors import BufferFullError, ProcessingError, SerializationError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
-from millrace.serdes import Windowed
+from millrace.serdes import Serde, Windowed
 from millrace.state import BufferedChange, RecordContext, SuppressionBuffer
 from millrace.task.buffer_view import BufferView
 from millrace.task.columns import Column, IntArray, WindowedColumn
 from millrace.task.failures import processed_record
 from millrace.task.operators.table_rows import no_rows, present_key_bytes
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, HeldBack, Processor, TaskContext
 from millrace.task.records import Records, object_array
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list
 from millrace.topology.operators import TableSuppress
@@ -57,15 +57,16 @@ class SuppressProcessor(Processor):
         self._value_serde = or_default(spec.value_serde)
         self._most_records = operator.max_records
         self._most_bytes = operator.max_bytes
+        context.held_back[operator.store] = lambda: HeldBack(len(buffer), buffer.used_bytes, buffer.first_time)
 
     def process(self, records: Records) -> Forwarded:
         buffer, wait_ms = self._buffer, self._operator.wait_ms
         emissions: list[_Emission] = []
         rows = zip(
-            present_key_bytes(to_bytes_list(records.keys, self._key_serde), self._node),
+            present_key_bytes(self._encoded("key", records.keys, self._key_serde), self._node),
             self._times(records),
-            to_bytes_list(records.old_values or no_rows(len(records)), self._value_serde),
-            to_bytes_list(records.values, self._value_serde),
+            self._encoded("value", records.old_values or no_rows(len(records)), self._value_serde),
+            self._encoded("value", records.values, self._value_serde),
             self._record_contexts(records),
             self._stream_times(records.timestamps).tolist(),
             strict=True,
@@ -94,6 +95,17 @@ class SuppressProcessor(Processor):
             self._view.end(records.order)
             self._context.after_batch.append(self._view.clear)
         return self._forwarded(records, emissions)
+
+    def _encoded(self, what: str, column: Column, serde: Serde) -> list[bytes | None]:
+        try:
+            return to_bytes_list(column, serde)
+        except SerializationError as error:
+            raise SerializationError(
+                f"Node {self._node} cannot keep a {what} in the buffer {self._operator.store} with "
+                f"{type(serde).__name__}: {error.message}",
+                remedy=f"give the table above a serde for its {what}s (Materialized, Grouped, Consumed); without one "
+                "they are taken for bytes",
+            ) from error
 
     def _stream_times(self, timestamps: IntArray) -> IntArray:
         times = self._context.stream_times

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -12,11 +13,14 @@ from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.initial import before_first
 from millrace.task.aggregation.update import update_aggregates
 from millrace.task.columns import BoolArray, CogroupedColumn, IntArray, WindowedColumn
+from millrace.task.operators.final_results import ClosingTimeWindows, closing, final_records
+from millrace.task.operators.open_windows import OpenWindows
 from millrace.task.operators.table_writing import decoded, replaced_values
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_array
 from millrace.task.stream_time import advance_stream_time
+from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import WindowedAggregate
 from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.windows import TimeWindows
@@ -41,20 +45,53 @@ class WindowedAggregateProcessor(Processor):
         self._retention = spec.retention_ms
         self._key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)
+        self._closing: ClosingTimeWindows | None = None
+        if operator.emit is EmitStrategy.WINDOW_CLOSE:
+            size_ms = operator.windows.size_ms
+            self._closing = ClosingTimeWindows(
+                operator.store, context, size_ms=size_ms, lag_ms=size_ms + operator.windows.grace_ms
+            )
+
+    def reset(self) -> None:
+        if self._closing is not None:
+            self._closing.reset()
 
     def process(self, records: Records) -> Forwarded:
         records = drop_null_keys(records, self._context.failures)
         if len(records) == 0:
             return None
+        if self._closing is None:
+            stream_times = advance_stream_time(self._context, self._operator.store, records)
+            return self._update(records, stream_times)
+        open_windows = self._closing.load()
         stream_times = advance_stream_time(self._context, self._operator.store, records)
+        self._update(records, stream_times, open_windows)
+        return self._final_results(records, self._closing, open_windows, stream_times)
+
+    def _final_results(
+        self, records: Records, windows: ClosingTimeWindows, open_windows: OpenWindows[bytes], stream_times: IntArray
+    ) -> Records | None:
+        """What the windows hold that the records close: no record has changed them since."""
+        rows, closed = closing(windows, open_windows, windows.closed_until(stream_times))
+        if not closed:
+            return None
+        starts = np.array([start for _, start, _ in closed], dtype=np.int64)
+        values, timestamps = self._store.peek_many([key for key, _, _ in closed], starts)
+        results = decoded(self._context, self._operator.store, values)
+        return final_records(records, rows, closed, values=results, timestamps=timestamps, key_serde=self._key_serde)
+
+    def _update(
+        self, records: Records, stream_times: IntArray, open_windows: OpenWindows[bytes] | None = None
+    ) -> Records | None:
+        """Updates the windows; returns the updates, or takes the windows to the open ones where those are given."""
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
         # In this form no sum exceeds 64 bits, also where the window is unlimited.
-        open_windows = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
-        late = len(parents) - int(open_windows.sum())
+        is_open = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
+        late = len(parents) - int(is_open.sum())
         if late:
-            shut_out = np.setdiff1d(parents[~open_windows], parents[open_windows])
+            shut_out = np.setdiff1d(parents[~is_open], parents[is_open])
             self._context.failures.drop(DropReason.LATE, records.origin[shut_out], count=late)
-            parents, ordinals, starts = parents[open_windows], ordinals[open_windows], starts[open_windows]
+            parents, ordinals, starts = parents[is_open], ordinals[is_open], starts[is_open]
         if len(parents) == 0:
             return None
         key_bytes = to_bytes_array(records.keys, self._key_serde)
@@ -80,12 +117,13 @@ class WindowedAggregateProcessor(Processor):
         )
         updated = groups.ids[update.rows]
         results = rows.take(update.rows)
+        written = [keys[group_id] for group_id in updated.tolist()]
         self._store.put_many(
-            [keys[group_id] for group_id in updated.tolist()],
-            group_starts[updated],
-            update.stored,
-            update.stored_timestamps(results.timestamps),
+            written, group_starts[updated], update.stored, update.stored_timestamps(results.timestamps)
         )
+        if open_windows is not None:
+            _note(open_windows, written, group_starts[updated].tolist(), update.stored)
+            return None
         windows = starts[update.rows]
         old_values = None
         if self._context.sends_old_values(self._node):
@@ -117,6 +155,21 @@ class WindowedAggregateProcessor(Processor):
             return np.zeros(len(starts), dtype=bool)
         newest = np.maximum.accumulate(np.concatenate(([self._store.observed_stream_time], starts)))[:-1]
         return np.asarray(starts < newest - self._retention + 1)
+
+
+def _note(
+    open_windows: OpenWindows[bytes], keys: list[bytes], starts: list[int], stored: Sequence[bytes | None]
+) -> None:
+    """Takes the windows to the open ones that were written, and away those that were deleted."""
+    last = dict(zip(zip(starts, keys, strict=True), stored, strict=True))
+    by_start: dict[int, list[bytes]] = {}
+    for (start, key), value in last.items():
+        if value is None:
+            open_windows.discard(start, key)
+        else:
+            by_start.setdefault(start, []).append(key)
+    for start, written in by_start.items():
+        open_windows.add(start, written)
 
 
 def _ends(windows: TimeWindows | UnlimitedWindows, starts: IntArray) -> IntArray:

@@ -77,7 +77,6 @@ _MEANING = {
     "retention": ": what is older than that is forgotten",
     "window before": ": records that came before find other partners from now on",
     "window after": ": records that came before find other partners from now on",
-    "wait": ": what waits now goes out by the new limit",
 }
 """What a change means, where the fact alone does not say."""
 

@@ -27,7 +27,12 @@ from millrace.task.table_view import TableView
 from millrace.task.versioned_view import VersionedTableView
 from millrace.task.walking import Walker, must_walk, processor_nodes
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import StreamAggregate, TableAggregate, WindowedAggregate, looked_up_table
+from millrace.topology.operators import (
+    StreamAggregate,
+    TableAggregate,
+    WindowedAggregate,
+    looked_up_table,
+)
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
 from millrace.topology.topology import SubTopology, full_topic_name
 
@@ -139,6 +144,12 @@ class Engine:
     def next_wall_clock_ms(self) -> int | None:
         """When a punctuation is due by the wall clock, milliseconds; ``None`` where none is scheduled."""
         return self.context.processing.next_wall_clock_ms()
+
+    @property
+    def is_punctuation_due(self) -> bool:
+        """Whether one is due by the wall clock now."""
+        due_ms = self.next_wall_clock_ms
+        return due_ms is not None and due_ms <= self.context.wall_clock_ms()
 
     def process(self, batch: InputBatch, collector: Collector, *, wall_clock: bool = False) -> None:
         """Processes the rows of a batch in their order, into the overlays of the stores and the collector.

@@ -37,7 +37,8 @@ class TopologyTestDriver:
 
     Args:
         topology: what ``StreamsBuilder.build`` returned, or a :class:`millrace.dsl.Topology`.
-        settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given.
+        settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given. As in
+            Kafka Streams' driver ``foreign.key.join.settles`` is off.
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
         state_directory: where stores in RocksDB are; ``None`` keeps all stores in memory, whatever they ask for.
 
@@ -58,7 +59,12 @@ class TopologyTestDriver:
         if isinstance(topology, low_level.Topology):
             topology = topology.build()
         self._config = StreamsConfig.from_mapping(
-            {"application.id": "topology-test-driver", "bootstrap.servers": "not-used:0", **(settings or {})}
+            {
+                "application.id": "topology-test-driver",
+                "bootstrap.servers": "not-used:0",
+                "foreign.key.join.settles": False,
+                **(settings or {}),
+            }
         )
         self._topology = topology
         self._clock_ms = int(time.time() * 1000)
@@ -94,8 +100,7 @@ class TopologyTestDriver:
         """Moves the wall clock, which otherwise stands still, ahead, and calls the punctuations that are due by it."""
         self._clock_ms += to_milliseconds(duration)
         for task in self._tasks:
-            due_ms = task.engine.next_wall_clock_ms
-            if due_ms is not None and due_ms <= self._clock_ms:
+            if task.engine.is_punctuation_due:
                 for onward in self._run(task, [], wall_clock=True):
                     self._line_up(*onward)
         self._take_turns()

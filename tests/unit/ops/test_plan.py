@@ -8,7 +8,16 @@ from typing import Any
 import orjson
 import pytest
 
-from millrace.dsl import Consumed, Grouped, Materialized, Produced, StoreBackend, StreamsBuilder, TimeWindows
+from millrace.dsl import (
+    Consumed,
+    Grouped,
+    Materialized,
+    Produced,
+    StoreBackend,
+    StreamsBuilder,
+    TableJoined,
+    TimeWindows,
+)
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
 from millrace.ops.plan import BATCH_FLOOR_S, Plan, plan
@@ -46,6 +55,15 @@ def build_join(builder: StreamsBuilder) -> None:
     """A join with a table."""
     users = builder.table("users", Consumed.with_(TEXT, LONG), Materialized.as_("users"))
     builder.stream("clicks", Consumed.with_(TEXT, LONG)).join(users, lambda click, user: click).to("joined")
+
+
+def build_foreign_key_join(builder: StreamsBuilder) -> None:
+    """Clicks, as a table, joined with the users that they name."""
+    clicks = builder.table("clicks", Consumed.with_(TEXT, TEXT), Materialized.as_("clicks"))
+    users = builder.table("users", Consumed.with_(TEXT, TEXT), Materialized.as_("users"))
+    options = TableJoined.as_("fk")
+    joined = clicks.join(users, lambda click, user: click, foreign_key_extractor=str, table_joined=options)
+    joined.to_stream().to("joined")
 
 
 def build_global(builder: StreamsBuilder) -> None:
@@ -197,3 +215,20 @@ def test_the_plan_is_json() -> None:
     assert document["application"] == "shop"
     assert document["tasks"] == {"0": 4, "1": 4}
     assert document["recovery"]["total_s"] > document["recovery_with_standby"]["total_s"]
+
+
+def test_a_foreign_key_join_has_its_topics_and_subscriptions_of_two_keys() -> None:
+    topics = [{"name": "clicks", "partitions": 4}, {"name": "users", "partitions": 2}]
+    made = plan(spec(function="build_foreign_key_join", topics=topics), load(key_bytes=10))
+    assert {topic.name: topic.partitions for topic in made.topics} == {
+        "shop-fk-subscription-registration-topic": 2,
+        "shop-fk-subscription-response-topic": 4,
+        "shop-fk-subscription-store-changelog": 2,
+        "shop-clicks-changelog": 4,
+        "shop-users-changelog": 2,
+    }
+    stores = {store.name: store for store in made.stores}
+    subscription = 2 * 10 + 4 + 22 + 10
+    row = 10 + 50
+    difference = stores["fk-subscription-store"].size.live_bytes - stores["users"].size.live_bytes
+    assert difference == 10_000 * (subscription - row)

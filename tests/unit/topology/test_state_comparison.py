@@ -19,11 +19,12 @@ from millrace.dsl import (
     StreamJoined,
     StreamsBuilder,
     Suppressed,
+    TableJoined,
     TimeWindows,
 )
 from millrace.dsl import aggregators as agg
 from millrace.errors import TopologyError
-from millrace.serdes import JsonSerde, StringSerde
+from millrace.serdes import IntegerSerde, JsonSerde, Serde, StringSerde
 from millrace.topology.diff import ChangeKind, TopologyDiff, diff
 from millrace.topology.topology import Topology
 from tests.unit.topology.catalogue import CATALOGUE
@@ -135,6 +136,44 @@ def test_the_fingerprint_ignores_code_and_sees_names_windows_and_topics() -> Non
 
 def test_the_fingerprint_is_the_same_in_every_process() -> None:
     assert windowed(60).fingerprint == "26f49ce40e1f"
+
+
+def foreign_key_join(*, key: Serde | None = None, other_key: Serde | None = None, name: str | None = "fk") -> Topology:
+    def write(builder: StreamsBuilder) -> None:
+        orders = builder.table("orders", Consumed.with_(key), Materialized.as_("orders"))
+        customers = builder.table("customers", Consumed.with_(other_key), Materialized.as_("customers"))
+        options = None if name is None else TableJoined.as_(name)
+        orders.join(
+            customers,
+            lambda order, customer: order,
+            Materialized.as_("joined"),
+            foreign_key_extractor=lambda order: order,
+            table_joined=options,
+        )
+
+    return build(write)
+
+
+def test_the_subscriptions_of_a_foreign_key_join_depend_on_both_keys() -> None:
+    text, integers = StringSerde(), IntegerSerde()
+    before = foreign_key_join(key=text, other_key=text)
+    assert compare(before, before).changes == ()
+    for changed in (
+        foreign_key_join(key=integers, other_key=text),
+        foreign_key_join(key=text, other_key=integers),
+    ):
+        found = {change.subject: change.text for change in compare(before, changed).of_kind(ChangeKind.INCOMPATIBLE)}
+        assert "StringSerde and StringSerde becomes" in found["fk-subscription-store"]
+        assert before.fingerprint != changed.fingerprint
+
+
+def test_a_foreign_key_join_that_loses_its_name_orphans_its_topics_and_store() -> None:
+    found = compare(foreign_key_join(), foreign_key_join(name=None))
+    assert {change.subject for change in found.of_kind(ChangeKind.ORPHANED)} == {
+        "fk-subscription-store",
+        "fk-subscription-registration-topic",
+        "fk-subscription-response-topic",
+    }
 
 
 def suppressed(suppress: Suppressed | None, *, on_close: bool = False) -> Topology:

@@ -18,6 +18,7 @@ from tests.parity.processor_scenarios import PROCESSOR_SCENARIOS
 from tests.parity.scenario import Form, Result, compare_buffers, run_in_millrace, settled
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
+from tests.parity.store_scenarios import STORE_SCENARIOS
 from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 from tests.parity.versioned_scenarios import VERSIONED_SCENARIOS
@@ -31,6 +32,7 @@ SCENARIOS = {
     **SUPPRESS_SCENARIOS,
     **EMIT_SCENARIOS,
     **PROCESSOR_SCENARIOS,
+    **STORE_SCENARIOS,
     **VERSIONED_SCENARIOS,
 }
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))

@@ -43,7 +43,7 @@ REWRITES = {
     "merge repartition topics": "merge-repartition-topics",
 }
 SETTINGS: dict[str, dict[str, Any]] = {
-    "continue after deserialization errors": {"default.deserialization.exception.handler": "continue"},
+    "continue after deserialization errors": {"deserialization.exception.handler": "continue"},
     "continue after processing errors": {"processing.exception.handler": "continue"},
     "compare headers": {},
     "compare repartition topics": {},

@@ -17,12 +17,15 @@ from millrace.topology.operators import (
     SessionAggregate,
     SlidingAggregate,
     StreamAggregate,
+    StreamSelfJoin,
+    StreamStreamJoin,
+    StreamTableJoin,
     TableAggregate,
     TableSuppress,
     TableTransformValues,
     WindowedAggregate,
 )
-from millrace.topology.stores import StoreSpec
+from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
@@ -81,33 +84,11 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
         data["aggregation"] = describe_aggregation(operator.aggregator)
     if getattr(operator, "emit", EmitStrategy.WINDOW_UPDATE) is not EmitStrategy.WINDOW_UPDATE:
         data["emit"] = EmitStrategy.WINDOW_CLOSE.value
-    if isinstance(operator, WindowedAggregate):
-        windows = operator.windows
-        data["windows"] = {
-            "size_ms": windows.size_ms,
-            "advance_ms": windows.advance_ms,
-            "grace_ms": windows.grace_ms,
-            "retention_ms": store.retention_ms,
-        }
-        if isinstance(windows, UnlimitedWindows):
-            data["windows"]["start_ms"] = windows.start_ms
-    if isinstance(operator, JoinBuffer):
-        data["windows"] = {"grace_ms": operator.windows.grace_ms, "retention_ms": store.retention_ms}
-    if isinstance(operator, SlidingAggregate):
-        sliding = operator.windows
-        data["windows"] = {
-            "size_ms": sliding.difference_ms,
-            "grace_ms": sliding.grace_ms,
-            "retention_ms": store.retention_ms,
-        }
-    if isinstance(operator, SessionAggregate):
-        sessions = operator.windows
-        data["windows"] = {
-            "gap_ms": sessions.gap_ms,
-            "grace_ms": sessions.grace_ms,
-            "longest_ms": sessions.longest_ms,
-            "retention_ms": store.retention_ms,
-        }
+    if (backend := _backend(store)) != StoreBackend.ROCKSDB.value:
+        data["backend"] = backend
+    windows = _windows(operator, store)
+    if windows:
+        data["windows"] = windows
     if isinstance(operator, TableSuppress):
         suppress = operator
         data["suppression"] = {
@@ -118,6 +99,38 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
             "when_full": "emit early" if suppress.emits_when_full else "fail",
         }
     return data
+
+
+def _windows(operator: Operator, store: StoreSpec) -> dict[str, Any]:
+    """The windows of what writes a store, or its history or grace, milliseconds; empty where it has none."""
+    if store.kind is StoreKind.VERSIONED:
+        return {"retention_ms": store.history_retention_ms}
+    match operator:
+        case StreamTableJoin(grace_ms=grace_ms):
+            return {"grace_ms": grace_ms}
+        case WindowedAggregate(windows=windows):
+            data = {"size_ms": windows.size_ms, "advance_ms": windows.advance_ms, "grace_ms": windows.grace_ms}
+            if isinstance(windows, UnlimitedWindows):
+                data["start_ms"] = windows.start_ms
+        case SlidingAggregate(windows=sliding):
+            data = {"size_ms": sliding.difference_ms, "grace_ms": sliding.grace_ms}
+        case SessionAggregate(windows=sessions):
+            data = {"gap_ms": sessions.gap_ms, "grace_ms": sessions.grace_ms}
+            return {**data, "longest_ms": sessions.longest_ms, "retention_ms": store.retention_ms}
+        case JoinBuffer(windows=between) | StreamSelfJoin(windows=between):
+            data = {"before_ms": between.before_ms, "after_ms": between.after_ms, "grace_ms": between.grace_ms}
+        case StreamStreamJoin(windows=between, kind=kind):
+            data = {"before_ms": between.before_ms, "after_ms": between.after_ms, "grace_ms": between.grace_ms}
+            return {**data, "kind": kind.value}
+        case _:
+            return {}
+    return {**data, "retention_ms": store.retention_ms}
+
+
+def _backend(store: StoreSpec) -> str:
+    if store.custom is not None:
+        return getattr(store.custom, "__name__", type(store.custom).__name__)
+    return store.backend.value if store.capacity is None else f"memory, {store.capacity} keys at most"
 
 
 def _global_store(part: GlobalStore) -> dict[str, Any]:

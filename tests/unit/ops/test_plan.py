@@ -12,6 +12,7 @@ import pytest
 from millrace.dsl import (
     Consumed,
     Grouped,
+    Joined,
     Materialized,
     Processor,
     Produced,
@@ -77,6 +78,15 @@ def build_global(builder: StreamsBuilder) -> None:
     users = builder.global_table("people", Consumed.with_(TEXT, LONG), Materialized.as_("users"))
     clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG))
     clicks.left_join(users, lambda key, value: key, lambda click, user: click).to("joined")
+
+
+def build_grace(builder: StreamsBuilder) -> None:
+    """A join that waits ten seconds for a table with a minute of history."""
+    versions = Materialized.as_(Stores.persistent_versioned_key_value_store("users", 60_000))
+    users = builder.table("users", Consumed.with_(TEXT, LONG), versions)
+    clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG))
+    joined = Joined.as_("with-user").with_grace_period(10_000)
+    clicks.join(users, lambda click, user: click, joined=joined).to("joined")
 
 
 def spec(*, function: str = "build", **changes: Any) -> ApplicationSpec:
@@ -158,6 +168,15 @@ def test_a_run_writes_the_topics_and_about_as_many_updates_as_planned() -> None:
     for store in made.stores:
         if store.changelog is not None:
             assert store.updates_per_second * seconds == pytest.approx(written[store.changelog], rel=0.05), store.name
+
+
+def test_history_and_records_that_wait_are_planned_by_their_times() -> None:
+    stores = {store.name: store for store in plan(spec(function="build_grace"), load(records_per_second=500)).stores}
+    versions, buffer = stores["users"], stores["with-user-Buffer"]
+    assert versions.size.entries == 10_000 + versions.updates_per_second * 60
+    assert buffer.size.entries == buffer.updates_per_second / 2 * 10
+    assert versions.changelog_size is not None
+    assert versions.changelog_size.live_bytes > versions.updates_per_second * 86_400 * 50
 
 
 def test_a_store_without_changelog_is_on_no_topic_and_in_no_recovery() -> None:

@@ -17,7 +17,8 @@ import numpy.typing as npt
 from millrace.state.layout import NO_TIMESTAMP, Int64Array, big_endian
 
 MIN_SEGMENT_INTERVAL_MS = 60_000
-_METADATA = struct.Struct(">qq")
+_METADATA = struct.Struct(">qqq")
+_METADATA_WITHOUT_INTERVAL = struct.Struct(">qq")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,17 +31,20 @@ class Segments:
         first_kept: first segment that may still have data in the database.
         exact: a window that is not readable is not written either, as in Kafka Streams' stores in memory; otherwise
             it is, while its segment is live.
+        segment_interval_ms: length of a segment; ``None`` takes Kafka Streams' for the retention. A store keeps the one
+            it began with, whatever its retention becomes: its rows stay in their segments.
     """
 
     retention_ms: int
     observed_stream_time: int = NO_TIMESTAMP
     first_kept: int = 0
     exact: bool = False
+    segment_interval_ms: int | None = None
 
     @property
     def interval_ms(self) -> int:
         """Length of a segment."""
-        return max(self.retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
+        return self.segment_interval_ms or max(self.retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)
 
     @property
     def first_readable_start(self) -> int:
@@ -87,11 +91,14 @@ class Segments:
 
     def to_bytes(self) -> bytes:
         """What has to survive a restart."""
-        return _METADATA.pack(self.observed_stream_time, self.first_kept)
+        return _METADATA.pack(self.observed_stream_time, self.first_kept, self.interval_ms)
 
     def restored(self, data: bytes | None) -> Self:
         """The inverse of :meth:`to_bytes`; ``None`` is a store without history."""
         if data is None:
             return self
-        observed, first_kept = _METADATA.unpack(data)
-        return replace(self, observed_stream_time=observed, first_kept=first_kept)
+        if len(data) == _METADATA_WITHOUT_INTERVAL.size:
+            observed, first_kept = _METADATA_WITHOUT_INTERVAL.unpack(data)
+            return replace(self, observed_stream_time=observed, first_kept=first_kept)
+        observed, first_kept, interval_ms = _METADATA.unpack(data)
+        return replace(self, observed_stream_time=observed, first_kept=first_kept, segment_interval_ms=interval_ms)

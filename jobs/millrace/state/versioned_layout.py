@@ -11,8 +11,7 @@ layout of Kafka Streams; locally that one keeps all versions of a key and segmen
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 from millrace.state.layout import Packed, big_endian
 from millrace.state.segments import Segments
@@ -35,25 +34,9 @@ class HistorySegments(Segments):
 
     segment_interval_ms: int
 
-    @property
-    def interval_ms(self) -> int:
-        """Length of a segment."""
-        return self.segment_interval_ms
-
     def is_expired(self, timestamp: int) -> bool:
         """Whether a version of that timestamp may not be put any more, and the history of that time is not told."""
         return timestamp < self.observed_stream_time - self.retention_ms
-
-    def to_bytes(self) -> bytes:
-        """What has to survive a restart. The interval too: rows stay in their segments, whatever is asked for later."""
-        return super().to_bytes() + _TIME.pack(self.segment_interval_ms)
-
-    def restored(self, data: bytes | None) -> Self:
-        """The inverse of :meth:`to_bytes`; ``None`` is a store without history."""
-        if data is None:
-            return self
-        interval_ms: int = _TIME.unpack(data[-_TIME.size :])[0]
-        return replace(super().restored(data[: -_TIME.size]), segment_interval_ms=interval_ms)
 
 
 def latest_row(key: bytes) -> bytes:

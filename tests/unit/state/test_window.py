@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -134,3 +136,22 @@ def test_a_store_asked_for_as_the_other_kind_is_named(open_state: OpenState) -> 
         state.window_store("kv")
     with pytest.raises(StateError, match="no store other; it has kv, win"):
         state.store("other")
+
+
+@pytest.mark.parametrize("later", [2, 60])
+def test_windows_are_found_and_expire_after_the_retention_was_changed(tmp_path: Path, later: int) -> None:
+    """Segments keep the length that they began with: numbered by another, old windows would be looked for in vain."""
+    before = TaskState.open(tmp_path, [window(retention_ms=10 * MINUTE)])
+    store = before.window_store("win")
+    _put(store, (b"a", 20 * MINUTE, b"1"), (b"a", 29 * MINUTE, b"2"))
+    _commit(before)
+    before.close()
+
+    state = TaskState.open(tmp_path, [window(retention_ms=later * MINUTE)])
+    store = state.window_store("win")
+    assert _fetch(store, (b"a", 29 * MINUTE)) == [b"2"]
+    assert _fetch(store, (b"a", 20 * MINUTE)) == [b"1" if later > 10 else None]
+    _put(store, (b"a", 200 * MINUTE, b"3"))
+    _commit(state)
+    assert [(key, start) for key, start, _, _ in store.all()] == [(b"a", 200 * MINUTE)]
+    state.close()

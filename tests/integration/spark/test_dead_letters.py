@@ -1,19 +1,16 @@
-"""Dead letters of dropped and of unwritable records, and a store of a user's own, across a crash."""
+"""Dead letters of dropped and of unwritable records, in the transaction of their batch."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 
 import pytest
 
-from millrace.serdes import LongSerde
 from tests.application import Application
 from tests.integration.spark.conftest import World
 from tests.records import ReadRecord, Record
 
 START = 1_700_000_000_000
-COUNT = LongSerde()
 
 
 @pytest.fixture(scope="module")
@@ -58,25 +55,3 @@ def test_each_record_that_is_dropped_or_too_large_has_one_dead_letter(world: Wor
     assert reasons(letters) == [(b"a", "late", 1), (None, "null_key", 2), (b"b", "RecordTooLargeError", 3)]
     assert [letter.value for letter in letters] == [b"late", b"no key", b"x" * 5_000]
     assert [record.value for record in world.read("small")] == [b"1", b"late", b"no key", b"2"]
-    assert application.metric("millrace_stream_task_dead_letters_total") == 3
-    assert application.metric("millrace_stream_task_dropped_records_total", reason="production") == 1
-
-
-def test_a_store_of_a_users_own_and_the_dead_letters_go_on_after_a_crash(
-    world: World, application: Application
-) -> None:
-    application.kill()
-    application.start_and_wait()
-    world.send("in", Record(b"a", b"3", START + 40_000), Record(b"a", b"late again", START + 1))
-    application.wait_until_caught_up()
-
-    counts: dict[bytes | None, list[int]] = {}
-    for record in world.read("out"):
-        assert record.value is not None
-        counts.setdefault(record.key, []).append(COUNT.deserialize(record.value))
-    assert counts == {b"a": [1, 2, 3, 4], b"b": [1, 2]}
-    assert Counter(reason for _, reason, _ in reasons(world.read("dead-letters"))) == {
-        "late": 2,
-        "null_key": 1,
-        "RecordTooLargeError": 1,
-    }

@@ -140,6 +140,12 @@ class StreamsConfig(BaseModel):
         "window has closed without a partner, milliseconds; 0 looks at every record, so that results depend on event "
         "time only. Kafka Streams looks once in 1,000 ms (0 in its test driver), which is not a public setting there.",
     )
+    foreign_key_join_settles: bool = Field(
+        True,
+        description="Whether an inner foreign-key join deletes the old result of a row, or subscribes the row again, "
+        "where the end of that result is known only after the row has changed. Kafka Streams does not, and keeps the "
+        "old result; nor does the test driver unless asked.",
+    )
     deserialization_exception_handler: str = Field(
         "fail",
         pattern=HANDLER_PATTERN,

@@ -43,7 +43,7 @@ REWRITES = {
     "merge repartition topics": "merge-repartition-topics",
 }
 SETTINGS: dict[str, dict[str, Any]] = {
-    "continue after deserialization errors": {"default.deserialization.exception.handler": "continue"},
+    "continue after deserialization errors": {"deserialization.exception.handler": "continue"},
     "continue after processing errors": {"processing.exception.handler": "continue"},
     "compare headers": {},
     "compare repartition topics": {},
@@ -76,7 +76,7 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
     """The result of our test driver, with caching off."""
     topology = ScenarioTopology(scenario, in_columns=form.in_columns)
     sentences = scenario.get("settings", ())
-    settings: dict[str, Any] = {"application.id": "app"}
+    settings: dict[str, Any] = {"application.id": "app", "foreign.key.join.settles": form.in_batches}
     for sentence in sentences:
         settings |= SETTINGS[sentence]
     built = topology.build(tuple(REWRITES[sentence] for sentence in sentences if sentence in REWRITES))

@@ -30,6 +30,7 @@ log = structlog.get_logger(__name__)
 _State = ApplicationState
 
 _HEARTBEAT_PAUSE_S = 1.0
+_SHORTEST_TICK_S = 0.02
 """Least time between two heartbeats that batches ask for, seconds."""
 
 
@@ -208,7 +209,7 @@ class Driver:
             on_restart=self._query_restarts,
         )
         self._supervisor.start()
-        threads.append(Periodic("ticker", self._settings.tick_interval_s, self._tick_idle_queries, self.fail))
+        threads.append(Periodic("ticker", self._until_tick_s, self._tick_idle_queries, self.fail))
         threads[-1].start()
 
     def _supervise(self) -> None:
@@ -319,6 +320,11 @@ class Driver:
                 f"Consumer group {group} has live members beside Millrace: {', '.join(members)}.",
                 remedy="stop them: the broker takes their commits beside ours, which would lose or double records",
             )
+
+    def _until_tick_s(self) -> float:
+        """Time to the next look at idle queries, seconds: sooner than usual where a punctuation is due before."""
+        scheduled = [due for each in self._queries if (due := each.next_tick_s) is not None]
+        return min([self._settings.tick_interval_s, *(max(due, _SHORTEST_TICK_S) for due in scheduled)])
 
     def _tick_idle_queries(self) -> None:
         for each in self._queries:

@@ -11,13 +11,17 @@ class Periodic:
 
     Args:
         name: the thread's name.
-        interval_s: wait between the end of one call and the start of the next, seconds.
+        interval_s: wait between the end of one call and the start of the next, seconds; a function is asked each time.
         action: what to do.
         on_failure: gets what ``action`` raised; the thread goes on.
     """
 
     def __init__(
-        self, name: str, interval_s: float, action: Callable[[], None], on_failure: Callable[[Exception], None]
+        self,
+        name: str,
+        interval_s: float | Callable[[], float],
+        action: Callable[[], None],
+        on_failure: Callable[[Exception], None],
     ) -> None:
         self._interval_s = interval_s
         self._action = action
@@ -37,7 +41,7 @@ class Periodic:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while not self._stopped.wait(self._interval_s):
+        while not self._stopped.wait(self._interval_s() if callable(self._interval_s) else self._interval_s):
             try:
                 self._action()
             except Exception as error:

@@ -62,10 +62,15 @@ class Query(Protocol):
     def resume(self) -> None:
         """Ends :meth:`pause`."""
 
-    def tick(self) -> None:
-        """Runs the task code without rows where that is due: commits input without records, keeps workers warm.
+    @property
+    def next_tick_s(self) -> float | None:
+        """Seconds until something is due by the wall clock; ``None`` where nothing is scheduled."""
 
-        Called about once a second while no batch runs, so that it must return soon where nothing is due.
+    def tick(self) -> None:
+        """Runs the task code without rows where that is due: punctuations, commits of input without records.
+
+        Called about once a second, or when ``next_tick_s`` says, while no batch runs, so that it must return soon
+        where nothing is due.
         """
 
 

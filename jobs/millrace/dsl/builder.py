@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from millrace.dsl.global_ktable import GlobalKTable, add_global_table
+from millrace.dsl.global_ktable import GlobalKTable, add_global_store, add_global_table
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
 from millrace.dsl.ktable import KTable
@@ -16,6 +16,7 @@ from millrace.topology import naming
 from millrace.topology.explicit_naming import check_explicit_naming
 from millrace.topology.freeze import freeze
 from millrace.topology.logical import StreamInput, TableInput
+from millrace.topology.processor_api import ProcessorSupplier
 from millrace.topology.store_builders import StoreBuilder
 from millrace.topology.topology import Topology
 
@@ -133,6 +134,24 @@ class StreamsBuilder:
             materialized: the store; it is never logged.
         """
         return add_global_table(self._graph, topic, consumed, materialized)
+
+    def add_global_store(
+        self, builder: StoreBuilder, topic: str, consumed: Consumed, supplier: ProcessorSupplier
+    ) -> StreamsBuilder:
+        """A store that a processor fills from a whole topic, in every task, for all processors to read (KIP-233).
+
+        Args:
+            builder: a key-value store; it is never logged, since the topic restores it.
+            topic: the topic, read from its beginning.
+            consumed: serdes and name.
+            supplier: gives a new :class:`~millrace.topology.processor_api.Processor` that writes the store; it cannot
+                forward and schedules nothing. Where the store is built anew, all records of the topic pass through it.
+
+        Raises:
+            TopologyError: the store is no key-value store, or the supplier gives the same processor twice.
+        """
+        add_global_store(self._graph, builder, topic, consumed, supplier)
+        return self
 
     def build(self, *, rewrites: Sequence[str] = (), ensure_explicit_naming: bool = False) -> Topology:
         """Freezes what was collected; the builder can go on collecting.

@@ -23,6 +23,7 @@ from millrace.topology.foreign_key_join import (
     PartitionedAsPrimary,
     PartitionedByKey,
     ResponseJoin,
+    SubscribeAgain,
     SubscriptionJoin,
     SubscriptionReceive,
     SubscriptionSend,
@@ -80,12 +81,12 @@ def join_on_foreign_key(
     if joined.name is None:
         graph.mark_generated_store(store.name)
 
+    by_key_and_value = _key_and_value_extractor(extractor)
     sending = SubscriptionSend(
-        _key_and_value_extractor(extractor),
+        by_key_and_value,
         other._name,
         left_join,
         foreign_key_serde=other._key_serde,
-        primary_key_serde=this._key_serde,
         value_serde=this._value_serde,
     )
     graph.add(Process(name=send, parents=(this._name,), operator=sending))
@@ -132,7 +133,15 @@ def join_on_foreign_key(
     )
     sources = this._sources | {response_source}
     graph.co_partition(sources)
-    resolving = ResponseJoin(this._name, joiner, left_join, value_serde=this._value_serde)
+    resolving = ResponseJoin(
+        this._name,
+        joiner,
+        left_join,
+        result,
+        key_serde=this._key_serde,
+        value_serde=this._value_serde,
+        again=None if left_join else SubscribeAgain(by_key_and_value, sink),
+    )
     graph.add(Process(name=resolver, parents=(response_source,), operator=resolving))
     return _result(this, resolver, result, store_name=result_store, options=result_options, sources=sources)
 

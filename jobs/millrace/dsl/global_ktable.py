@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING, Any
 from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.options import Consumed, Materialized, Named, name_of
+from millrace.dsl.processing import check_supplier
 from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
 from millrace.topology import naming
 from millrace.topology.logical import GlobalStoreInput, Process
-from millrace.topology.operators import JoinKind, KeyMapper, StreamGlobalTableJoin, TableSource
+from millrace.topology.operators import JoinKind, KeyMapper, ProcessRecords, StreamGlobalTableJoin, TableSource
+from millrace.topology.processor_api import ProcessorSupplier
+from millrace.topology.store_builders import StoreBuilder
+from millrace.topology.stores import StoreKind, StoreSpec
 
 if TYPE_CHECKING:
     from millrace.dsl.kstream import KStream
@@ -37,10 +41,15 @@ def add_global_table(
     """Appends what :meth:`StreamsBuilder.global_table` stands for.
 
     Raises:
-        TopologyError: the topic's name is not legal.
+        TopologyError: the topic's name is not legal, or the store is versioned.
     """
     naming.check_name(topic, what="topic")
     store_options = materialized or Materialized()
+    if store_options.supplier is not None:
+        raise TopologyError(
+            f"The global table of topic {topic!r} cannot be versioned.",
+            remedy="materialize it in a store by its name; its joins see the newest rows",
+        )
     options = consumed or Consumed.with_(store_options.key_serde, store_options.value_serde)
     store_name = graph.new_store_name(f"{topic}-", store_options.name)
     suffixed = None if options.name is None else options.name + naming.TABLE_SOURCE_SUFFIX
@@ -65,6 +74,47 @@ def add_global_table(
         )
     )
     return GlobalKTable(graph, store_name)
+
+
+def add_global_store(
+    graph: GraphBuilder, builder: StoreBuilder, topic: str, consumed: Consumed, supplier: ProcessorSupplier
+) -> None:
+    """Appends what :meth:`StreamsBuilder.add_global_store` stands for.
+
+    Raises:
+        TopologyError: the topic's name is not legal, the supplier gives the same processor twice, or the store is no
+            key-value store.
+    """
+    naming.check_name(topic, what="topic")
+    check_supplier(supplier, what="state update supplier")
+    suffixed = None if consumed.name is None else consumed.name + naming.TABLE_SOURCE_SUFFIX
+    source_name = graph.new_name(naming.STREAM_SOURCE, suffixed)
+    graph.add(
+        GlobalStoreInput(
+            name=graph.new_name(naming.TABLE_SOURCE, consumed.name),
+            source_name=source_name,
+            topic=topic,
+            store=global_store_spec(builder),
+            operator=ProcessRecords(supplier),
+            key_serde=consumed.key_serde,
+            value_serde=consumed.value_serde,
+            timestamp_extractor=consumed.timestamp_extractor,
+        )
+    )
+
+
+def global_store_spec(builder: StoreBuilder) -> StoreSpec:
+    """The store of a global topic, which is never logged.
+
+    Raises:
+        TopologyError: it is no key-value store.
+    """
+    spec = builder.with_logging_disabled().spec
+    if spec.kind is not StoreKind.KEY_VALUE:
+        raise TopologyError(
+            f"The global store {spec.name!r} is a {spec.kind} store.", remedy="make it a key-value store"
+        )
+    return spec
 
 
 def join_global_table(

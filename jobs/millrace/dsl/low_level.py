@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from millrace.dsl.callables import check_callable
+from millrace.dsl.global_ktable import global_store_spec
 from millrace.dsl.options import AutoOffsetReset, Partitioner
 from millrace.dsl.processing import check_supplier, stores_of
 from millrace.errors import TopologyError
@@ -40,6 +41,7 @@ class Topology:
         self._nodes: dict[str, Node] = {}
         self._stores: dict[str, StoreSpec] = {}
         self._topics: set[str] = set()
+        self._global_stores: dict[str, str] = {}
 
     def add_source(
         self,
@@ -62,18 +64,8 @@ class Topology:
             TopologyError: the name or a topic is taken, or there is no topic.
         """
         self._check_new(name)
-        if not topics:
-            raise TopologyError(f"Source {name!r} reads no topic.", remedy="name at least one topic")
-        for topic in topics:
-            check_name(topic, what="topic")
-            if topic in self._topics or topics.count(topic) > 1:
-                raise TopologyError(
-                    f"Topic {topic!r} has already been registered by another source.", remedy="read each topic once"
-                )
-        if timestamp_extractor is not None:
-            check_callable(
-                timestamp_extractor, 4, what="timestamp extractor", takes="key, value, timestamp, partition_time"
-            )
+        self._check_topics(name, topics)
+        self._check_extractor(timestamp_extractor)
         self._topics.update(topics)
         self._nodes[name] = SourceNode(
             name=name,
@@ -171,13 +163,69 @@ class Topology:
             self._connect(processor_name, store)
         return self
 
+    def add_global_store(
+        self,
+        builder: StoreBuilder,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: ProcessorSupplier,
+        *,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """A store that a processor fills from a whole topic, in every task, for all processors to read (KIP-233).
+
+        Args:
+            builder: a key-value store without logging, since the topic restores it.
+            source_name: name of the node that reads the topic.
+            topic: the topic, read from its beginning.
+            processor_name: name of the node that writes the store.
+            supplier: gives a new :class:`~millrace.topology.processor_api.Processor` that writes the store; it cannot
+                forward and schedules nothing.
+            key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
+            timestamp_extractor: as in :class:`millrace.dsl.Consumed`.
+
+        Raises:
+            TopologyError: a name or the topic is taken, or the store is logged or no key-value store.
+        """
+        self._check_new(source_name)
+        self._check_new(processor_name)
+        if source_name == processor_name:
+            raise TopologyError(f"Source and processor of a global store are both named {source_name!r}.")
+        if builder.spec.logged:
+            raise TopologyError(
+                f"The global store {builder.name!r} is logged, but its topic restores it.",
+                remedy="use with_logging_disabled()",
+            )
+        if builder.name in self._stores:
+            raise TopologyError(f"A different store has already been added with the name {builder.name!r}.")
+        check_supplier(supplier, what=f"supplier of processor {processor_name!r}")
+        self._check_topics(source_name, (topic,))
+        self._check_extractor(timestamp_extractor)
+        self._topics.add(topic)
+        self._stores[builder.name] = global_store_spec(builder)
+        self._global_stores[builder.name] = processor_name
+        self._nodes[source_name] = SourceNode(
+            name=source_name,
+            topics=(topic,),
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+        )
+        self._nodes[processor_name] = ProcessorNode(
+            name=processor_name, parents=(source_name,), operator=ProcessRecords(supplier), stores=(builder.name,)
+        )
+        return self
+
     def build(self) -> frozen.Topology:
         """The topology, checked and split, as :meth:`StreamsBuilder.build` gives it.
 
         Raises:
             TopologyError: it is empty.
         """
-        return freeze_nodes(self._nodes.values(), self._stores.values())
+        return freeze_nodes(self._nodes.values(), self._stores.values(), self._global_stores)
 
     def describe(self) -> str:
         """The text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
@@ -187,6 +235,21 @@ class Topology:
         check_name(name, what="node")
         if name in self._nodes:
             raise TopologyError(f"Node {name!r} is already added.", remedy="give one of them another name")
+
+    def _check_topics(self, source: str, topics: tuple[str, ...]) -> None:
+        if not topics:
+            raise TopologyError(f"Source {source!r} reads no topic.", remedy="name at least one topic")
+        for topic in topics:
+            check_name(topic, what="topic")
+            if topic in self._topics or topics.count(topic) > 1:
+                raise TopologyError(
+                    f"Topic {topic!r} has already been registered by another source.", remedy="read each topic once"
+                )
+
+    @staticmethod
+    def _check_extractor(extractor: TimestampExtractor | None) -> None:
+        if extractor is not None:
+            check_callable(extractor, 4, what="timestamp extractor", takes="key, value, timestamp, partition_time")
 
     def _check_parents(self, what: str, name: str, parents: tuple[str, ...]) -> None:
         if not parents:
@@ -199,16 +262,31 @@ class Topology:
                     f"Parent {parent!r} of {name!r} is not added yet. Nodes: {', '.join(self._nodes) or 'none'}.",
                     remedy="add it first",
                 )
+            if parent in self._global_stores.values() or parent in self._global_sources():
+                raise TopologyError(f"{parent!r} feeds a global store and cannot be a parent of {name!r}.")
             if isinstance(self._nodes[parent], SinkNode):
                 raise TopologyError(f"The sink {parent!r} cannot be a parent of {name!r}.")
         if len(set(parents)) < len(parents):
             raise TopologyError(f"The {what} {name!r} names a parent twice: {', '.join(parents)}.")
+
+    def _global_sources(self) -> set[str]:
+        return {
+            parent
+            for processor in self._global_stores.values()
+            if isinstance(node := self._nodes[processor], ProcessorNode)
+            for parent in node.parents
+        }
 
     def _connect(self, processor: str, store: str) -> None:
         if store not in self._stores:
             raise TopologyError(
                 f"Store {store!r} is not added yet. Stores: {', '.join(self._stores) or 'none'}.",
                 remedy="add it with add_state_store() first",
+            )
+        if store in self._global_stores:
+            raise TopologyError(
+                f"The global store {store!r} cannot be connected to {processor!r}.",
+                remedy="leave it out: every processor may read it",
             )
         node: Any = self._nodes.get(processor)
         if node is None:

@@ -97,14 +97,20 @@ class SubscriptionSerde(PerValueSerde):
     primary_key: Serde | None
 
     def serialize(self, value: Subscription) -> bytes:
-        """Version and a bit for a missing hash, instruction, hash, primary key, partition (version 1)."""
+        """Version and a bit for a missing hash, instruction, hash, primary key, partition (version 1).
+
+        Raises:
+            SerializationError: the primary key is not of its serde's type, or the partition is missing.
+        """
         key = (self.primary_key or BytesSerde()).serialize(value.primary_key)
         if value.hash is None:
             start = bytes((value.version | _NO_HASH, value.instruction))
         else:
             start = bytes((value.version, value.instruction)) + value.hash
-        if value.version == 0 or value.primary_partition is None:
+        if value.version == 0:
             return start + key
+        if value.primary_partition is None:
+            raise SerializationError(f"A subscription of version {value.version} needs the partition of its row.")
         return start + key + value.primary_partition.to_bytes(_PARTITION_BYTES, "big", signed=True)
 
     def deserialize(self, data: bytes) -> Subscription:

@@ -9,6 +9,7 @@ from functools import lru_cache
 from pyspark import cloudpickle
 
 from millrace.config import StreamsConfig
+from millrace.errors import TopologyError
 from millrace.kafka.record_sizes import DEFAULT_MAX_MESSAGE_BYTES
 from millrace.task.input import TopicPartition
 from millrace.task.spec import GlobalStoreSpec, TaskSpec
@@ -87,9 +88,28 @@ class QueryPlan:
         )
 
     def to_bytes(self) -> bytes:
-        """The plan with the user's functions, for :func:`plan_from_bytes`."""
-        encoded: bytes = cloudpickle.dumps(self)
+        """The plan with the user's functions, for :func:`plan_from_bytes`.
+
+        Raises:
+            TopologyError: something that the user passed cannot be sent to the workers.
+        """
+        try:
+            encoded: bytes = cloudpickle.dumps(self)
+        except Exception as error:
+            raise TopologyError(
+                f"{self._culprit()} cannot be sent to the workers: {type(error).__name__}: {error}.",
+                remedy="pass functions and suppliers that can be pickled; open files and connections in init() of "
+                "a processor, not in its supplier",
+            ) from error
         return encoded
+
+    def _culprit(self) -> str:
+        for node in self.sub_topology.nodes:
+            try:
+                cloudpickle.dumps(node)
+            except Exception:
+                return f"What was passed to node {node.name}"
+        return f"Sub-topology {self.sub_topology.number}"
 
 
 @lru_cache(maxsize=16)

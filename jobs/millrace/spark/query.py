@@ -21,6 +21,7 @@ from millrace.errors import MillraceError, OperationError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.metrics import TaskStatistics
+from millrace.spark.due_punctuations import DuePunctuations
 from millrace.spark.offset_log import batch_ends
 from millrace.spark.plan import QueryPlan
 from millrace.spark.progress import QueryProgress
@@ -94,6 +95,7 @@ class SparkQuery:
         self._last_run_at = time.monotonic()
         self._tickets = itertools.count()
         self._run_name = ""
+        self._punctuations = DuePunctuations()
         self._progress = QueryProgress(sub_topology=plan.sub_topology.number)
         self._log = _log.bind(application=plan.config.application_id, query=self.name)
 
@@ -150,6 +152,7 @@ class SparkQuery:
             self._encoded_plan = self._plan.to_bytes()
             self._has_new_partitions = False
         self._committed_at = {}
+        self._punctuations.clear()
         self._run_name = f"{self._plan.run_id}-{time.time_ns()}"
         self._committed = self._read_committed()
         self._ends = dict(self._committed)
@@ -202,18 +205,29 @@ class SparkQuery:
         """Ends :meth:`pause`."""
         self._paused.clear()
 
+    @property
+    def next_tick_s(self) -> float | None:
+        """Seconds until a punctuation is due by the wall clock; ``None`` where none is scheduled."""
+        return self._punctuations.next_s()
+
     def tick(self) -> None:
-        """Commits input that has no records, commits old offsets again, purges, and keeps idle workers warm."""
+        """Calls punctuations that are due by the wall clock, commits input that has no records, commits old offsets
+        again, purges, and keeps idle workers warm.
+        """
         now = time.monotonic()
+        punctuates = self.next_tick_s == 0
         commit_due = self._uncommitted_since is not None and now - self._uncommitted_since >= IDLE_COMMIT_S
         keep_warm = now - self._last_run_at >= KEEP_WARM_S
-        if not (commit_due or keep_warm or self._old_commits(now) or self._purge_is_due(now)):
+        if not (punctuates or commit_due or keep_warm or self._old_commits(now) or self._purge_is_due(now)):
             return
         if not self._lock.acquire(blocking=False):
             return
         try:
             if self.is_active and not self._stopping.is_set() and not self._paused.is_set():
                 self._hooks.before_batch()
+                if punctuates:
+                    self._run_without_rows(self._punctuations.take())
+                    self._last_run_at = now
                 if commit_due or keep_warm:
                     self._commit_empty_ranges(all_tasks=not commit_due)
                 self._house_keeping()
@@ -406,7 +420,8 @@ class SparkQuery:
         for result in results:
             positions.update(result.positions)
             if any(self._committed[place] != offset for place, offset in result.positions.items()):
-                self._committed_at[int(result.task.rpartition("_")[2])] = time.monotonic()
+                self._committed_at[_number(result.task)] = time.monotonic()
+            self._punctuations.set(_number(result.task), result.next_punctuation_ms)
             hosts[result.task] = result.worker
             if result.statistics is not None:
                 records += result.statistics.records_in
@@ -451,6 +466,10 @@ class SparkQuery:
 def _collect(frame: DataFrame, function: RunTasks) -> list[TaskResult]:
     rows = frame.mapInArrow(function, RESULT_SCHEMA).collect()
     return [pickle.loads(row.result) for row in rows]
+
+
+def _number(task: str) -> int:
+    return int(task.rpartition("_")[2])
 
 
 def _scratch_directory() -> str | None:

@@ -47,6 +47,7 @@ class TaskResult:
         undecided: rows that wait for older records of another input.
         statistics: what it counted and measured; ``None`` where it failed.
         error: why it failed for good.
+        next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch.
     """
 
     task: str
@@ -55,6 +56,7 @@ class TaskResult:
     undecided: int = 0
     statistics: TaskStatistics | None = None
     error: MillraceError | None = None
+    next_punctuation_ms: int | None = None
 
 
 @dataclass(frozen=True)
@@ -127,7 +129,12 @@ class RunTasks:
             outcome, batch_id=self.batch_id, run_id=self.run_id, transactional=spec.transactional_id is not None
         )
         return TaskResult(
-            spec.name, worker, positions=outcome.positions, undecided=outcome.undecided, statistics=statistics
+            spec.name,
+            worker,
+            positions=outcome.positions,
+            undecided=outcome.undecided,
+            statistics=statistics,
+            next_punctuation_ms=outcome.next_punctuation_ms,
         )
 
 

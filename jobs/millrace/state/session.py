@@ -167,11 +167,16 @@ class LayeredSessionStore(LayeredStore):
     ) -> None:
         """Write sessions; ``None`` removes one. Writes to expired segments are dropped and counted."""
         self._metrics.puts += len(keys)
+        interval, retention = self._segments.interval_ms, self._segments.retention_ms
+        observed, first_live = self._segments.observed_stream_time, self._segments.first_live
+        stamps: list[int] = timestamps.tolist()
         packed_values = pack_values(values, timestamps)
         for row, (key, start, end, packed) in enumerate(zip(keys, starts, ends, packed_values, strict=True)):
-            self._segments = self._segments.after(end)
-            segment = self._segments.segment_of(end)
-            if segment < self._segments.first_live:
+            if end > observed:
+                observed = end
+                first_live = max(end - retention, 0) // interval
+            segment = end // interval
+            if segment < first_live:
                 self._metrics.expired += 1
                 continue
             changelog_key = session_key(key, start, end)
@@ -181,9 +186,10 @@ class LayeredSessionStore(LayeredStore):
             if not self._cached:
                 self._changelog.append([changelog_key], [values[row]], timestamps[row : row + 1])
             elif packed is None:
-                self._unlogged.remove(changelog_key, (None, int(timestamps[row])))
+                self._unlogged.remove(changelog_key, (None, stamps[row]))
             else:
-                self._unlogged.put(changelog_key, (values[row], int(timestamps[row])), is_new=is_new)
+                self._unlogged.put(changelog_key, (values[row], stamps[row]), is_new=is_new)
+        self._segments = self._segments.after(observed)
 
     def peek(self, key: bytes, start: int, end: int) -> bytes | None:
         """The value of a session, also if it expired since the last commit."""

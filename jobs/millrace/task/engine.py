@@ -27,7 +27,12 @@ from millrace.task.table_view import TableView
 from millrace.task.versioned_view import VersionedTableView
 from millrace.task.walking import Walker, must_walk, processor_nodes
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.operators import StreamAggregate, TableAggregate, WindowedAggregate, looked_up_table
+from millrace.topology.operators import (
+    StreamAggregate,
+    TableAggregate,
+    WindowedAggregate,
+    looked_up_table,
+)
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
 from millrace.topology.topology import SubTopology, full_topic_name
 
@@ -140,6 +145,12 @@ class Engine:
         """When a punctuation is due by the wall clock, milliseconds; ``None`` where none is scheduled."""
         return self.context.processing.next_wall_clock_ms()
 
+    @property
+    def is_punctuation_due(self) -> bool:
+        """Whether one is due by the wall clock now."""
+        due_ms = self.next_wall_clock_ms
+        return due_ms is not None and due_ms <= self.context.wall_clock_ms()
+
     def process(self, batch: InputBatch, collector: Collector, *, wall_clock: bool = False) -> None:
         """Processes the rows of a batch in their order, into the overlays of the stores and the collector.
 
@@ -238,9 +249,10 @@ class Engine:
         return in_stream_order(replace(by_offset, event_time=event_time))
 
     def _steps_of(self, sub_topology: SubTopology) -> Steps | None:
-        """What takes batches through the processors that users wrote; ``None`` where there are none."""
+        """What takes batches through the processors that users wrote, or record by record; ``None`` where there are no
+        such processors and a batch may go node by node."""
         nodes = processor_nodes(sub_topology)
-        if not nodes:
+        if not nodes and not must_walk(sub_topology):
             return None
         walker = None
         if must_walk(sub_topology):

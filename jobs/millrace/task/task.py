@@ -75,6 +75,8 @@ class BatchOutcome:
         stream_times: stream time of each windowed operator, milliseconds, by store.
         held_back: what waits for stream time to pass, by store.
         restored: changelog records that were replayed before the batch.
+        next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch; ``None`` where
+            none is scheduled.
     """
 
     task: str
@@ -89,6 +91,7 @@ class BatchOutcome:
     stream_times: Mapping[str, int] = field(default_factory=dict)
     held_back: Mapping[str, HeldBack] = field(default_factory=dict)
     restored: int = 0
+    next_punctuation_ms: int | None = None
 
 
 class Task:
@@ -152,7 +155,8 @@ class Task:
                 self._untold = signature.counts
         assert self._engine is not None
         findings = self._catch_up(global_ends or {}, clock)
-        if all(self._committed[place] >= offsets.end for place, offsets in ranges.items()):
+        nothing_new = all(self._committed[place] >= offsets.end for place, offsets in ranges.items())
+        if nothing_new and not self._engine.is_punctuation_due:
             if recommit or findings:
                 self._commit_again(clock, findings)
             return self._already_committed(clock, findings)
@@ -165,7 +169,7 @@ class Task:
         collector = _ProducerCollector(self._open_producer(), self.spec)
         try:
             self._tell(findings, collector)
-            self._engine.process(decided, collector)
+            self._engine.process(decided, collector, wall_clock=True)
             clock.lap("process")
             positions = {**self._committed, **positions_after(ordered, length, ranges)}
             counts = self._counts(decided, collector, findings)
@@ -189,6 +193,7 @@ class Task:
             stream_times=dict(self._engine.context.stream_times),
             held_back={store: waiting() for store, waiting in self._engine.context.held_back.items()},
             restored=self._take_restored(),
+            next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
 
     def close(self) -> None:
@@ -229,6 +234,7 @@ class Task:
             self._restored = bring_to(self._state, spec, self._committed, signature, self._on_restore)
             clock.lap("restore")
             self._changelog_ends = dict(signature.changelogs)
+            stream_times = self._state.position.stream_times if signature.taken_over else signature.stream_times
             self._global = {each.name: self._copies.copy(each, spec.config) for each in spec.global_stores}
             self._engine = Engine(
                 spec.sub_topology,
@@ -236,7 +242,7 @@ class Task:
                 self._state,
                 task=spec.name,
                 partition=spec.partition,
-                stream_times=signature.stream_times,
+                stream_times=stream_times,
                 partition_times=signature.partition_times,
                 open_global_store=lambda name: self._global[name].store,
             )
@@ -255,9 +261,7 @@ class Task:
         config = self.spec.config
         found = committed_offsets(self._admin, config.application_id, self.spec.inputs)
         missing = [place for place in self.spec.inputs if found.get(place) is None]
-        signature = Signature.from_metadata(
-            {place: commit.metadata for place in self.spec.inputs if (commit := found.get(place)) is not None}
-        )
+        signature = Signature.of({place: found[place] for place in self.spec.inputs if place in found})
         if missing or signature is None:
             raise OffsetsMovedError(
                 f"Task {self.spec.name}: the committed offsets of group {config.application_id} at "
@@ -363,7 +367,7 @@ class Task:
             stream_times=engine.context.stream_times,
             counts=counts,
         )
-        metadata = signature.to_metadata(list(positions))
+        metadata = signature.to_metadata(positions)
         producer.commit(
             {place: (offset, metadata[place]) for place, offset in positions.items()},
             self.spec.config.application_id,
@@ -409,6 +413,7 @@ class Task:
         counts = Counter(untold)
         counts.update({f"dropped.{reason}": count for reason, count in findings.dropped.items()})
         counts.update({"dead_letters": findings.dead_letters} if findings.dead_letters else {})
+        assert self._engine is not None
         return BatchOutcome(
             task=self.spec.name,
             positions=dict(self._committed),
@@ -416,6 +421,7 @@ class Task:
             counts=dict(counts),
             durations=clock.laps,
             restored=self._take_restored(),
+            next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
 
 

@@ -29,7 +29,6 @@ class SubscriptionSend:
         foreign_table: name of the node that makes the foreign table.
         left_join: a row without a foreign key, or without a foreign row, has a result too.
         foreign_key_serde: decides whether a foreign key changed; ``None`` takes the configuration's default.
-        primary_key_serde: tells rows apart; the same.
         value_serde: of the rows' values, for their hashes; the same.
     """
 
@@ -37,7 +36,6 @@ class SubscriptionSend:
     foreign_table: str
     left_join: bool
     foreign_key_serde: Serde | None = None
-    primary_key_serde: Serde | None = None
     value_serde: Serde | None = None
 
 
@@ -73,6 +71,25 @@ class SubscriptionJoin:
 
 
 @dataclass(frozen=True)
+class SubscribeAgain:
+    """Where an inner join subscribes a row once more.
+
+    A response without a foreign row may have been the last word on a result that must go. If the row has changed
+    before it came, that word is lost in Kafka Streams: the later subscription of an unchanged foreign key, or of a row
+    that is new, is not answered where there is no foreign row, and the old result stays. Here a row that has gone or
+    has no foreign key now has its result deleted, and another one asks again, for an answer in any case. Nothing of
+    this shows where responses come before the next change, or where ``foreign.key.join.settles`` is off.
+
+    Args:
+        extractor: as in ``SubscriptionSend``.
+        sink: name of the sink of the subscriptions.
+    """
+
+    extractor: ForeignKeyExtractor
+    sink: str
+
+
+@dataclass(frozen=True)
 class ResponseJoin:
     """Joins responses with the rows that they are for, unless those have changed since.
 
@@ -80,12 +97,19 @@ class ResponseJoin:
         table: name of the node that makes the primary table.
         joiner: ``(value, foreign value) -> value``.
         left_join: as in ``SubscriptionSend``; the same for ``value_serde``.
+        key_serde: tells rows apart; ``None`` takes the configuration's default.
+        result: name of the node that takes the results.
+        again: what an inner join does with a row whose last response came too late; ``None`` for a left join, whose
+            subscriptions are all answered.
     """
 
     table: str
     joiner: Callable[[Any, Any], Any]
     left_join: bool
+    result: str
+    key_serde: Serde | None = None
     value_serde: Serde | None = None
+    again: SubscribeAgain | None = None
 
 
 @dataclass(frozen=True)

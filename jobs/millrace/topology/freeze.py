@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
 
@@ -39,7 +39,7 @@ from millrace.topology.operators import (
 from millrace.topology.stores import StoreSpec
 from millrace.topology.table_plan import TablePlan, plan_tables
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
-from millrace.topology.versioned_plan import check_grace, is_versioned, with_versioned_semantics
+from millrace.topology.versioned_plan import check_grace, with_versioned_semantics
 
 
 def freeze(graph: LogicalGraph) -> Topology:
@@ -72,13 +72,19 @@ def freeze(graph: LogicalGraph) -> Topology:
     return topology
 
 
-def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec]) -> Topology:
+def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec], global_stores: Mapping[str, str]) -> Topology:
     """The topology of nodes that were put together by hand, in the order in which they were added.
+
+    Args:
+        nodes: the nodes.
+        stores: the stores that were added.
+        global_stores: for each global store the node that writes it.
 
     Raises:
         TopologyError: there is none, or a store is unknown.
     """
     draft = _Draft(logical={}, plan=TablePlan(frozenset(), frozenset(), {}), unfiltered=frozenset())
+    draft.global_stores.update(global_stores)
     for store in stores:
         draft.add_store(store)
     for node in nodes:
@@ -86,8 +92,8 @@ def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec]) -> Topology
     if not draft.nodes:
         raise TopologyError("The topology is empty.", remedy="add a source with add_source()")
     _check_stores(draft)
-    sub_topologies, global_stores = _split(draft)
-    return Topology(sub_topologies=sub_topologies, global_stores=global_stores)
+    sub_topologies, made_global_stores = _split(draft)
+    return Topology(sub_topologies=sub_topologies, global_stores=made_global_stores)
 
 
 def _check_parents(graph: LogicalGraph) -> None:
@@ -351,13 +357,7 @@ def _(node: TableJoin, draft: _Draft) -> None:
             ProcessorNode(
                 name=name,
                 parents=(own,),
-                operator=TableJoinSide(
-                    node.kind,
-                    other,
-                    node.joiner,
-                    is_left=name == node.this_name,
-                    of_versioned=is_versioned(draft.logical, own),
-                ),
+                operator=TableJoinSide(node.kind, other, node.joiner, is_left=name == node.this_name),
                 stores=draft.plan.stores_behind[other],
             )
         )

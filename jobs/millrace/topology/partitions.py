@@ -12,15 +12,16 @@ def repartition_partition_counts(topology: Topology, partitions: Mapping[str, in
     """Number of partitions of each repartition topic, by its name without the application prefix.
 
     A topic gets the number that the user asked for; else that of the topics it is joined with; else as many as the
-    inputs of the sub-topology that writes it have at most. As in Kafka Streams.
+    inputs of the sub-topology that writes it have at most. As in Kafka Streams. Where topics feed each other in a
+    circle, as those of foreign-key joins do, it is the most that comes into the circle.
 
     Args:
         topology: the topology.
         partitions: number of partitions of every input topic.
 
     Raises:
-        TopologyError: an input topic is missing, topics that are joined have different numbers, or a number cannot be
-            found because repartition topics feed each other in a circle.
+        TopologyError: an input topic is missing, topics that are joined have different numbers, or nothing known
+            leads to a topic.
     """
     known = dict(partitions)
     internal = {spec.name for spec in topology.repartition_topics}
@@ -34,7 +35,7 @@ def repartition_partition_counts(topology: Topology, partitions: Mapping[str, in
     while waiting:
         found = {topic: count for topic in waiting if (count := _count(topology, topic, group_of, known)) is not None}
         if not found:
-            raise TopologyError(f"The number of partitions cannot be derived for {', '.join(sorted(waiting))}.")
+            found = _counts_in_circles(topology, waiting, group_of, known)
         known |= found
         waiting -= found.keys()
     _check_groups(topology, known)
@@ -71,10 +72,37 @@ def _count(
     return None if None in counts else max(count for count in counts if count is not None)
 
 
+def _counts_in_circles(
+    topology: Topology, waiting: set[str], group_of: Mapping[str, frozenset[str]], known: Mapping[str, int]
+) -> dict[str, int]:
+    """The numbers of topics none of which can be decided before the others: inputs that are not known do not count.
+
+    Raises:
+        TopologyError: nothing known comes into the circle.
+    """
+    counts: dict[str, int] = {}
+    while undecided := [topic for part in topology.sub_topologies for topic in sorted(_topics(part) & waiting)]:
+        progress = False
+        for topic in undecided:
+            inputs = _inputs_of_writers(topology, topic)
+            candidates = [{**known, **counts}[other] for other in inputs if other in known or other in counts]
+            if candidates:
+                counts[topic] = max(candidates)
+                waiting = waiting - {topic}
+                progress = True
+        if not progress:
+            raise TopologyError(f"The number of partitions cannot be derived for {', '.join(sorted(waiting))}.")
+    return {topic: max(counts[other] for other in group_of.get(topic, {topic}) if other in counts) for topic in counts}
+
+
+def _inputs_of_writers(topology: Topology, topic: str) -> set[str]:
+    writers = [part for part in topology.sub_topologies if any(sink.topic == topic for sink in part.sinks)]
+    return {other for part in writers for other in _topics(part)}
+
+
 def _largest_input(topology: Topology, topic: str, known: Mapping[str, int]) -> int | None:
     """The most partitions that an input of a sub-topology which writes ``topic`` has; ``None``: not yet known."""
-    writers = [part for part in topology.sub_topologies if any(sink.topic == topic for sink in part.sinks)]
-    inputs = {other for part in writers for other in _topics(part)}
+    inputs = _inputs_of_writers(topology, topic)
     if not inputs or inputs - known.keys():
         return None
     return max(known[other] for other in inputs)

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,38 +15,13 @@ from psycopg.errors import UniqueViolation
 
 from apps import order_outbox
 from apps.order_outbox import OutboxRelay, PlacedOrder, place_order
-from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.topics import TopicSpec
-from tests.application import ROOT, wait_until
-from tests.integration.apps.postgres import running_postgres
+from tests.application import wait_until
+from tests.integration.apps.relay import start_relay
 from tests.records import ReadRecord, read_topic
 
 ORDERS = 1_500
 ORDERS_OF_A_ROUND = 250
 WRITERS = 4
-
-
-@pytest.fixture(scope="module")
-def database() -> Iterator[str]:
-    with running_postgres() as address:
-        yield address
-
-
-@pytest.fixture
-def shop(database: str, bootstrap_servers: str) -> Iterator[psycopg.Connection[Any]]:
-    """A fresh database, and the topics of the relay."""
-    admin = KafkaAdmin(bootstrap_servers)
-    admin.create_missing(
-        [
-            TopicSpec(name=order_outbox.TOPIC, partitions=3),
-            TopicSpec(name=order_outbox.POSITIONS, partitions=1, settings={"cleanup.policy": "compact"}),
-        ]
-    )
-    with psycopg.connect(database, autocommit=True) as connection:
-        connection.execute(order_outbox.SCHEMA)
-        yield connection
-        connection.execute("DROP TABLE orders, order_outbox")
-    admin.delete_topics([order_outbox.TOPIC, order_outbox.POSITIONS])
 
 
 def order(number: int) -> PlacedOrder:
@@ -100,8 +71,7 @@ def test_rows_go_out_in_the_order_of_their_transactions(
         shop.execute("INSERT INTO order_outbox (transaction_id, key, payload) VALUES (%s::xid8, %s, %s)", row)
     relay = OutboxRelay(database, bootstrap_servers, batch_rows=1)
     assert [relay.publish_next() for _ in range(4)] == [1, 1, 1, 0]
-    by_time = sorted(published(bootstrap_servers), key=lambda record: record.timestamp)
-    assert ids(by_time) == ["first", "second", "third"]
+    assert ids(published(bootstrap_servers)) == ["first", "second", "third"]
     relay.close()
 
 
@@ -155,12 +125,3 @@ def test_every_order_is_published_once_while_relays_are_killed(
 
 def wait_until_published(bootstrap_servers: str, count: int) -> None:
     wait_until(lambda: len(published(bootstrap_servers)) >= count, timeout_s=60, what=f"{count} orders are published")
-
-
-def start_relay(database: str, bootstrap_servers: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "apps.order_outbox", "--database", database]
-    return subprocess.Popen(
-        [*command, "--bootstrap-servers", bootstrap_servers],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "jobs")},
-        stderr=subprocess.DEVNULL,
-    )

@@ -17,6 +17,7 @@ class IdleQuery:
     name = "idle-0"
     sub_topology = 0
     exception = None
+    next_tick_s = None
     progress = QueryProgress(sub_topology=0)
 
     def __init__(self) -> None:

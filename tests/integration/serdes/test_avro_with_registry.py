@@ -205,7 +205,7 @@ def test_in_a_topology_bad_records_are_skipped_and_an_absent_registry_is_not(
 ) -> None:
     serde = AvroSerde(order(), registry_url=registry.url, subject=unique)
     absent = AvroSerde(order(), registry_url="http://127.0.0.1:9", registry_settings=IMPATIENT)
-    settings = {"default.deserialization.exception.handler": "continue"}
+    settings = {"deserialization.exception.handler": "continue"}
     good, bad = serde.serialize(ROW), b"\0" + struct.pack(">I", _UNKNOWN_ID)
     records = [TestRecord("k", good, 1), TestRecord("k", bad, 2), TestRecord("k", good, 3)]
     for value_serde in (serde, absent):

@@ -59,7 +59,7 @@ def test_a_poison_message_under_fail_ends_it_and_commits_nothing(three: Three) -
     world, application, reason, remedy = three.fail("poison")
 
     assert f"{world.name('in')}-0 offset 1" in reason
-    assert "default.deserialization.exception.handler" in remedy
+    assert "deserialization.exception.handler" in remedy
     assert application.committed()[world.name("in"), 0] == 0
     assert world.read("out") == []
 

@@ -24,7 +24,7 @@ def test_alerts_equal_the_model_s_over_a_restart_without_the_state(world: World)
         "fraud",
         config={
             "ensure.explicit.internal.resource.naming": True,
-            "default.deserialization.exception.handler": "continue",
+            "deserialization.exception.handler": "continue",
             "errors.dead.letter.queue.topic.name": world.name("dead-letters"),
         },
     )

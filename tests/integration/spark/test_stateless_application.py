@@ -36,7 +36,7 @@ def application(world: World) -> Iterator[Application]:
         "stateless",
         config={
             "commit.interval.ms": 500,
-            "default.deserialization.exception.handler": "continue",
+            "deserialization.exception.handler": "continue",
             "errors.dead.letter.queue.topic.name": world.name("dead-letters"),
             "repartition.purge.interval.ms": 500,
         },

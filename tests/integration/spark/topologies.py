@@ -15,12 +15,21 @@ from millrace.dsl import (
     Consumed,
     EmitStrategy,
     Grouped,
+    Joined,
     Materialized,
+    Processor,
+    ProcessorContext,
     Produced,
+    PunctuationType,
+    Record,
     Repartitioned,
+    StoreBuilder,
+    Stores,
     StreamsBuilder,
     Suppressed,
+    TableJoined,
     TimeWindows,
+    Topology,
 )
 from millrace.dsl import aggregators as agg
 from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
@@ -107,6 +116,17 @@ def join(builder: StreamsBuilder) -> None:
     )
 
 
+def versioned_join(builder: StreamsBuilder) -> None:
+    """Joins a stream with a versioned table, after a minute of grace."""
+    prices = Materialized.as_(Stores.persistent_versioned_key_value_store("prices", 600_000))
+    table = builder.table(topic("table"), TEXT, prices)
+    stream = builder.stream(topic("stream"), TEXT)
+    joined = Joined.as_("with-price").with_grace_period(60_000)
+    stream.left_join(table, lambda value, price: f"{value}:{price}", joined=joined).to(
+        topic("joined"), Produced.with_(StringSerde(), StringSerde())
+    )
+
+
 def enriching(builder: StreamsBuilder) -> None:
     """Joins orders with the products that they name, a global table of another number of partitions."""
     products = builder.global_table(topic("products"), NUMBERS, Materialized.as_("products"))
@@ -140,6 +160,49 @@ def latest(builder: StreamsBuilder) -> None:
     builder.stream(topic("in"), TEXT).group_by_key().aggregate(
         agg.last(), materialized=Materialized.as_("values").with_value_serde(StringSerde())
     ).to_stream().to(topic("out"), Produced.with_(StringSerde(), StringSerde()))
+
+
+class Punctuating(Processor[str, int]):
+    """Sums values by key; every 100 ms of stream time it says how many keys there are, every 200 ms that it lives."""
+
+    @staticmethod
+    def stores() -> list[StoreBuilder]:
+        """The sums, and what was counted."""
+        return [
+            Stores.key_value_store_builder(Stores.persistent_key_value_store(name), StringSerde(), LongSerde())
+            for name in ("sums", "counted")
+        ]
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        context.schedule(100, PunctuationType.STREAM_TIME, self.tell_keys)
+        context.schedule(200, PunctuationType.WALL_CLOCK_TIME, self.tell_life)
+
+    def process(self, record: Record[str, int], /) -> None:
+        sums = self.context.get_state_store("sums")
+        total = (sums.get(record.key) or 0) + record.value
+        sums.put(record.key, total)
+        self.context.forward(record.with_value(total), "sums")
+
+    def tell_keys(self, now: int) -> None:
+        keys = sum(1 for _ in self.context.get_state_store("sums").all())
+        self.context.forward(Record(f"keys at {now}", keys, now), "stream-time")
+
+    def tell_life(self, now: int) -> None:
+        counted = self.context.get_state_store("counted")
+        lives = (counted.get("lives") or 0) + 1
+        counted.put("lives", lives)
+        self.context.forward(Record("lives", lives, now), "wall-clock")
+
+
+def punctuating(_: StreamsBuilder) -> Topology:
+    """A processor with two stores and two punctuations, put together by hand."""
+    topology = Topology()
+    topology.add_source("numbers", topic("in"), key_serde=StringSerde(), value_serde=LongSerde())
+    topology.add_processor("punctuating", Punctuating, "numbers")
+    for name in ("sums", "stream-time", "wall-clock"):
+        topology.add_sink(name, topic(name), "punctuating", key_serde=StringSerde(), value_serde=LongSerde())
+    return topology
 
 
 def generated_names(builder: StreamsBuilder) -> None:
@@ -187,3 +250,41 @@ def windowed_in_place_of_plain(builder: StreamsBuilder) -> None:
     ).windowed_by(TEN_SECONDS).count(materialized=Materialized.as_("named-counts")).to_stream().to(
         topic("named-out"), Produced.with_(TimeWindowedSerde(StringSerde(), 10_000), LongSerde())
     )
+
+
+def number_of(_topic: str, key: str | None, _value: Any, partitions: int) -> int:
+    """A partitioner that is not Kafka's own: by the number in the key."""
+    return 0 if key is None else int(key[1:]) % partitions
+
+
+def _customer_of(order: dict[str, Any]) -> str | None:
+    customer: str | None = order["fk"]
+    return customer
+
+
+def _customer_of_order(_key: str, order: dict[str, Any]) -> str | None:
+    return _customer_of(order)
+
+
+def foreign_keys(builder: StreamsBuilder) -> None:
+    """Joins orders with the customers that they name, inner and left, whose topics have other partitions."""
+    text = StringSerde()
+    orders = builder.table(topic("orders"), Consumed.with_(text, JsonSerde()), Materialized.as_("orders"))
+    customers = builder.table(topic("customers"), TEXT, Materialized.as_("customers"))
+    strings = Materialized.with_(text, text)
+    inner = orders.join(
+        customers,
+        lambda order, customer: f"{order['v']}:{customer}",
+        strings,
+        foreign_key_extractor=_customer_of,
+        table_joined=TableJoined.as_("inner").with_other_partitioner(number_of),
+    )
+    left = orders.left_join(
+        customers,
+        lambda order, customer: f"{order['v']}:{customer}",
+        strings,
+        foreign_key_extractor=_customer_of_order,
+        table_joined=TableJoined.as_("left").with_partitioner(number_of).with_other_partitioner(number_of),
+    )
+    for table, name in ((inner, "inner"), (left, "left")):
+        table.to_stream().to(topic(name), Produced.with_(text, text).with_stream_partitioner(number_of))

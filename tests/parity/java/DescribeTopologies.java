@@ -78,6 +78,7 @@ public class DescribeTopologies {
         Files.writeString(directory.resolve("explicit_naming.list"), refused.toString());
         Files.writeString(directory.resolve("windowed_changelogs.list"), changelogs(windowedCatalogue()));
         Files.writeString(directory.resolve("versioned_changelogs.list"), changelogs(versionedCatalogue()));
+        Files.writeString(directory.resolve("foreign_key_topics.list"), foreignKeyTopics());
     }
 
     private static final Consumed<String, String> STRINGS = Consumed.with(S, S);
@@ -135,6 +136,16 @@ public class DescribeTopologies {
         final Topology built = builder.build(properties);
         Files.writeString(
             directory.resolve(name + ".txt"), built.describe().toString() + "----\n" + InternalTopics.of(built, properties));
+    }
+
+    /** Settings of all internal topics of a join by a foreign key. */
+    private static String foreignKeyTopics() {
+        final StreamsBuilder builder = new StreamsBuilder();
+        ForeignKeyTopologies.catalogue().get("foreign_key_left_join_named").accept(builder);
+        final Properties properties = properties(StreamsConfig.NO_OPTIMIZATION);
+        final Topology topology = builder.build(properties);
+        return InternalTopics.repartitionSettings(topology, properties)
+            + InternalTopics.changelogSettings(topology, properties);
     }
 
     /** Topic settings of the changelogs of topologies. */

@@ -14,6 +14,23 @@ final class InternalTopics {
     private InternalTopics() {
     }
 
+    /** Name and settings of each topic between two sub-topologies, one a line. */
+    static String repartitionSettings(final Topology topology, final Properties properties) {
+        try {
+            final Field field = Topology.class.getDeclaredField("internalTopologyBuilder");
+            field.setAccessible(true);
+            final InternalTopologyBuilder builder = (InternalTopologyBuilder) field.get(topology);
+            builder.rewriteTopology(new StreamsConfig(properties));
+            builder.buildTopology();
+            final TreeSet<String> lines = new TreeSet<>();
+            builder.subtopologyToTopicsInfo().values().forEach(topics -> topics.repartitionSourceTopics.forEach(
+                (name, config) -> lines.add(name + " " + new TreeMap<>(config.properties(Map.of(), 86_400_000L)) + "\n")));
+            return String.join("", lines);
+        } catch (final ReflectiveOperationException error) {
+            throw new IllegalStateException(error);
+        }
+    }
+
     /** Name and settings of each changelog, one a line. */
     static String changelogSettings(final Topology topology, final Properties properties) {
         try {

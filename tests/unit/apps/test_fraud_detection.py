@@ -22,7 +22,7 @@ from tests.unit.apps.places import REPOSITORY
 
 DEAD_LETTERS = "payments-dead-letters"
 SETTINGS = {
-    "default.deserialization.exception.handler": "continue",
+    "deserialization.exception.handler": "continue",
     "errors.dead.letter.queue.topic.name": DEAD_LETTERS,
 }
 START = 1_700_000_100_000  # a multiple of five minutes

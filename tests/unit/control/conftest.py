@@ -31,6 +31,7 @@ class FakeQuery:
         self.journal = journal if journal is not None else []
         self.starts = 0
         self.ticks = 0
+        self.next_tick_s: float | None = None
         self.paused = False
         self.stop_requested = False
         self.start_errors: list[Exception] = []

@@ -297,6 +297,13 @@ def test_idle_queries_tick_and_busy_ones_do_not(make_driver: Make, make_query: M
     eventually(lambda: busy.ticks >= 1)
 
 
+def test_a_query_with_punctuations_ticks_when_they_are_due(make_driver: Make, make_query: Make) -> None:
+    query = make_query()
+    query.next_tick_s = 0.0
+    make_driver(query, tick_interval_s=60).start()
+    eventually(lambda: query.ticks >= 3)
+
+
 def test_a_tick_that_fails_starts_its_query_again(make_driver: Make, make_query: Make) -> None:
     query = make_query()
     query.tick_errors = [RuntimeError("transaction aborted")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import Any
 
 import orjson
@@ -12,12 +13,19 @@ from millrace.dsl import (
     BufferConfig,
     Consumed,
     Grouped,
+    Joined,
     Materialized,
+    Processor,
     Produced,
+    Record,
     StoreBackend,
+    StoreBuilder,
+    Stores,
     StreamsBuilder,
     Suppressed,
+    TableJoined,
     TimeWindows,
+    Topology,
 )
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
@@ -58,6 +66,15 @@ def build_join(builder: StreamsBuilder) -> None:
     builder.stream("clicks", Consumed.with_(TEXT, LONG)).join(users, lambda click, user: click).to("joined")
 
 
+def build_foreign_key_join(builder: StreamsBuilder) -> None:
+    """Clicks, as a table, joined with the users that they name."""
+    clicks = builder.table("clicks", Consumed.with_(TEXT, TEXT), Materialized.as_("clicks"))
+    users = builder.table("users", Consumed.with_(TEXT, TEXT), Materialized.as_("users"))
+    options = TableJoined.as_("fk")
+    joined = clicks.join(users, lambda click, user: click, foreign_key_extractor=str, table_joined=options)
+    joined.to_stream().to("joined")
+
+
 def build_global(builder: StreamsBuilder) -> None:
     """A join with a global table."""
     users = builder.global_table("people", Consumed.with_(TEXT, LONG), Materialized.as_("users"))
@@ -70,6 +87,15 @@ def build_suppressed(builder: StreamsBuilder) -> None:
     limited = Suppressed.until_time_limit(1_000, BufferConfig.max_records(100)).with_name("held")
     clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG)).group_by_key()
     clicks.count(Materialized.as_("counts")).suppress(limited).to_stream().to("counted")
+
+
+def build_grace(builder: StreamsBuilder) -> None:
+    """A join that waits ten seconds for a table with a minute of history."""
+    versions = Materialized.as_(Stores.persistent_versioned_key_value_store("users", 60_000))
+    users = builder.table("users", Consumed.with_(TEXT, LONG), versions)
+    clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG))
+    joined = Joined.as_("with-user").with_grace_period(10_000)
+    clicks.join(users, lambda click, user: click, joined=joined).to("joined")
 
 
 def spec(*, function: str = "build", **changes: Any) -> ApplicationSpec:
@@ -88,6 +114,34 @@ def load(**changes: Any) -> ExpectedLoad:
 
 def planned(**changes: Any) -> Plan:
     return plan(spec(**changes), load())
+
+
+class Deduplicating(Processor[str, int]):
+    """Keeps nothing but a store's name."""
+
+    @staticmethod
+    def stores() -> list[StoreBuilder]:
+        """Window starts of what was seen."""
+        supplier = Stores.persistent_window_store("seen", timedelta(hours=1), timedelta(minutes=1))
+        return [Stores.window_store_builder(supplier, TEXT, LONG)]
+
+    def process(self, record: Record[str, int], /) -> None:
+        self.context.forward(record)
+
+
+def build_processors(_: StreamsBuilder) -> Topology:
+    """Two processors with one store, put together by hand."""
+    topology = Topology().add_source("clicks", "clicks").add_source("users", "users")
+    for name in ("clicks", "users"):
+        topology.add_processor(f"{name}-once", Deduplicating, name)
+    return topology
+
+
+def test_the_store_of_processors_is_planned_for_all_of_them() -> None:
+    made = plan(spec(function="build_processors"), load(records_per_second=100, keys=50))
+    (store,) = made.stores
+    assert (store.name, store.kind, store.updates_per_second) == ("seen", "window", 100)
+    assert [topic.name for topic in made.topics] == ["shop-seen-changelog"]
 
 
 def test_the_topics_are_those_that_the_application_creates() -> None:
@@ -133,6 +187,15 @@ def test_a_run_writes_the_topics_and_about_as_many_updates_as_planned() -> None:
     for store in made.stores:
         if store.changelog is not None:
             assert store.updates_per_second * seconds == pytest.approx(written[store.changelog], rel=0.05), store.name
+
+
+def test_history_and_records_that_wait_are_planned_by_their_times() -> None:
+    stores = {store.name: store for store in plan(spec(function="build_grace"), load(records_per_second=500)).stores}
+    versions, buffer = stores["users"], stores["with-user-Buffer"]
+    assert versions.size.entries == 10_000 + versions.updates_per_second * 60
+    assert buffer.size.entries == buffer.updates_per_second / 2 * 10
+    assert versions.changelog_size is not None
+    assert versions.changelog_size.live_bytes > versions.updates_per_second * 86_400 * 50
 
 
 def test_a_store_without_changelog_is_on_no_topic_and_in_no_recovery() -> None:
@@ -224,3 +287,20 @@ def test_the_plan_is_json() -> None:
     assert document["application"] == "shop"
     assert document["tasks"] == {"0": 4, "1": 4}
     assert document["recovery"]["total_s"] > document["recovery_with_standby"]["total_s"]
+
+
+def test_a_foreign_key_join_has_its_topics_and_subscriptions_of_two_keys() -> None:
+    topics = [{"name": "clicks", "partitions": 4}, {"name": "users", "partitions": 2}]
+    made = plan(spec(function="build_foreign_key_join", topics=topics), load(key_bytes=10))
+    assert {topic.name: topic.partitions for topic in made.topics} == {
+        "shop-fk-subscription-registration-topic": 2,
+        "shop-fk-subscription-response-topic": 4,
+        "shop-fk-subscription-store-changelog": 2,
+        "shop-clicks-changelog": 4,
+        "shop-users-changelog": 2,
+    }
+    stores = {store.name: store for store in made.stores}
+    subscription = 2 * 10 + 4 + 22 + 10
+    row = 10 + 50
+    difference = stores["fk-subscription-store"].size.live_bytes - stores["users"].size.live_bytes
+    assert difference == 10_000 * (subscription - row)

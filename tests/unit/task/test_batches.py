@@ -210,7 +210,7 @@ def test_any_topology_gives_the_same_however_its_input_is_cut(seed: int, sizes: 
 
     def outcome(sizes: list[int]) -> Outcome:
         options = {
-            "default.deserialization.exception.handler": "continue",
+            "deserialization.exception.handler": "continue",
             "processing.exception.handler": "continue",
         }
         with TopologyTestDriver(topology, options) as driver:

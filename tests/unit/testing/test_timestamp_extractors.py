@@ -99,7 +99,7 @@ def test_without_an_extractor_a_negative_timestamp_stops_the_application(case: C
 
 
 def test_failing_on_an_invalid_timestamp_asks_no_handler(case: Case) -> None:
-    settings = {"processing.exception.handler": "continue", "default.deserialization.exception.handler": "continue"}
+    settings = {"processing.exception.handler": "continue", "deserialization.exception.handler": "continue"}
     with pytest.raises(ProcessingError):
         case.times(FailOnInvalidTimestamp(), stamped(-1), settings)
 
@@ -327,7 +327,7 @@ def test_when_inputs_take_turns_unreadable_and_untimely_records_are_reported_onc
     builder = StreamsBuilder()
     builder.stream("a", consumed).merge(builder.stream("b", consumed)).to("out", Produced.with_(TEXT, UNTYPED))
     settings = {
-        "default.deserialization.exception.handler": "continue",
+        "deserialization.exception.handler": "continue",
         "errors.dead.letter.queue.topic.name": "dead",
     }
     with TopologyTestDriver(builder.build(), settings) as driver:

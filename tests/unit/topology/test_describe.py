@@ -8,7 +8,7 @@ from types import ModuleType
 import pytest
 
 from millrace.dsl import StreamsBuilder
-from millrace.kafka.topics import changelog_topic
+from millrace.kafka.topics import changelog_topic, repartition_topic
 from millrace.topology.nodes import SourceNode
 from millrace.topology.topology import Topology, full_topic_name
 
@@ -124,6 +124,19 @@ def test_changelogs_have_the_settings_of_kafka_streams(kind: str, count: int) ->
             if topic is not None
         ]
         assert sorted(texts) == lines
+
+
+def test_internal_topics_of_a_foreign_key_join_have_the_settings_of_kafka_streams() -> None:
+    topology = _build("foreign_key_left_join_named")
+    stores = [store for part in topology.sub_topologies for store in part.stores]
+    made = [repartition_topic(spec, "app", partitions=1) for spec in topology.repartition_topics]
+    changelogs = [topic for store in stores if (topic := changelog_topic(store, "app", partitions=1)) is not None]
+    lines = [
+        f"{topic.name} {{{', '.join(f'{key}={value}' for key, value in sorted(topic.settings.items()))}}}"
+        for topics in (made, changelogs)
+        for topic in sorted(topics, key=lambda each: each.name)
+    ]
+    assert lines == (HERE / "golden" / "foreign_key_topics.list").read_text().splitlines()
 
 
 def test_every_golden_file_has_its_topology() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from millrace.dsl import Grouped, Materialized, Repartitioned, StreamsBuilder
+from millrace.dsl import Grouped, Materialized, Repartitioned, StreamsBuilder, TableJoined
 from millrace.errors import TopologyError
 from millrace.topology.partitions import repartition_partition_counts, task_counts
 
@@ -59,3 +59,33 @@ def test_joined_inputs_with_different_numbers_are_refused_with_both() -> None:
 def test_an_input_whose_number_is_unknown_is_named() -> None:
     with pytest.raises(TopologyError, match="unknown: users"):
         repartition_partition_counts(joined(re_keyed=False).build(), {"clicks": 3})
+
+
+def test_the_topics_of_a_foreign_key_join_follow_the_tables_that_they_lead_to() -> None:
+    """Case J12: subscriptions go to the partitions of the foreign table, responses to those of the primary one."""
+    builder = StreamsBuilder()
+    orders, customers = builder.table("orders"), builder.table("customers")
+    options = TableJoined.as_("fk")
+    orders.join(customers, lambda order, _: order, foreign_key_extractor=value_as_key, table_joined=options)
+    topology, inputs = builder.build(), {"orders": 4, "customers": 3}
+    assert repartition_partition_counts(topology, inputs) == {
+        "fk-subscription-registration-topic": 3,
+        "fk-subscription-response-topic": 4,
+    }
+    assert task_counts(topology, inputs) == {0: 4, 1: 3}
+
+
+def test_the_topics_of_a_foreign_key_join_of_re_keyed_streams_follow_their_repartition_topics() -> None:
+    builder = StreamsBuilder()
+    orders = builder.stream("orders").select_key(value_as_key).to_table(named="orders-by-value")
+    customers = builder.stream("customers").select_key(value_as_key).to_table(named="customers-by-value")
+    options = TableJoined.as_("fk")
+    orders.join(customers, lambda order, _: order, foreign_key_extractor=value_as_key, table_joined=options)
+    topology = builder.build()
+    names = {"fk-subscription-registration-topic", "fk-subscription-response-topic"}
+    names |= {"orders-by-value-repartition", "customers-by-value-repartition"}
+    assert repartition_partition_counts(topology, {"orders": 5, "customers": 2}) == dict.fromkeys(names, 5)
+    assert repartition_partition_counts(topology, {"orders": 2, "customers": 5}) == {
+        **dict.fromkeys(names, 5),
+        "orders-by-value-repartition": 5,
+    }

@@ -103,6 +103,7 @@ def results_of(aggregator: ColumnAggregator, states: pa.Array) -> pa.Array:
         return pa.StructArray.from_arrays(
             [results_of(part, field_of(states, name)) for name, part in aggregator.fields],
             names=[name for name, _ in aggregator.fields],
+            mask=states.is_null(),
         )
     return states
 

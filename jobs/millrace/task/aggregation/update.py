@@ -104,7 +104,7 @@ def update_aggregates(
     floor = np.where(known, old_timestamps, NO_TIMESTAMP)
     old = from_bytes(old_values, serde)
     if isinstance(aggregator, BuiltInAggregator | StructAggregator):
-        if _is_typed(aggregator, records):
+        if is_typed(aggregator, records):
             return _by_columns(aggregator, records, groups, old.arrow, floor, serde=serde, every_update=every_update)
         step = step_of(aggregator)
         finish: Callable[[Any], Any] | None = partial(result_of, aggregator)
@@ -139,7 +139,7 @@ def update_aggregates(
     return AggregateUpdate(called, stored, results, timestamps)
 
 
-def _is_typed(aggregator: ColumnAggregator, records: Records) -> bool:
+def is_typed(aggregator: ColumnAggregator, records: Records) -> bool:
     """Whether the aggregation can be computed in columns: it reads no value, or the values' type is known."""
     return records.values.is_arrow or (isinstance(aggregator, CountAggregator) and aggregator.field is None)
 

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from millrace.kafka.murmur3 import hash128
 from millrace.metrics import DropReason
-from millrace.serdes.subscriptions import Response
+from millrace.serdes.subscriptions import Instruction, Response, Subscription
 from millrace.task.columns import Column
-from millrace.task.operators.table_rows import RowFunctions
+from millrace.task.operators.row_hashes import row_hashes
+from millrace.task.operators.table_rows import RowFunctions, no_rows
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
-from millrace.task.records import Records
+from millrace.task.records import Records, merge_in_order
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.table_getters import table_getter
-from millrace.topology.foreign_key_join import ResponseJoin
+from millrace.topology.foreign_key_join import ResponseJoin, SubscribeAgain
+from millrace.topology.operators import TableMapValues
 
 
 class ResponseJoinProcessor(Processor):
-    """A response whose hash is not that of the row's value now is dropped and counted: a later one follows.
+    """A response whose hash is not that of the row's value now is dropped and counted: a later one follows, for which
+    an inner join must ask where the dropped one had no foreign row: see ``SubscribeAgain``.
 
     No foreign row means no result, which a left join has only where the primary row is gone as well.
     """
@@ -29,20 +32,75 @@ class ResponseJoinProcessor(Processor):
         self._context = context
         self._joiner = operator.joiner
         self._left_join = operator.left_join
+        self._result = operator.result
+        self._again = operator.again if context.config.foreign_key_join_settles else None
+        self._key_serde = or_default(operator.key_serde)
         self._value_serde = or_default(operator.value_serde)
         self._getter = table_getter(operator.table, context)
 
     def process(self, records: Records) -> Forwarded:
         functions = RowFunctions(self._context, self._node, records)
         rows = self._getter.get(records, functions).values
-        hashes = [None if value is None else hash128(value) for value in to_bytes_list(rows, self._value_serde)]
+        hashes = row_hashes(rows, self._value_serde, self._node)
         responses: list[Response] = records.values.objects
         current = np.fromiter(
             (response.hash == row_hash for response, row_hash in zip(responses, hashes, strict=True)), dtype=bool
         )
-        self._context.failures.drop(DropReason.STALE_RESPONSE, records.origin[~current & ~functions.failed])
+        stale = ~current & ~functions.failed
+        self._context.failures.drop(DropReason.STALE_RESPONSE, records.origin[stale])
+        forwarded: dict[str, Records] = {}
+        results: list[Records] = []
         kept = np.flatnonzero(current & ~functions.failed)
-        return self._joined(records.take(kept), rows.take(kept).objects) if len(kept) else None
+        if len(kept):
+            results.append(self._joined(records.take(kept), rows.take(kept).objects))
+        if self._again is not None and stale.any():
+            ends = np.fromiter((response.foreign_value is None for response in responses), dtype=bool)
+            late = np.flatnonzero(stale & ends)
+            results.append(self._deletions(records.take(late), rows.take(late), self._again))
+            again = self._subscriptions(records.take(late), self._again)
+            if again is not None:
+                forwarded[self._again.sink] = again
+        if results:
+            forwarded[self._result] = merge_in_order(results)
+        return forwarded
+
+    def _deletions(self, records: Records, rows: Column, again: SubscribeAgain) -> Records:
+        """The ends of results whose rows have gone or have no foreign key at the records' places."""
+        foreign_keys = RowFunctions(self._context, self._node, records).map(TableMapValues(again.extractor), rows)
+        ended = records.filter(foreign_keys.null_mask())
+        return ended.with_values(no_rows(len(ended)))
+
+    def _subscriptions(self, records: Records, again: SubscribeAgain) -> Records | None:
+        """Subscriptions of the records' rows as the batch leaves them, behind all others.
+
+        Earlier ones than that a cache may have merged away, and then nothing would end them.
+        """
+        last = np.full(len(records), np.iinfo(np.int64).max, dtype=np.int64)
+        asking = replace(records, order=(last,))
+        functions = RowFunctions(self._context, self._node, asking)
+        rows = self._getter.get(asking, functions)
+        foreign_keys = functions.map(TableMapValues(again.extractor), rows.values)
+        hashes = row_hashes(rows.values, self._value_serde, self._node)
+        # The last response of each row, if it has a foreign key now.
+        places = sorted({key: row for row, key in enumerate(to_bytes_list(records.keys, self._key_serde))}.values())
+        unkeyed = foreign_keys.null_mask()
+        taken = np.array([row for row in places if not unkeyed[row]], dtype=np.int64)
+        if len(taken) == 0:
+            return None
+        subscribers = asking.take(taken)
+        answer, partition = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE, self._context.partition
+        return replace(
+            subscribers,
+            keys=foreign_keys.take(taken),
+            values=Column(
+                objects=[
+                    Subscription(hashes[row], answer, key, partition)
+                    for row, key in zip(taken.tolist(), subscribers.keys.objects, strict=True)
+                ]
+            ),
+            timestamps=rows.timestamps[taken],
+            order=(*subscribers.order, np.arange(len(taken), dtype=np.int64)),
+        )
 
     def _joined(self, records: Records, rows: list[Any]) -> Records:
         pairs = [(row, response.foreign_value) for row, response in zip(rows, records.values.objects, strict=True)]

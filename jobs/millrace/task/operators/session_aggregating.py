@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from millrace.metrics import DropReason
 from millrace.state import Session, SessionStore
 from millrace.task.aggregation.calls import calls_of, check_values
-from millrace.task.columns import IntArray
+from millrace.task.aggregation.groups import group_codes
+from millrace.task.columns import Column, IntArray
 from millrace.task.failures import processed_record
 from millrace.task.operators.final_results import ClosingSessions, FinalResults
+from millrace.task.operators.session_columns import SessionColumns, takes_columns
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
-from millrace.task.records import Records
-from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.records import Records, merge_in_order
+from millrace.task.serialization import or_default, to_bytes_array
 from millrace.task.stream_time import advance_stream_time
+from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import SessionAggregate
 from millrace.topology.session_windows import SessionWindows
@@ -29,6 +34,9 @@ class SessionAggregateProcessor(Processor):
     before the stream time. Unless the new session is nothing but the record's own point in time, the sessions that it
     joins get tombstones first, also where their bounds stay. The timestamps of tombstones and results are the ends of
     their sessions, and as in Kafka Streams they have no headers.
+
+    Built-in aggregations into a cached store are computed in columns where that is plain (see ``session_columns``);
+    the other keys, and all other aggregations, go record by record.
 
     Unlike Kafka Streams a record whose adder raises, where the handler continues, leaves the sessions as they are:
     there the sessions that it would have joined are gone.
@@ -47,10 +55,18 @@ class SessionAggregateProcessor(Processor):
         self._value_serde = or_default(spec.value_serde)
         self._calls = calls_of(operator.aggregator, operator.merger)
         self._sends_old_values = context.sends_old_values(node)
+        self._retention = spec.retention_ms
         self._closing: ClosingSessions | None = None
         if operator.emit is EmitStrategy.WINDOW_CLOSE:
             lag_ms = operator.windows.gap_ms + operator.windows.grace_ms + 1
             self._closing = ClosingSessions(operator.store, context, lag_ms=lag_ms)
+        self._columns: SessionColumns | None = None
+        if (
+            self._closing is None
+            and context.is_cached(operator.store)
+            and isinstance(operator.aggregator, BuiltInAggregator | StructAggregator)
+        ):
+            self._columns = SessionColumns(operator, store, serde=self._value_serde, context=context, node=node)
 
     def reset(self) -> None:
         if self._closing is not None:
@@ -79,23 +95,52 @@ class SessionAggregateProcessor(Processor):
         check_values(self._operator.aggregator, records.values)
         results, stream_times = self._results(records)
         closed_before = stream_times - (self._windows.gap_ms + self._windows.grace_ms)
-        key_bytes = to_bytes_list(records.keys, self._key_serde)
-        rows = zip(
-            key_bytes,
-            records.keys.objects,
-            records.values.objects,
-            records.timestamps.tolist(),
-            closed_before.tolist(),
+        key_column = to_bytes_array(records.keys, self._key_serde)
+        key_bytes: list[bytes] = key_column.to_pylist()
+        if self._columns is None or not takes_columns(self._operator, records):
+            everything = np.arange(len(records), dtype=np.int64)
+            updates, late = self._one_by_one(records, everything, key_bytes, closed_before, results=results)
+        else:
+            # The store, which is written later, would still show sessions that records before have made expire.
+            newest = np.maximum.accumulate(np.concatenate(([self._store.observed_stream_time], records.timestamps)))
+            readable = newest[:-1] - self._retention + 1
+            plan = self._columns.plan(records, key_bytes, group_codes(key_column), closed_before, readable)
+            singles, late = self._one_by_one(records, plan.left, key_bytes, closed_before, readable, results=results)
+            late = np.sort(np.concatenate((late, plan.late)))
+            updates = _merged(self._columns.update(records, key_bytes, plan), singles)
+        self._context.failures.drop(DropReason.LATE, records.origin[late])
+        return updates
+
+    def _one_by_one(
+        self,
+        records: Records,
+        rows: IntArray,
+        key_bytes: list[bytes],
+        closed_before: IntArray,
+        readable: IntArray | None = None,
+        *,
+        results: WindowedResults | FinalResults[tuple[int, bytes]],
+    ) -> tuple[Records | None, IntArray]:
+        """Takes the records at ``rows`` one after the other; returns their updates and the rows of late ones."""
+        late: list[int] = []
+        if len(rows) == 0:
+            return None, np.array(late, dtype=np.int64)
+        columns = zip(
+            rows.tolist(),
+            records.keys.take(rows).objects,
+            records.values.take(rows).objects,
+            records.timestamps[rows].tolist(),
+            closed_before[rows].tolist(),
+            repeat(0, len(rows)) if readable is None else readable[rows].tolist(),
             strict=True,
         )
-        late: list[int] = []
-        for row, (stored_key, key, value, timestamp, close_time) in enumerate(rows):
-            assert stored_key is not None
-            joined = self._sessions_to_join(stored_key, timestamp)
+        for row, key, value, timestamp, close_time, first_readable in columns:
+            stored_key = key_bytes[row]
+            joined = self._sessions_to_join(stored_key, timestamp, first_readable)
             point = (timestamp, timestamp)
             window = _span(timestamp, joined)
             if window[1] < close_time:
-                late.append(int(records.origin[row]))
+                late.append(row)
                 continue
             try:
                 aggregate = self._aggregate(key, value, joined)
@@ -122,14 +167,13 @@ class SessionAggregateProcessor(Processor):
                 window,
                 self._calls.result(aggregate),
                 window[1],
-                was_there=continued is not None,
+                was_there=continued is not None and not replaced,
                 is_there=aggregate is not None,
                 # A tombstone has taken a replaced session back already.
                 old=None if continued is None or replaced else self._old_result(continued),
             )
             self._write(stored_key, replaced, window, aggregate, timestamp)
-        self._context.failures.drop(DropReason.LATE, late)
-        return results.of_sessions(records)
+        return results.of_sessions(records), np.array(late, dtype=np.int64)
 
     def _old_result(self, session: Session) -> Any:
         """What was sent of a session, where a node below needs it."""
@@ -137,9 +181,9 @@ class SessionAggregateProcessor(Processor):
             return None
         return self._stored_result(session.value)
 
-    def _sessions_to_join(self, key: bytes, timestamp: int) -> list[Session]:
+    def _sessions_to_join(self, key: bytes, timestamp: int, first_readable: int) -> list[Session]:
         gap, longest = self._windows.gap_ms, self._windows.longest_ms
-        near = self._store.find_sessions(key, timestamp - gap, timestamp + gap)
+        near = self._store.find_sessions(key, max(timestamp - gap, first_readable), timestamp + gap)
         if longest is None or not near:
             return near
         start = end = timestamp
@@ -169,6 +213,14 @@ class SessionAggregateProcessor(Processor):
             [*[None] * len(replaced), None if aggregate is None else self._value_serde.serialize(aggregate)],
             np.full(count, timestamp, dtype=np.int64),
         )
+
+
+def _merged(in_columns: Records | None, singles: Records | None) -> Records | None:
+    """All updates in their order, in columns where some are."""
+    if in_columns is None or singles is None:
+        return singles if in_columns is None else in_columns
+    values = pa.array(singles.values.objects, type=in_columns.values.arrow.type)
+    return merge_in_order([in_columns, singles.with_values(Column(arrow=values))])
 
 
 def _span(timestamp: int, sessions: list[Session]) -> tuple[int, int]:

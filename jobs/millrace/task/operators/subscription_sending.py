@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from millrace.kafka.murmur3 import hash128
 from millrace.metrics import DropReason
 from millrace.serdes.subscriptions import Instruction, Subscription
 from millrace.task.columns import Column
+from millrace.task.operators.row_hashes import foreign_key_bytes, row_hashes
 from millrace.task.operators.table_rows import RowFunctions, no_rows
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor, TaskContext, drop_superseded
 from millrace.task.records import Records
-from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.serialization import or_default
 from millrace.topology.foreign_key_join import SubscriptionSend
 from millrace.topology.operators import TableMapValues
 
@@ -36,10 +36,10 @@ class SubscriptionSendProcessor(Processor):
         self._left_join = operator.left_join
         self._extractor = TableMapValues(operator.extractor)
         self._foreign_key_serde = or_default(operator.foreign_key_serde)
-        self._primary_key_serde = or_default(operator.primary_key_serde)
         self._value_serde = or_default(operator.value_serde)
 
     def process(self, records: Records) -> Forwarded:
+        records = drop_superseded(records, self._context.failures)
         functions = RowFunctions(self._context, self._node, records)
         old_values = records.old_values or no_rows(len(records))
         old_keys = functions.map(self._extractor, old_values)
@@ -47,8 +47,8 @@ class SubscriptionSendProcessor(Processor):
         instructions = self._left_instructions if self._left_join else self._inner_instructions
         rows = zip(
             functions.failed.tolist(),
-            to_bytes_list(old_keys, self._foreign_key_serde),
-            to_bytes_list(new_keys, self._foreign_key_serde),
+            foreign_key_bytes(old_keys, self._foreign_key_serde, self._node),
+            foreign_key_bytes(new_keys, self._foreign_key_serde, self._node),
             old_values.null_mask().tolist(),
             records.values.null_mask().tolist(),
             strict=True,
@@ -67,24 +67,7 @@ class SubscriptionSendProcessor(Processor):
                 sent.append(instruction)
         if not sent:
             return None
-        self._answer_after_an_end(records.keys, parents, sent)
         return self._subscriptions(records, (old_keys.objects, new_keys.objects), parents, ordinals, sent)
-
-    def _answer_after_an_end(self, keys: Column, parents: list[int], sent: list[Instruction]) -> None:
-        """Has the subscription of a row answered in any case where an earlier one of the batch ended the row's result.
-
-        The answer to the end comes when the row has its new value, and is dropped as that of an old one. One by one
-        they are answered in between; merged by a cache they are a change of the foreign key.
-        """
-        if _END not in sent or _ANSWER_IF_FOUND not in sent:
-            return
-        key_bytes = to_bytes_list(keys, self._primary_key_serde)
-        ended: set[bytes | None] = set()
-        for place, (row, instruction) in enumerate(zip(parents, sent, strict=True)):
-            if instruction is _END:
-                ended.add(key_bytes[row])
-            elif instruction is _ANSWER_IF_FOUND and key_bytes[row] in ended:
-                sent[place] = _ANSWER
 
     def _inner_instructions(self, old: bytes | None, new: bytes | None) -> list[Instruction]:
         if new is None:
@@ -107,8 +90,7 @@ class SubscriptionSendProcessor(Processor):
         old_keys, new_keys = keys
         indices = np.array(parents, dtype=np.int64)
         distinct, place_of = np.unique(indices, return_inverse=True)
-        values = to_bytes_list(records.values.take(distinct), self._value_serde)
-        hashes = [None if value is None else hash128(value) for value in values]
+        hashes = row_hashes(records.values.take(distinct), self._value_serde, self._node)
         primary_keys = records.keys.take(distinct).objects
         partition = self._context.partition
         return records.expand(

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 
+from millrace.serdes import Serde
 from millrace.state import KeyValueStore, VersionedKeyValueStore
 from millrace.task.aggregation.groups import group, group_codes
 from millrace.task.aggregation.kernels import results_of
@@ -18,7 +19,7 @@ from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default
 from millrace.task.table_view import TableView
-from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
+from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator, TableAggregator
 
 
 def values_before(store: KeyValueStore, keys: list[bytes], values: list[bytes | None]) -> list[bytes | None]:
@@ -54,8 +55,12 @@ def replaced_values(
 
 def decoded(context: TaskContext, name: str, values: list[bytes | None]) -> Column:
     """A table's values as they go downstream, from the bytes in its store."""
-    column = from_bytes(values, or_default(context.stores[name].value_serde))
-    aggregator = context.aggregators.get(name)
+    return decoded_by(context.aggregators.get(name), or_default(context.stores[name].value_serde), values)
+
+
+def decoded_by(aggregator: Aggregator | TableAggregator | None, serde: Serde, values: list[bytes | None]) -> Column:
+    """The results that go downstream for what ``aggregator`` has stored with ``serde``."""
+    column = from_bytes(values, serde)
     if not isinstance(aggregator, BuiltInAggregator | StructAggregator):
         return column
     if column.is_arrow:

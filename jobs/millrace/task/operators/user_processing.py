@@ -98,12 +98,12 @@ class UserProcessor(Processor):
 
     # ---- punctuations that were scheduled among the rows that the node goes through
 
-    def _punctuate_before(self, row: int | None) -> None:
-        """What has become due behind the rows before ``row``; ``None``: behind all of the segment."""
+    def _punctuate_before(self, row: int) -> None:
+        """What has become due behind the rows before ``row``."""
         queue = self._runtime.fresh[self._node]
         while (due_ms := queue.next_due_ms()) is not None:
             at = self._runtime.first_row_at(due_ms, self._seen_row)
-            if at is None or (row is not None and at >= row):
+            if at is None or at >= row:
                 return
             self._seen_row = at
             now_ms = self._runtime.time_at(at)
@@ -113,10 +113,10 @@ class UserProcessor(Processor):
                     queue.add(punctuation.next(now_ms))
 
     def _end_fresh(self) -> None:
-        """From here on its punctuations are due among those of the task."""
+        """From the last row of the segment on its punctuations are due among those of the task."""
         if self._node not in self._runtime.fresh:
             return
-        self._punctuate_before(None)
+        self._punctuate_before(self._runtime.last_row)
         for punctuation in self._runtime.fresh.pop(self._node):
             self._runtime.queues[PunctuationType.STREAM_TIME].add(punctuation)
 

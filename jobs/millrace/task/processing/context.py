@@ -62,7 +62,7 @@ class NodeContext:
 
     def app_configs(self) -> Mapping[str, Any]:
         """The configuration by dotted key."""
-        return self._task.config.model_dump(by_alias=True)
+        return self._task.config.to_mapping()
 
     def app_configs_with_prefix(self, prefix: str) -> Mapping[str, Any]:
         """The settings whose key begins with ``prefix``, without it."""

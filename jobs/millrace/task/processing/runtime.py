@@ -154,6 +154,11 @@ class ProcessingRuntime:
         self._stream_time_ms = int(self._row_times[self._segment[1] - 1])
         return self._segment[1]
 
+    @property
+    def last_row(self) -> int:
+        """The last row of the segment, behind which the task's punctuations are due."""
+        return self._segment[1] - 1
+
     def end_segment(self) -> None:
         """The nodes have seen the rows of the segment."""
         self._in_segment = False

@@ -13,7 +13,7 @@ from millrace.task.aggregation.steps import result_of
 from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.processor import TaskContext
 from millrace.task.serialization import or_default
-from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
+from millrace.topology.aggregators import AvgAggregator, BuiltInAggregator, StructAggregator
 from millrace.topology.state_stores import ValueAndTimestamp
 
 
@@ -72,7 +72,7 @@ class StoreValues:
                     remedy="write a ValueAndTimestamp",
                 )
             value, timestamp = value.value, value.timestamp
-        if self._aggregator is not None and not isinstance(result_of(self._aggregator, value), type(value)):
+        if isinstance(self._aggregator, AvgAggregator | StructAggregator):
             raise ProcessingError(
                 f"Store {self.name} holds what an aggregation needs to go on, not its results.",
                 remedy="write to a store of your own",

@@ -144,6 +144,13 @@ def test_the_mean_of_nothing_is_null() -> None:
     assert result_of(built_in.avg(), {"sum": 0.0, "count": 0}) is None
 
 
+def test_the_result_of_a_struct_without_state_is_null() -> None:
+    kind = pa.struct([("n", pa.int64()), ("mean", pa.struct([("sum", pa.float64()), ("count", pa.int64())]))])
+    states = pa.array([None, {"n": 2, "mean": {"sum": 3.0, "count": 2}}], type=kind)
+    aggregator = built_in.struct(n=built_in.count(), mean=built_in.avg())
+    assert results_of(aggregator, states).to_pylist() == [None, {"n": 2, "mean": 1.5}]
+
+
 def test_groups_are_numbered_in_the_order_in_which_they_appear() -> None:
     groups = _groups([7, 3, 7, 9, 3])
     assert groups.ids.tolist() == [0, 1, 0, 2, 1]

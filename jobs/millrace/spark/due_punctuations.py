@@ -1,0 +1,50 @@
+"""Which tasks of a query have something to do by the wall clock, and when: nothing where nothing is scheduled."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+LEAST_INTERVAL_S = 0.1
+"""Shortest time between two batches without rows for the sake of punctuations: each is a Spark job of its own."""
+
+
+class DuePunctuations:
+    """What the tasks said at the end of their last batches.
+
+    Args:
+        wall_clock_ms: the clock of the workers' host, milliseconds since the epoch.
+    """
+
+    def __init__(self, wall_clock_ms: Callable[[], float] = lambda: time.time() * 1000) -> None:
+        self._wall_clock_ms = wall_clock_ms
+        self._due_ms: dict[int, int] = {}
+        self._last_ms = 0.0
+
+    def clear(self) -> None:
+        """The query starts anew: its tasks will say."""
+        self._due_ms = {}
+
+    def set(self, task: int, due_ms: int | None) -> None:
+        """A task has run; what it has scheduled is due at ``due_ms``."""
+        if due_ms is None:
+            self._due_ms.pop(task, None)
+        else:
+            self._due_ms[task] = due_ms
+
+    def take(self) -> list[int]:
+        """The tasks whose punctuations are due now; none where some were taken a moment ago."""
+        now_ms = self._wall_clock_ms()
+        if now_ms - self._last_ms < LEAST_INTERVAL_S * 1000:
+            return []
+        due = sorted(task for task, due_ms in self._due_ms.items() if due_ms <= now_ms)
+        if due:
+            self._last_ms = now_ms
+        return due
+
+    def next_s(self) -> float | None:
+        """Seconds until :meth:`take` may give something; ``None`` where nothing is scheduled."""
+        if not self._due_ms:
+            return None
+        earliest_ms = max(min(self._due_ms.values()), self._last_ms + LEAST_INTERVAL_S * 1000)
+        return max(earliest_ms - self._wall_clock_ms(), 0.0) / 1000

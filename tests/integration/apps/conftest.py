@@ -1,0 +1,46 @@
+"""A real PostgreSQL with the shop's tables, and the topics of the relay."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+from apps import order_outbox
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.topics import TopicSpec
+from tests.integration.apps.postgres import running_postgres
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    """The connection string of the module's server."""
+    with running_postgres() as address:
+        yield address
+
+
+@pytest.fixture
+def shop(database: str, bootstrap_servers: str) -> Iterator[psycopg.Connection[Any]]:
+    """The shop's empty tables; the relay's topics exist, the one of the orders with a single partition."""
+    admin = KafkaAdmin(bootstrap_servers)
+    admin.create_missing(
+        [
+            TopicSpec(name=order_outbox.TOPIC, partitions=1),
+            TopicSpec(name=order_outbox.POSITIONS, partitions=1, settings={"cleanup.policy": "compact"}),
+        ]
+    )
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute(order_outbox.SCHEMA)
+        yield connection
+        connection.execute("DROP TABLE orders, order_outbox")
+    admin.delete_topics([order_outbox.TOPIC, order_outbox.POSITIONS])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Starting applications takes long on a busy machine."""
+    for item in items:
+        if Path(__file__).parent in item.path.parents:
+            item.add_marker(pytest.mark.timeout(900))

@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from millrace.errors import TopologyError
+from millrace.topology.foreign_key_join import ForeignTableJoin, SubscriptionSend
 from millrace.topology.logical import AnyLogicalNode, Process, TableInput, TableJoin
 from millrace.topology.operators import Operator, StreamTableJoin, TableFilter, TableSelect, TableSuppress
 from millrace.topology.stores import StoreKind, StoreSpec
@@ -45,7 +46,9 @@ def with_versioned_semantics(nodes: Mapping[str, AnyLogicalNode], node: Process)
             f"Node {node.name!r} suppresses updates of a versioned table, which would lose those that come late.",
             remedy="suppress a table in a plain store, or leave suppress() out",
         )
-    if isinstance(operator, TableFilter | TableSelect) and is_versioned(nodes, node.parents[0]):
+    if isinstance(operator, TableFilter | TableSelect | SubscriptionSend | ForeignTableJoin) and is_versioned(
+        nodes, node.parents[0]
+    ):
         return replace(operator, of_versioned=True)
     return operator
 

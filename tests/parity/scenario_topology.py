@@ -34,6 +34,7 @@ from millrace.dsl import (
 )
 from millrace.serdes import JsonSerde, LongSerde, Serde, SessionWindowedSerde, StringSerde, TimeWindowedSerde
 from millrace.topology.nodes import SinkNode
+from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.topology import Topology as FrozenTopology
 from millrace.topology.topology import full_topic_name
 from tests.parity.functions import (
@@ -124,6 +125,21 @@ def _windowed_key(step: dict[str, Any]) -> Serde | None:
         return TimeWindowedSerde(KEY, 2**63 - 1)
     size = step.get("size", step.get("difference"))
     return None if size is None else TimeWindowedSerde(KEY, size)
+
+
+def supplier(step: dict[str, Any], name: str, *, duplicates: bool = False) -> StoreSupplier:
+    """Where a step keeps its store: ``memory``, ``disk`` or ``lru 2``; of windows or sessions where it says so."""
+    place = step["place"]
+    if place.startswith("lru "):
+        return Stores.lru_map(name, int(place.removeprefix("lru ")))
+    in_memory = place == "memory"
+    if "size" in step:
+        make = Stores.in_memory_window_store if in_memory else Stores.persistent_window_store
+        return make(name, step["retention"], step["size"], retain_duplicates=duplicates)
+    if "retention" in step:
+        make_session = Stores.in_memory_session_store if in_memory else Stores.persistent_session_store
+        return make_session(name, step["retention"])
+    return Stores.in_memory_key_value_store(name) if in_memory else Stores.persistent_key_value_store(name)
 
 
 class ScenarioTopology:
@@ -297,9 +313,12 @@ class ScenarioTopology:
     def _store(self, step: dict[str, Any], value_serde: Any) -> Materialized:
         if "history" in step:
             return self._versioned(step, value_serde)
-        named = Materialized.as_(step["store"]) if "store" in step else Materialized.with_(None, None)
+        place = supplier(step, step["store"]) if "place" in step else step.get("store")
+        named = Materialized.with_(None, None) if place is None else Materialized.as_(place)
         store = named.with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
-        return store.with_retention(step["retention"]) if "retention" in step else store
+        if not step.get("logged", True):
+            store = store.with_logging_disabled()
+        return store.with_retention(step["retention"]) if "retention" in step and "place" not in step else store
 
     def _versioned(self, step: dict[str, Any], value_serde: Any) -> Materialized:
         supplier = Stores.persistent_versioned_key_value_store(
@@ -333,6 +352,15 @@ class ScenarioTopology:
             JoinWindows.of_time_difference_and_grace(60_000, step["grace"]).before(step["before"]).after(step["after"])
         )
         options = StreamJoined.with_(KEY, self._value_serde(step), self._value_serde(other))
+        for side in ("left", "right"):
+            if side in step.get("places", {}):
+                place = {"place": step["places"][side], **step, "size": step["before"] + step["after"]}
+                place["retention"] = place["size"] + step["grace"]
+                own = supplier(place, f"{step['buffers']}-{side}", duplicates=True)
+                with_own = options.with_this_store_supplier if side == "left" else options.with_other_store_supplier
+                options = with_own(own)
+        if not step.get("logged", True):
+            options = options.with_logging_disabled()
         join = {"inner": on.join, "left": on.left_join, "outer": on.outer_join}[step["kind"]]
         return join(self._named[step["with"]], JOINERS[step["fn"]], windows, options.with_store_name(step["buffers"]))
 

@@ -30,6 +30,7 @@ from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
+from millrace.topology.custom_stores import StateStore
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.processor_api import (
@@ -60,7 +61,7 @@ from millrace.topology.state_stores import (
     VersionedRecord,
     WindowStore,
 )
-from millrace.topology.store_builders import StoreBuilder, Stores
+from millrace.topology.store_builders import StoreBuilder, Stores, StoreSupplier
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import (
     ExtractRecordMetadataTimestamp,
@@ -119,8 +120,10 @@ __all__ = [
     "SessionWindowedKStream",
     "SessionWindows",
     "SlidingWindows",
+    "StateStore",
     "StoreBackend",
     "StoreBuilder",
+    "StoreSupplier",
     "Stores",
     "StreamJoined",
     "StreamsBuilder",

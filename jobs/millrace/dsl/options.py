@@ -12,6 +12,7 @@ from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
 from millrace.topology.rocksdb_options import RocksDBOptions
+from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import TimestampExtractor
 from millrace.topology.versioned_suppliers import VersionedStoreSupplier
@@ -313,8 +314,9 @@ class Materialized:
         retention_ms: how long a window is kept after its start, milliseconds of stream time; ``None`` takes window
             size and grace.
         store_type: RocksDB on disk, or memory.
-        supplier: a versioned store instead: it has its own name, backend and retention, and no caching.
         rocksdb: tuning of RocksDB for this store; ``None`` takes the configuration's ``rocksdb.*``.
+        supplier: where the store is, instead of ``store_type``; windows and sessions have their retention from it. A
+            versioned one has no caching.
     """
 
     name: str | None = None
@@ -325,13 +327,13 @@ class Materialized:
     changelog_settings: tuple[tuple[str, str], ...] = ()
     retention_ms: int | None = None
     store_type: StoreBackend = StoreBackend.ROCKSDB
-    supplier: VersionedStoreSupplier | None = None
     rocksdb: RocksDBOptions | None = None
+    supplier: StoreSupplier | VersionedStoreSupplier | None = None
 
     @classmethod
-    def as_(cls, name: str | StoreBackend | VersionedStoreSupplier) -> Materialized:
-        """In a store called ``name``, in an unnamed one of a store type, or in a versioned one of :class:`Stores`."""
-        if isinstance(name, VersionedStoreSupplier):
+    def as_(cls, name: str | StoreBackend | StoreSupplier | VersionedStoreSupplier) -> Materialized:
+        """In a store called ``name``, in an unnamed one of a store type, or in one of :class:`Stores`."""
+        if isinstance(name, StoreSupplier | VersionedStoreSupplier):
             return cls(name=name.name, supplier=name)
         if isinstance(name, StoreBackend):
             return cls(store_type=name)

@@ -10,16 +10,22 @@ from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
+from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.unlimited_windows import UnlimitedWindows
+from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import TimeWindows
 
 
 def key_value_store(
     name: str, options: Materialized, *, key_serde: Serde | None, value_serde: Serde | None
 ) -> StoreSpec:
-    """A store of a table without windows, versioned where the options have such a store."""
-    if options.supplier is not None:
+    """A store of a table without windows, versioned where the options have such a store.
+
+    Raises:
+        TopologyError: the options have a supplier of another kind of store.
+    """
+    if isinstance(options.supplier, VersionedStoreSupplier):
         store = options.supplier.spec(
             key_serde=key_serde,
             value_serde=value_serde,
@@ -27,7 +33,7 @@ def key_value_store(
             changelog_settings=options.changelog_settings,
         )
         return replace(store, rocksdb=options.rocksdb)
-    return StoreSpec(
+    spec = StoreSpec(
         name=name,
         kind=StoreKind.KEY_VALUE,
         key_serde=key_serde,
@@ -38,6 +44,7 @@ def key_value_store(
         changelog_settings=options.changelog_settings,
         rocksdb=options.rocksdb,
     )
+    return _supplied(spec, options)
 
 
 def grace_buffer(name: str, *, key_serde: Serde | None, value_serde: Serde | None) -> StoreSpec:
@@ -52,7 +59,7 @@ def grace_buffer(name: str, *, key_serde: Serde | None, value_serde: Serde | Non
 
 
 def _check_unversioned(name: str, options: Materialized) -> None:
-    if options.supplier is not None:
+    if isinstance(options.supplier, VersionedStoreSupplier):
         raise TopologyError(
             f"Store {name!r} is versioned, but its table has windows.",
             remedy="give the windows a store by its name; versioned stores are for tables without windows",
@@ -70,21 +77,21 @@ def window_store(
     """A store of a windowed table.
 
     Raises:
-        TopologyError: the retention is shorter than window size and grace, so that open windows would be lost; or the
-            store is versioned.
+        TopologyError: the retention is shorter than window size and grace, so that open windows would be lost; or a
+            supplier is for another kind of store or other windows.
     """
     _check_unversioned(name, options)
     is_sliding = isinstance(windows, SlidingWindows)
     least = windows.least_retention_ms if isinstance(windows, SlidingWindows) else windows.size_ms + windows.grace_ms
-    retention_ms = least if options.retention_ms is None else options.retention_ms
+    retention_ms = _retention_ms(options, least)
     if retention_ms < least:
         raise TopologyError(
             f"The retention of window store {name!r} is {retention_ms} ms, but its windows need {least} ms: "
             f"{'twice the time difference' if is_sliding else 'size'} {windows.size_ms} ms and "
             f"grace {windows.grace_ms} ms.",
-            remedy="raise Materialized.with_retention",
+            remedy="raise Materialized.with_retention, or the retention of the supplier",
         )
-    return StoreSpec(
+    spec = StoreSpec(
         name=name,
         kind=StoreKind.WINDOW,
         key_serde=key_serde,
@@ -97,6 +104,7 @@ def window_store(
         changelog_settings=options.changelog_settings,
         rocksdb=options.rocksdb,
     )
+    return _supplied(spec, options)
 
 
 def session_store(
@@ -106,22 +114,45 @@ def session_store(
 
     Raises:
         TopologyError: the retention is shorter than inactivity gap and grace, so that open sessions would be lost; or
-            the store is versioned.
+            a supplier is for another kind of store.
     """
     _check_unversioned(name, options)
     least = windows.least_retention_ms
-    retention_ms = least if options.retention_ms is None else options.retention_ms
+    retention_ms = _retention_ms(options, least)
     if retention_ms < least:
         raise TopologyError(
             f"The retention of session store {name!r} is {retention_ms} ms, but its sessions need {least} ms: "
             f"inactivity gap {windows.gap_ms} ms and grace {windows.grace_ms} ms.",
-            remedy="raise Materialized.with_retention",
+            remedy="raise Materialized.with_retention, or the retention of the supplier",
         )
-    return replace(
-        key_value_store(name, options, key_serde=key_serde, value_serde=value_serde),
-        kind=StoreKind.SESSION,
-        retention_ms=retention_ms,
-    )
+    plain = key_value_store(name, replace(options, supplier=None), key_serde=key_serde, value_serde=value_serde)
+    return _supplied(replace(plain, kind=StoreKind.SESSION, retention_ms=retention_ms), options)
+
+
+def _retention_ms(options: Materialized, least: int) -> int:
+    if isinstance(options.supplier, StoreSupplier):
+        return options.supplier.retention_ms
+    return least if options.retention_ms is None else options.retention_ms
+
+
+def _supplied(spec: StoreSpec, options: Materialized) -> StoreSpec:
+    """The store where the options' supplier says, if they have one."""
+    supplier = options.supplier
+    if not isinstance(supplier, StoreSupplier):
+        return spec
+    if supplier.kind is not spec.kind or supplier.retains_duplicates:
+        kind = "window store that retains duplicates" if supplier.retains_duplicates else f"{supplier.kind} store"
+        raise TopologyError(
+            f"The supplier of store {spec.name!r} makes a {kind}; its table needs a {spec.kind} store.",
+            remedy="choose the method of Stores for its kind",
+        )
+    if supplier.window_size_ms != spec.window_size_ms:
+        raise TopologyError(
+            f"The supplier of store {spec.name!r} is for windows of {supplier.window_size_ms} ms; its table has "
+            f"windows of {spec.window_size_ms} ms.",
+            remedy="give both the same size",
+        )
+    return supplier.place(spec)
 
 
 def suppression_buffer(

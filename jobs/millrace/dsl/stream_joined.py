@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
 from millrace.topology.rocksdb_options import RocksDBOptions
+from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreBackend
 
 
@@ -27,6 +28,8 @@ class StreamJoined:
         changelog_settings: topic settings of the changelogs that override their defaults.
         store_type: RocksDB on disk, or memory.
         rocksdb: tuning of RocksDB for these stores; ``None`` takes the configuration's ``rocksdb.*``.
+        this_store_supplier: the left stream's store, with its own name; ``None`` makes one as above.
+        other_store_supplier: the same for the right stream.
     """
 
     name: str | None = None
@@ -38,6 +41,8 @@ class StreamJoined:
     changelog_settings: tuple[tuple[str, str], ...] = ()
     store_type: StoreBackend = StoreBackend.ROCKSDB
     rocksdb: RocksDBOptions | None = None
+    this_store_supplier: StoreSupplier | None = None
+    other_store_supplier: StoreSupplier | None = None
 
     @classmethod
     def as_(cls, store_name: str) -> StreamJoined:
@@ -86,6 +91,18 @@ class StreamJoined:
     def with_store_type(self, store_type: StoreBackend) -> StreamJoined:
         """In RocksDB or in memory."""
         return replace(self, store_type=StoreBackend(store_type))
+
+    def with_this_store_supplier(self, supplier: StoreSupplier) -> StreamJoined:
+        """The left stream's records are kept where ``supplier`` says, under its name (KIP-479).
+
+        Its window size must be that of the join, its retention that and the grace, and it must retain duplicates. The
+        store of records that wait for a partner is beside it, in memory or RocksDB as well.
+        """
+        return replace(self, this_store_supplier=supplier)
+
+    def with_other_store_supplier(self, supplier: StoreSupplier) -> StreamJoined:
+        """The right stream's records are kept where ``supplier`` says: see :meth:`with_this_store_supplier`."""
+        return replace(self, other_store_supplier=supplier)
 
     def with_rocksdb_options(self, options: RocksDBOptions) -> StreamJoined:
         """With a tuning of RocksDB for the stores of the join."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from millrace.dsl.callables import check_callable
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.stream_joined import StreamJoined
+from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import naming
 from millrace.topology.logical import Process, StreamJoin
@@ -55,13 +56,17 @@ def join_streams(
     merge = graph.new_name(naming.STREAM_MERGE, _named(name, "-merge"))
 
     key_serde = joined.key_serde or left._key_serde
-    stores = [
-        _buffer(graph.join_store_name(number, _named(joined.store_name, suffix)), joined, windows, key_serde, serde)
-        for number, suffix, serde in (
-            (left_number, left_suffix, joined.value_serde or left._value_serde),
-            (right_number, right_suffix, joined.other_value_serde or right._value_serde),
-        )
-    ]
+    _check_suppliers(joined, windows)
+    stores = []
+    for number, suffix, supplier, serde in (
+        (left_number, left_suffix, joined.this_store_supplier, joined.value_serde or left._value_serde),
+        (right_number, right_suffix, joined.other_store_supplier, joined.other_value_serde or right._value_serde),
+    ):
+        if supplier is None:
+            store_name = graph.join_store_name(number, _named(joined.store_name, suffix))
+            stores.append(_buffer(store_name, joined, windows, key_serde, serde))
+        else:
+            stores.append(supplier.place(_buffer(supplier.name, joined, windows, key_serde, serde)))
     for buffer, stream, store in zip((left_buffer, right_buffer), (left, right), stores, strict=True):
         graph.add(Process(name=buffer, parents=(stream._name,), operator=JoinBuffer(store.name, windows), store=store))
     graph.add(
@@ -88,6 +93,33 @@ def _named(name: str | None, suffix: str) -> str | None:
     return None if name is None else name + suffix
 
 
+def _check_suppliers(options: StreamJoined, windows: JoinWindows) -> None:
+    """Refuses suppliers whose stores would not hold what the join looks for, as Kafka Streams does."""
+    suppliers = [each for each in (options.this_store_supplier, options.other_store_supplier) if each is not None]
+    for supplier in suppliers:
+        if supplier.kind is not StoreKind.WINDOW or not supplier.retains_duplicates:
+            raise TopologyError(
+                f"The supplier of store {supplier.name!r} makes a {supplier.kind} store without duplicates; a join of "
+                "two streams keeps all records of a key.",
+                remedy="use a window store of Stores with retain_duplicates=True",
+            )
+        found, needed = (
+            (supplier.window_size_ms, supplier.retention_ms),
+            (windows.size_ms, windows.retention_ms),
+        )
+        if found != needed:
+            raise TopologyError(
+                f"The supplier of store {supplier.name!r} has windows of {found[0]} ms and a retention of {found[1]} "
+                f"ms; the join's are {needed[0]} ms and {needed[1]} ms (size and grace).",
+                remedy="give the supplier the join's window size and retention",
+            )
+    if len(suppliers) != len({supplier.name for supplier in suppliers}):
+        raise TopologyError(
+            f"Both sides of the join would keep their records in store {suppliers[0].name!r}.",
+            remedy="give the suppliers different names",
+        )
+
+
 def _buffer(
     name: str, options: StreamJoined, windows: JoinWindows, key_serde: Serde | None, value_serde: Serde | None
 ) -> StoreSpec:
@@ -112,10 +144,13 @@ def _waiting_store(graph: GraphBuilder, options: StreamJoined, kind: JoinKind, l
     """The store of the records without a partner. It has keys and values of its own, so no serde."""
     number = left_number.rpartition("-")[2]
     suffix = "-outer-shared-join" if kind is JoinKind.OUTER else "-left-shared-join"
+    supplier = options.this_store_supplier
+    given = options.store_name if supplier is None else supplier.name
     return StoreSpec(
-        name=graph.join_store_name(naming.STREAM_OUTER_SHARED + number, _named(options.store_name, suffix)),
+        name=graph.join_store_name(naming.STREAM_OUTER_SHARED + number, _named(given, suffix)),
         kind=StoreKind.KEY_VALUE,
-        backend=options.store_type,
+        # A store of the user's own is not asked to hold what only Millrace reads.
+        backend=options.store_type if supplier is None or supplier.custom is not None else supplier.backend,
         logged=options.logging,
         cached=False,
         changelog_settings=options.changelog_settings,

@@ -87,7 +87,7 @@ def changelog_topic(
     own = dict(store.changelog_settings)
     windowed = store.kind in (StoreKind.WINDOW, StoreKind.SESSION)
     settings = {**_INTERNAL, "cleanup.policy": "compact,delete" if windowed else "compact", **(defaults or {}), **own}
-    if store.retains_duplicates:
+    if store.retains_duplicates and not store.supplied:
         # Compaction has nothing to remove where no key comes twice; as in Kafka Streams no setting changes that.
         settings["cleanup.policy"] = "delete"
     if windowed and "retention.ms" not in own:

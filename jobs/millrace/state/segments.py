@@ -28,11 +28,14 @@ class Segments:
         retention_ms: how long a window is kept after its start.
         observed_stream_time: newest window start seen, -1 before the first.
         first_kept: first segment that may still have data in the database.
+        exact: a window that is not readable is not written either, as in Kafka Streams' stores in memory; otherwise
+            it is, while its segment is live.
     """
 
     retention_ms: int
     observed_stream_time: int = NO_TIMESTAMP
     first_kept: int = 0
+    exact: bool = False
 
     @property
     def interval_ms(self) -> int:
@@ -54,7 +57,11 @@ class Segments:
         return start // self.interval_ms
 
     def live_rows(self, starts: Int64Array) -> npt.NDArray[np.bool_] | None:
-        """Which of the starts, written one after the other, fall into live segments; ``None`` for all of them."""
+        """Which of the starts, written one after the other, have not expired; ``None`` for all of them."""
+        if self.exact:
+            latest = np.maximum(np.maximum.accumulate(starts), self.observed_stream_time)
+            unexpired: npt.NDArray[np.bool_] = starts > latest - self.retention_ms
+            return None if unexpired.all() else unexpired
         oldest = int(starts.min())
         newest = max(int(starts.max()), self.observed_stream_time)
         if self.segment_of(oldest) >= max(newest - self.retention_ms, 0) // self.interval_ms:

@@ -385,12 +385,13 @@ class TaskState:
         metadata: bytes | None,
         cache_bytes: int,
     ) -> _Store:
+        exact = spec.backend is StoreBackend.MEMORY and spec.custom is None
         if spec.retains_duplicates:
             return JoinWindowStore(
                 spec.name,
                 committed,
                 changelog=changelog,
-                segments=Segments(retention_ms=spec.retention_ms),
+                segments=Segments(retention_ms=spec.retention_ms, exact=exact),
                 metadata=metadata,
             )
         if spec.kind is StoreKind.WINDOW and spec.retention_ms <= 0:
@@ -401,7 +402,7 @@ class TaskState:
                 committed,
                 changelog=changelog,
                 cached=spec.cached,
-                segments=Segments(retention_ms=spec.retention_ms).restored(metadata),
+                segments=Segments(retention_ms=spec.retention_ms, exact=exact).restored(metadata),
                 # A memory store sorts its keys for each scan, so it keeps sessions at hand as well.
                 read_cache_bytes=cache_bytes or self._options.read_cache_bytes,
             )
@@ -409,7 +410,7 @@ class TaskState:
             spec.name,
             committed,
             changelog=changelog,
-            segments=Segments(retention_ms=spec.retention_ms).restored(metadata),
+            segments=Segments(retention_ms=spec.retention_ms, exact=exact).restored(metadata),
             read_cache_bytes=cache_bytes,
         )
 

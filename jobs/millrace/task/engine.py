@@ -249,9 +249,10 @@ class Engine:
         return in_stream_order(replace(by_offset, event_time=event_time))
 
     def _steps_of(self, sub_topology: SubTopology) -> Steps | None:
-        """What takes batches through the processors that users wrote; ``None`` where there are none."""
+        """What takes batches through the processors that users wrote, or record by record; ``None`` where there are no
+        such processors and a batch may go node by node."""
         nodes = processor_nodes(sub_topology)
-        if not nodes:
+        if not nodes and not must_walk(sub_topology):
             return None
         walker = None
         if must_walk(sub_topology):

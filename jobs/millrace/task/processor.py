@@ -171,7 +171,7 @@ def drop_null_keys(records: Records, failures: FailureHandler) -> Records:
 
 
 def drop_superseded(records: Records, failures: FailureHandler) -> Records:
-    """The changes of a versioned table that came in their order; the others are counted."""
+    """The changes of a table but those of a versioned one that came out of order; they are counted (KIP-914)."""
     if records.superseded is None:
         return records
     failures.drop(DropReason.LATE, records.origin[records.superseded])

@@ -21,7 +21,10 @@ from millrace.topology.topology import SubTopology
 
 
 def must_walk(sub_topology: SubTopology) -> bool:
-    """Whether a processor shares a store with another node, or a table's transformer may look into its stores."""
+    """Whether a processor shares a store with another node, a table's transformer may look into its stores, or a store
+    forgets keys as they are used."""
+    if any(store.capacity is not None for store in sub_topology.stores):
+        return True
     users: dict[str, int] = {}
     for node in sub_topology.processors:
         for store in node.stores:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from millrace.errors import RecordTooLargeError, TopologyError
 from millrace.kafka.record_sizes import SizeLimits
 from millrace.metrics import DropReason
 from millrace.serdes import Serde
-from millrace.state import KeyValueStore, TaskPosition, TaskState
+from millrace.state import KeyValueStore, StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.engine import Engine
 from millrace.task.processor import HeldBack
@@ -39,6 +40,7 @@ class TopologyTestDriver:
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given. As in
             Kafka Streams' driver ``foreign.key.join.settles`` is off.
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
+        state_directory: where stores in RocksDB are; ``None`` keeps all stores in memory, whatever they ask for.
 
     Attributes:
         dropped: how many records were dropped, by reason.
@@ -52,6 +54,7 @@ class TopologyTestDriver:
         settings: Mapping[str, Any] | None = None,
         *,
         max_message_bytes: Mapping[str, int] | None = None,
+        state_directory: Path | None = None,
     ) -> None:
         if isinstance(topology, low_level.Topology):
             topology = topology.build()
@@ -73,6 +76,7 @@ class TopologyTestDriver:
                 self._config,
                 lambda: self._clock_ms,
                 SizeLimits(max_message_bytes),
+                state_directory=state_directory,
                 open_global_store=lambda name: by_name[name].store,
             )
             for sub_topology in topology.sub_topologies
@@ -355,9 +359,11 @@ class _DrivenTask:
         clock: Callable[[], int],
         limits: SizeLimits,
         *,
+        state_directory: Path | None,
         open_global_store: Callable[[str], KeyValueStore],
     ) -> None:
-        self.state = TaskState.open(None, sub_topology.stores)
+        directory = None if state_directory is None else state_directory / f"{sub_topology.number}_0"
+        self.state = TaskState.open(directory, sub_topology.stores, options=StateOptions.from_config(config))
         self.specs = {spec.name: spec for spec in sub_topology.stores}
         self.inputs = sub_topology.input_topics(config.application_id)
         self.positions: dict[str, int] = {}

@@ -50,9 +50,11 @@ class TopologyDiff:
 
     Args:
         changes: the worst kinds first.
+        compatible: names of the stores and internal topics that stay as they are.
     """
 
     changes: tuple[Change, ...]
+    compatible: tuple[str, ...] = ()
 
     @property
     def loses_state(self) -> bool:
@@ -64,7 +66,19 @@ class TopologyDiff:
         return tuple(change for change in self.changes if change.kind is kind)
 
     def __str__(self) -> str:
-        return "\n".join(f"{change.kind}: {change.text}" for change in self.changes) or "the state is compatible"
+        if not self.changes:
+            return "the state is compatible"
+        lines = [f"{change.kind}: {change.text}" for change in self.changes]
+        return "\n".join([*lines, *(f"compatible: {name} stays as it is" for name in self.compatible)])
+
+
+_MEANING = {
+    "grace": ": later records count from now on, or no longer",
+    "retention": ": what is older than that is forgotten",
+    "window before": ": records that came before find other partners from now on",
+    "window after": ": records that came before find other partners from now on",
+}
+"""What a change means, where the fact alone does not say."""
 
 
 def diff(old_summary: Mapping[str, Any], new: Topology) -> TopologyDiff:
@@ -89,7 +103,16 @@ def diff(old_summary: Mapping[str, Any], new: Topology) -> TopologyDiff:
         *_global_changes(old_summary.get("global_stores", {}), new_summary.get("global_stores", {})),
     ]
     order = list(ChangeKind)
-    return TopologyDiff(tuple(sorted(changes, key=lambda change: (order.index(change.kind), change.subject))))
+    touched = {change.subject for change in changes}
+    kept = [
+        name
+        for what in ("stores", "repartition_topics", "global_stores")
+        for name in old_summary.get(what, {}).keys() & new_summary.get(what, {}).keys()
+        if name not in touched
+    ]
+    return TopologyDiff(
+        tuple(sorted(changes, key=lambda change: (order.index(change.kind), change.subject))), tuple(sorted(kept))
+    )
 
 
 def _store_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
@@ -133,6 +156,7 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         "longest duration": (old_windows.get("longest_ms"), new_windows.get("longest_ms")),
         "suppression until": (old_suppression.get("until"), new_suppression.get("until")),
         "window advance": (old_windows.get("advance_ms"), new_windows.get("advance_ms")),
+        "kind of join": (old_windows.get("kind"), new_windows.get("kind")),
     }
     if is_generated_store_name(name):
         facts["inputs"] = (old["origin"], new["origin"])
@@ -141,7 +165,9 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         text = f"store {name} would be read as something else: {'; '.join(broken)}"
         yield Change(ChangeKind.INCOMPATIBLE, name, text)
     softer = {
-        "logging": (old["logged"], new["logged"]),
+        "window before": (old_windows.get("before_ms"), new_windows.get("before_ms")),
+        "window after": (old_windows.get("after_ms"), new_windows.get("after_ms")),
+        "logging": (_logging(old), _logging(new)),
         "changelog": (old["source_topic"], new["source_topic"]),
         "grace": (old_windows.get("grace_ms"), new_windows.get("grace_ms")),
         "retention": (old_windows.get("retention_ms"), new_windows.get("retention_ms")),
@@ -156,7 +182,24 @@ def _compare_store(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) ->
         softer["inputs"] = (old["origin"], new["origin"])
     for fact, (before, after) in softer.items():
         if before != after:
-            yield Change(ChangeKind.CHANGED, name, f"store {name} keeps its content; {fact} {before} becomes {after}")
+            text = f"store {name} keeps its content; {fact} {before} becomes {after}{_MEANING.get(fact, '')}"
+            yield Change(ChangeKind.CHANGED, name, text)
+    yield from _compare_backends(name, old, new)
+
+
+def _logging(store: Mapping[str, Any]) -> str:
+    return "a changelog" if store["logged"] else "no changelog of its own"
+
+
+def _compare_backends(name: str, old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[Change]:
+    before, after = old.get("backend", "rocksdb"), new.get("backend", "rocksdb")
+    if before == after:
+        return
+    moved = f"store {name} moves from {before} to {after}"
+    if old["logged"] or old["source_topic"] is not None:
+        yield Change(ChangeKind.CHANGED, name, f"{moved}, and is restored from its changelog")
+    else:
+        yield Change(ChangeKind.INCOMPATIBLE, name, f"{moved} and starts empty, since it has no changelog")
 
 
 def _repartition_changes(old: Mapping[str, int | None], new: Mapping[str, int | None]) -> Iterator[Change]:

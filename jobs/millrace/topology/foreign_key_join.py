@@ -30,7 +30,6 @@ class SubscriptionSend:
         left_join: a row without a foreign key, or without a foreign row, has a result too.
         foreign_key_serde: decides whether a foreign key changed; ``None`` takes the configuration's default.
         value_serde: of the rows' values, for their hashes; the same.
-        of_versioned: the table is versioned: what comes out of order is dropped and counted.
     """
 
     extractor: ForeignKeyExtractor
@@ -38,7 +37,6 @@ class SubscriptionSend:
     left_join: bool
     foreign_key_serde: Serde | None = None
     value_serde: Serde | None = None
-    of_versioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -59,16 +57,10 @@ class SubscriptionReceive:
 
 @dataclass(frozen=True)
 class ForeignTableJoin:
-    """Sends a changed foreign row to all its subscribers in ``store``.
-
-    Args:
-        joint: as in the other half; the same for ``store``.
-        of_versioned: as in ``SubscriptionSend``, of the foreign table.
-    """
+    """Sends a changed foreign row to all its subscribers in ``store``. The fields are those of the other half."""
 
     joint: str
     store: str
-    of_versioned: bool = False
 
 
 @dataclass(frozen=True)

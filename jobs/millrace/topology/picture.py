@@ -11,6 +11,7 @@ from html import escape
 
 from millrace.topology.labels import label
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from millrace.topology.operators import looked_up_table, may_look_up_global_store
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
 
 _BOX_WIDTH = 210
@@ -35,6 +36,7 @@ text { font-family: system-ui, sans-serif; fill: #1f2933; }
 .processor { fill: #ffffff; stroke: #486581; }
 .store { fill: #d9f2e6; stroke: #2f8f6b; }
 .edge { fill: none; stroke: #7b8794; stroke-width: 1.3; }
+.lookup { stroke: #2f8f6b; stroke-dasharray: 2 3; }
 .between { stroke: #cb6e17; stroke-dasharray: 5 4; }
 """
 
@@ -71,7 +73,7 @@ def picture(topology: Topology) -> str:
             for y, node in enumerate(column):
                 places[node.name] = _Place(node, 2 * _MARGIN + x * _COLUMN, top + _TITLE + y * _ROW)
         top += height + _BAND_GAP
-    body = [*bands, *_edges(places), *_edges_between(places)]
+    body = [*bands, *_edges(places), *_edges_between(places), *_lookups(topology, places)]
     body += [line for place in places.values() for line in _box(place)]
     width += _MARGIN
     return (
@@ -133,6 +135,24 @@ def _edges_between(places: dict[str, _Place]) -> Iterator[str]:
             start = (place.x + _BOX_WIDTH / 2, place.y + _BOX_HEIGHT)
             end = (source.x + _BOX_WIDTH / 2, source.y)
             yield _curve(start, end, "edge between", vertical=True)
+
+
+def _lookups(topology: Topology, places: dict[str, _Place]) -> Iterator[str]:
+    """From what makes a table to the nodes that look it up."""
+    for place in places.values():
+        if not isinstance(place.node, ProcessorNode):
+            continue
+        operator = place.node.operator
+        table = looked_up_table(operator)
+        makers = [] if table is None else [table]
+        makers += [
+            part.processor.name
+            for part in topology.global_stores
+            if may_look_up_global_store(operator, part.store.name)
+        ]
+        for maker in makers:
+            if maker in places and maker not in place.node.parents:
+                yield _curve(places[maker].right, place.left, "edge lookup")
 
 
 def _curve(start: tuple[float, float], end: tuple[float, float], style: str, *, vertical: bool = False) -> str:

@@ -7,7 +7,9 @@ from dataclasses import dataclass, replace
 
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
+from millrace.topology.custom_stores import StoreFactory
 from millrace.topology.naming import check_name
+from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.versioned_suppliers import VersionedStoreSupplier, versioned_store
 from millrace.topology.windows import Duration, to_milliseconds
@@ -38,6 +40,10 @@ class StoreBuilder:
         """Every write goes to the changelog."""
         return StoreBuilder(replace(self.spec, cached=False))
 
+    def with_rocksdb_options(self, options: RocksDBOptions) -> StoreBuilder:
+        """With a tuning of RocksDB for this store."""
+        return StoreBuilder(replace(self.spec, rocksdb=options))
+
     def with_logging_enabled(self, settings: Mapping[str, str] | None = None) -> StoreBuilder:
         """Backed by a changelog topic with these topic settings over its defaults."""
         pairs = tuple(sorted((key, str(value)) for key, value in (settings or {}).items()))
@@ -50,13 +56,45 @@ class StoreBuilder:
 
 @dataclass(frozen=True, kw_only=True)
 class StoreSupplier:
-    """Where a store keeps its bytes, and the shape of its keys. Made by :class:`Stores`."""
+    """Where a store keeps its bytes, and the shape of its keys. Made by :class:`Stores`, and taken by its builders,
+    ``Materialized.as_`` and ``StreamJoined``.
+
+    Args:
+        name: name of the store.
+        kind: shape of its keys.
+        backend: RocksDB on disk, or memory.
+        retention_ms: how long a window is kept after its start, a session after its end, milliseconds.
+        window_size_ms: length of the windows.
+        retains_duplicates: whether several values of one key and window are kept: what a join of two streams needs.
+        capacity: most keys, of a least-recently-used map.
+        custom: makes the store, where it is one of the user's.
+        rocksdb: tuning of RocksDB for this store.
+    """
 
     name: str
     kind: StoreKind
     backend: StoreBackend
     retention_ms: int = 0
     window_size_ms: int = 0
+    retains_duplicates: bool = False
+    capacity: int | None = None
+    custom: StoreFactory | None = None
+    rocksdb: RocksDBOptions | None = None
+
+    def with_rocksdb_options(self, options: RocksDBOptions) -> StoreSupplier:
+        """With a tuning of RocksDB for this store."""
+        return replace(self, rocksdb=options)
+
+    def place(self, spec: StoreSpec) -> StoreSpec:
+        """``spec`` where this supplier says."""
+        return replace(
+            spec,
+            backend=self.backend,
+            custom=self.custom,
+            capacity=self.capacity,
+            rocksdb=self.rocksdb or spec.rocksdb,
+            supplied=True,
+        )
 
 
 class Stores:
@@ -78,23 +116,86 @@ class Stores:
         return _key_value(name, StoreBackend.MEMORY)
 
     @staticmethod
-    def persistent_window_store(name: str, retention: Duration, window_size: Duration) -> StoreSupplier:
+    def persistent_timestamped_key_value_store(name: str) -> StoreSupplier:
+        """As :meth:`persistent_key_value_store`: here every store keeps timestamps (KIP-258)."""
+        return _key_value(name, StoreBackend.ROCKSDB)
+
+    @staticmethod
+    def lru_map(name: str, max_cache_size: int) -> StoreSupplier:
+        """Keys and values in memory, so many keys at most: a new one pushes out the one that was not used for longest.
+
+        What is pushed out is deleted in the changelog too. What is there depends on each single read and write, so
+        the records of a sub-topology with such a store are taken one by one, which costs throughput.
+
+        Args:
+            name: name of the store.
+            max_cache_size: most keys, above 0.
+
+        Raises:
+            TopologyError: it is not.
+        """
+        if max_cache_size < 1:
+            raise TopologyError(f"The map {name!r} holds at least 1 key, not {max_cache_size}.")
+        return replace(_key_value(name, StoreBackend.MEMORY), capacity=max_cache_size)
+
+    @staticmethod
+    def custom_key_value_store(name: str, factory: StoreFactory) -> StoreSupplier:
+        """Keys and values in a store of your own. Not in Kafka Streams, where it is a supplier class.
+
+        Args:
+            name: name of the store.
+            factory: ``name -> store``, see :class:`~millrace.topology.custom_stores.StateStore`.
+        """
+        return replace(_key_value(name, StoreBackend.MEMORY), custom=factory)
+
+    @staticmethod
+    def custom_window_store(
+        name: str,
+        retention: Duration,
+        window_size: Duration,
+        factory: StoreFactory,
+        *,
+        retain_duplicates: bool = False,
+    ) -> StoreSupplier:
+        """As :meth:`persistent_window_store`, in a store of your own."""
+        supplier = _window(name, retention, window_size, StoreBackend.MEMORY, retain_duplicates=retain_duplicates)
+        return replace(supplier, custom=factory)
+
+    @staticmethod
+    def custom_session_store(name: str, retention: Duration, factory: StoreFactory) -> StoreSupplier:
+        """As :meth:`persistent_session_store`, in a store of your own."""
+        return replace(_session(name, retention, StoreBackend.MEMORY), custom=factory)
+
+    @staticmethod
+    def persistent_window_store(
+        name: str, retention: Duration, window_size: Duration, *, retain_duplicates: bool = False
+    ) -> StoreSupplier:
         """Values by key and window start, in RocksDB.
 
         Args:
             name: name of the store.
             retention: how long a window is kept after its start, of stream time; at least ``window_size``.
             window_size: length of the windows.
+            retain_duplicates: whether several values of one key and start are kept: for joins of two streams.
 
         Raises:
             TopologyError: a length is out of its range.
         """
-        return _window(name, retention, window_size, StoreBackend.ROCKSDB)
+        return _window(name, retention, window_size, StoreBackend.ROCKSDB, retain_duplicates=retain_duplicates)
 
     @staticmethod
-    def in_memory_window_store(name: str, retention: Duration, window_size: Duration) -> StoreSupplier:
+    def persistent_timestamped_window_store(
+        name: str, retention: Duration, window_size: Duration, *, retain_duplicates: bool = False
+    ) -> StoreSupplier:
+        """As :meth:`persistent_window_store`: here every store keeps timestamps (KIP-258)."""
+        return _window(name, retention, window_size, StoreBackend.ROCKSDB, retain_duplicates=retain_duplicates)
+
+    @staticmethod
+    def in_memory_window_store(
+        name: str, retention: Duration, window_size: Duration, *, retain_duplicates: bool = False
+    ) -> StoreSupplier:
         """As :meth:`persistent_window_store`, in memory."""
-        return _window(name, retention, window_size, StoreBackend.MEMORY)
+        return _window(name, retention, window_size, StoreBackend.MEMORY, retain_duplicates=retain_duplicates)
 
     @staticmethod
     def persistent_session_store(name: str, retention: Duration) -> StoreSupplier:
@@ -186,7 +287,9 @@ def _key_value(name: str, backend: StoreBackend) -> StoreSupplier:
     return StoreSupplier(name=check_name(name, what="store"), kind=StoreKind.KEY_VALUE, backend=backend)
 
 
-def _window(name: str, retention: Duration, window_size: Duration, backend: StoreBackend) -> StoreSupplier:
+def _window(
+    name: str, retention: Duration, window_size: Duration, backend: StoreBackend, *, retain_duplicates: bool
+) -> StoreSupplier:
     check_name(name, what="store")
     retention_ms, window_size_ms = to_milliseconds(retention), to_milliseconds(window_size)
     if window_size_ms < 1 or retention_ms < window_size_ms:
@@ -195,7 +298,12 @@ def _window(name: str, retention: Duration, window_size: Duration, backend: Stor
             remedy="give it windows of at least 1 ms and a retention that is not shorter than them",
         )
     return StoreSupplier(
-        name=name, kind=StoreKind.WINDOW, backend=backend, retention_ms=retention_ms, window_size_ms=window_size_ms
+        name=name,
+        kind=StoreKind.WINDOW,
+        backend=backend,
+        retention_ms=retention_ms,
+        window_size_ms=window_size_ms,
+        retains_duplicates=retain_duplicates,
     )
 
 
@@ -216,16 +324,19 @@ def _builder(
             f"The supplier of store {supplier.name!r} makes a {supplier.kind} store, not a {kind} store.",
             remedy="use the builder of its kind",
         )
-    return StoreBuilder(
-        StoreSpec(
-            name=supplier.name,
-            kind=kind,
-            key_serde=key_serde,
-            value_serde=value_serde,
-            backend=supplier.backend,
-            cached=False,
-            window_size_ms=supplier.window_size_ms,
-            retention_ms=supplier.retention_ms,
-            timestamped=timestamped,
+    if supplier.retains_duplicates:
+        raise TopologyError(
+            f"The window store {supplier.name!r} retains duplicates, which only a join of two streams can use.",
+            remedy="leave retain_duplicates out, or give the supplier to StreamJoined",
         )
+    spec = StoreSpec(
+        name=supplier.name,
+        kind=kind,
+        key_serde=key_serde,
+        value_serde=value_serde,
+        cached=False,
+        window_size_ms=supplier.window_size_ms,
+        retention_ms=supplier.retention_ms,
+        timestamped=timestamped,
     )
+    return StoreBuilder(supplier.place(spec))

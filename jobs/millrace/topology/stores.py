@@ -52,6 +52,7 @@ class StoreSpec:
         changelog_settings: topic settings that override the changelog topic's defaults.
         custom: makes the store, where it is one of the user's; ``backend`` then says nothing.
         capacity: most keys that the store holds (a least-recently-used map in memory); only for key-value stores.
+        supplied: whether the user gave a supplier: as in Kafka Streams a join's buffer then has a compacted changelog.
         rocksdb: tuning of RocksDB where it is not the application's.
         source_topic: the input topic that serves as this store's changelog, where a rewrite made it so.
         timestamped: whether a processor is shown the timestamps of its values.
@@ -72,6 +73,7 @@ class StoreSpec:
     changelog_settings: tuple[tuple[str, str], ...] = field(default=())
     custom: StoreFactory | None = None
     capacity: int | None = None
+    supplied: bool = False
     rocksdb: RocksDBOptions | None = None
     source_topic: str | None = None
     timestamped: bool = True

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from millrace.topology.nodes import Node, ProcessorNode, RepartitionTopicSpec, SinkNode, SourceNode
 from millrace.topology.stores import StoreSpec
+
+if TYPE_CHECKING:
+    from millrace.topology.diff import TopologyDiff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +136,16 @@ class Topology:
         from millrace.topology.summary import summarize
 
         return summarize(self)
+
+    def diff(self, other: Topology) -> TopologyDiff:
+        """What deploying ``other`` over this topology would do to its state, in words.
+
+        Returns:
+            what would be orphaned, misread, new or changed, and what stays as it is.
+        """
+        from millrace.topology.diff import diff
+
+        return diff(self.summary(), other)
 
     @cached_property
     def fingerprint(self) -> str:

@@ -101,6 +101,8 @@ import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
 import org.apache.kafka.streams.state.StoreBuilder;
 import org.apache.kafka.streams.state.Stores;
+import org.apache.kafka.streams.state.WindowBytesStoreSupplier;
+import org.apache.kafka.streams.processor.StateStore;
 import org.apache.kafka.streams.state.ValueAndTimestamp;
 import org.apache.kafka.streams.state.VersionedBytesStoreSupplier;
 import org.apache.kafka.streams.state.VersionedKeyValueStore;
@@ -586,8 +588,19 @@ public class RunScenarios {
         final JoinWindows windows = JoinWindows
             .ofTimeDifferenceAndGrace(Duration.ofMinutes(1), Duration.ofMillis(step.get("grace").asLong()))
             .before(Duration.ofMillis(step.get("before").asLong())).after(Duration.ofMillis(step.get("after").asLong()));
-        final StreamJoined<Object, Object, Object> options =
+        StreamJoined<Object, Object, Object> options =
             StreamJoined.with(KEY, VALUE, VALUE).withStoreName(step.get("buffers").asText());
+        final long size = step.get("before").asLong() + step.get("after").asLong();
+        for (final String side : List.of("left", "right")) {
+            if (step.path("places").has(side)) {
+                final WindowBytesStoreSupplier own = windows(step.get("places").get(side).asText(),
+                    step.get("buffers").asText() + "-" + side, size + step.get("grace").asLong(), size, true);
+                options = side.equals("left") ? options.withThisStoreSupplier(own) : options.withOtherStoreSupplier(own);
+            }
+        }
+        if (!step.path("logged").asBoolean(true)) {
+            options = options.withLoggingDisabled();
+        }
         return switch (step.get("kind").asText()) {
             case "inner" -> stream(step).join(other, (left, right) -> joined(fn, left, right), windows, options);
             case "left" -> stream(step).leftJoin(other, (left, right) -> joined(fn, left, right), windows, options);
@@ -660,29 +673,65 @@ public class RunScenarios {
                     Duration.ofMillis(step.get("history").asLong()));
             return Materialized.<Object, V>as(store).withKeySerde(KEY).withValueSerde(serde);
         }
-        return step.has("store")
-            ? Materialized.<Object, V, KeyValueStore<Bytes, byte[]>>as(step.get("store").asText())
-                .withKeySerde(KEY).withValueSerde(serde)
-            : Materialized.with(KEY, serde);
+        if (!step.has("store")) {
+            return Materialized.with(KEY, serde);
+        }
+        final String name = step.get("store").asText();
+        final String place = step.path("place").asText();
+        final Materialized<Object, V, KeyValueStore<Bytes, byte[]>> store = !step.has("place")
+            ? Materialized.<Object, V, KeyValueStore<Bytes, byte[]>>as(name)
+            : Materialized.<Object, V>as(place.startsWith("lru ")
+                ? Stores.lruMap(name, Integer.parseInt(place.substring(4)))
+                : place.equals("memory")
+                    ? Stores.inMemoryKeyValueStore(name) : Stores.persistentTimestampedKeyValueStore(name));
+        return logged(step, store.withKeySerde(KEY).withValueSerde(serde));
+    }
+
+    private static <V, S extends StateStore> Materialized<Object, V, S> logged(
+        final JsonNode step, final Materialized<Object, V, S> store) {
+        return step.path("logged").asBoolean(true) ? store : store.withLoggingDisabled();
+    }
+
+    private static WindowBytesStoreSupplier windows(
+        final String place, final String name, final long retention, final long size, final boolean duplicates) {
+        final Duration kept = Duration.ofMillis(retention);
+        final Duration long_ = Duration.ofMillis(size);
+        if (place.equals("memory")) {
+            return Stores.inMemoryWindowStore(name, kept, long_, duplicates);
+        }
+        return duplicates ? Stores.persistentWindowStore(name, kept, long_, true)
+            : Stores.persistentTimestampedWindowStore(name, kept, long_, false);
     }
 
     private static <V> Materialized<Object, V, WindowStore<Bytes, byte[]>> windowStore(
         final JsonNode step, final Serde<V> serde) {
-        final Materialized<Object, V, WindowStore<Bytes, byte[]>> store =
+        if (step.has("place")) {
+            return logged(step, Materialized.<Object, V>as(windows(step.get("place").asText(),
+                step.get("store").asText(), step.get("retention").asLong(), step.get("size").asLong(), false))
+                .withKeySerde(KEY).withValueSerde(serde));
+        }
+        final Materialized<Object, V, WindowStore<Bytes, byte[]>> store = logged(step,
             step.has("store")
                 ? Materialized.<Object, V, WindowStore<Bytes, byte[]>>as(step.get("store").asText())
                     .withKeySerde(KEY).withValueSerde(serde)
-                : Materialized.with(KEY, serde);
+                : Materialized.with(KEY, serde));
         return step.has("retention") ? store.withRetention(Duration.ofMillis(step.get("retention").asLong())) : store;
     }
 
     private static <V> Materialized<Object, V, SessionStore<Bytes, byte[]>> sessionStore(
         final JsonNode step, final Serde<V> serde) {
-        final Materialized<Object, V, SessionStore<Bytes, byte[]>> store =
+        if (step.has("place")) {
+            final String name = step.get("store").asText();
+            final Duration retention = Duration.ofMillis(step.get("retention").asLong());
+            return logged(step, Materialized.<Object, V>as(step.get("place").asText().equals("memory")
+                ? Stores.inMemorySessionStore(name, retention) : Stores.persistentSessionStore(name, retention))
+                .withKeySerde(KEY).withValueSerde(serde));
+        }
+        final Materialized<Object, V, SessionStore<Bytes, byte[]>> store = logged(step,
             step.has("store")
                 ? Materialized.<Object, V, SessionStore<Bytes, byte[]>>as(step.get("store").asText())
                     .withKeySerde(KEY).withValueSerde(serde)
-                : Materialized.with(KEY, serde);
+                : Materialized.with(KEY, serde));
         return step.has("retention") ? store.withRetention(Duration.ofMillis(step.get("retention").asLong())) : store;
     }
 

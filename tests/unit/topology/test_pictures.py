@@ -6,9 +6,12 @@ from xml.etree import ElementTree
 import pytest
 
 from millrace.dsl import Grouped, Materialized, StreamsBuilder, TimeWindows
+from millrace.topology.labels import label
+from millrace.topology.operators import looked_up_table, may_look_up_global_store
 from millrace.topology.picture import picture
 from millrace.topology.text_picture import text_picture
 from millrace.topology.topology import Topology
+from tests.unit.topology.catalogue import CATALOGUE
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -67,3 +70,37 @@ def test_boxes_of_the_picture_do_not_overlap_and_lie_inside_of_it(topology: Topo
         for other_x, other_y, other_width, other_height in boxes[:number]:
             apart_in_x = x >= other_x + other_width or other_x >= x + width
             assert apart_in_x or y >= other_y + other_height or other_y >= y + height
+
+
+def catalogued(name: str) -> Topology:
+    builder = StreamsBuilder()
+    CATALOGUE[name](builder)
+    return builder.build()
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_every_kind_of_node_is_drawn_with_words_of_its_own_in_both_pictures(name: str) -> None:
+    topology = catalogued(name)
+    root = ElementTree.fromstring(picture(topology))
+    titles = {title.text or "" for title in root.iter(f"{SVG}title")}
+    text = text_picture(topology)
+    for part in topology.parts:
+        for node in part.nodes:
+            assert f"{node.name}: {label(node)}" in titles
+            assert node.name in text
+            assert label(node) == label(node).strip() != ""
+    boxes = [
+        (float(rect.get("x") or 0), float(rect.get("y") or 0))
+        for rect in root.iter(f"{SVG}rect")
+        if rect.get("class") in {"processor", "topic", "internal"}
+    ]
+    assert len(set(boxes)) == len(boxes) == sum(len(part.nodes) for part in topology.parts)
+    ends = [path for path in root.iter(f"{SVG}path") if "lookup" in (path.get("class") or "")]
+    looking = [
+        node
+        for part in topology.sub_topologies
+        for node in part.processors
+        if looked_up_table(node.operator) not in (None, *node.parents)
+        or any(may_look_up_global_store(node.operator, each.store.name) for each in topology.global_stores)
+    ]
+    assert len(ends) == len(looking)

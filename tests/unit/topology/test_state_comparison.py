@@ -12,7 +12,15 @@ from millrace.dsl import (
     Consumed,
     EmitStrategy,
     Grouped,
+    Joined,
+    JoinWindows,
     Materialized,
+    Processor,
+    Record,
+    SessionWindows,
+    StoreBackend,
+    Stores,
+    StreamJoined,
     StreamsBuilder,
     Suppressed,
     TableJoined,
@@ -23,6 +31,7 @@ from millrace.errors import TopologyError
 from millrace.serdes import IntegerSerde, JsonSerde, Serde, StringSerde
 from millrace.topology.diff import ChangeKind, TopologyDiff, diff
 from millrace.topology.topology import Topology
+from tests.unit.topology.catalogue import CATALOGUE
 
 
 def build(write: Callable[[StreamsBuilder], object]) -> Topology:
@@ -69,6 +78,27 @@ def test_an_operator_before_a_generated_store_orphans_it_and_says_where_it_went(
         "KSTREAM-AGGREGATE-STATE-STORE-0000000003",
         "KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition",
     }
+
+
+def test_history_and_grace_may_change_and_a_versioned_store_is_not_a_plain_one() -> None:
+    def joined(history: int | None, grace: int | None) -> Topology:
+        def write(builder: StreamsBuilder) -> None:
+            stored = "users" if history is None else Stores.persistent_versioned_key_value_store("users", history)
+            users = builder.table("users", None, Materialized.as_(stored))
+            options = Joined.as_("with-user")
+            options = options if grace is None else options.with_grace_period(grace)
+            builder.stream("in").join(users, lambda value, user: value, joined=options).to("out")
+
+        return build(write)
+
+    longer = compare(joined(1000, 10), joined(2000, 20))
+    assert not longer.loses_state
+    texts = {change.subject: change.text for change in longer.of_kind(ChangeKind.CHANGED)}
+    assert set(texts) == {"users", "with-user-Buffer"}
+    assert "keeps its content; retention 1000 becomes 2000" in texts["users"]
+    assert "keeps its content; grace 10 becomes 20" in texts["with-user-Buffer"]
+    assert compare(joined(None, None), joined(1000, None)).of_kind(ChangeKind.INCOMPATIBLE)[0].subject == "users"
+    assert compare(joined(1000, 10), joined(1000, None)).of_kind(ChangeKind.ORPHANED)[0].subject == "with-user-Buffer"
 
 
 def test_an_operator_before_a_named_store_changes_nothing() -> None:
@@ -202,3 +232,174 @@ def test_sending_results_on_close_is_a_change_that_loses_nothing() -> None:
     assert str(found) == (
         "changed: store counts keeps its content; results are sent on window update becomes on window close"
     )
+
+
+def joined(*, before_s: int, kind: str = "left_join", logged: bool = True) -> Topology:
+    def write(builder: StreamsBuilder) -> None:
+        one, two = builder.stream("one"), builder.stream("two")
+        windows = JoinWindows.of_time_difference_with_no_grace(timedelta(seconds=5)).before(timedelta(seconds=before_s))
+        options = StreamJoined.as_("near")
+        options = options if logged else options.with_logging_disabled()
+        getattr(one, kind)(two, lambda left, right: left, windows, options).to("out")
+
+    return build(write)
+
+
+def table(options: Materialized) -> Topology:
+    return build(lambda b: b.table("in", materialized=options).to_stream().to("out"))
+
+
+def changes(old: Topology, new: Topology) -> list[str]:
+    return str(old.diff(new)).splitlines()
+
+
+def test_other_bounds_of_a_join_keep_its_buffers_and_change_who_is_a_partner() -> None:
+    found = joined(before_s=5).diff(joined(before_s=60))
+    assert not found.loses_state
+    assert "store near-this-join-store keeps its content; window before 5000 becomes 60000: " in str(found)
+    assert any("retention 10000 becomes 65000" in change.text for change in found.changes)
+
+
+def test_another_kind_of_join_orphans_the_store_of_waiting_records() -> None:
+    found = joined(before_s=5).diff(joined(before_s=5, kind="outer_join"))
+    assert {change.subject for change in found.of_kind(ChangeKind.ORPHANED)} == {
+        "near-this-join-store",
+        "near-left-shared-join-store",
+    }
+    assert found.compatible == ("near-outer-other-join-store",)
+
+
+def test_sessions_with_another_gap_are_read_as_something_else_and_with_more_grace_they_are_not() -> None:
+    def sessions(gap_s: int, grace_s: int) -> Topology:
+        windows = SessionWindows.of_inactivity_gap_and_grace(timedelta(seconds=gap_s), timedelta(seconds=grace_s))
+        options = Materialized.as_("sessions").with_retention(timedelta(hours=1))
+        return build(lambda b: b.stream("in").group_by_key().windowed_by(windows).count(options).to_stream().to("o"))
+
+    assert changes(sessions(60, 0), sessions(90, 0)) == [
+        "incompatible: store sessions would be read as something else: inactivity gap 60000 becomes 90000"
+    ]
+    assert changes(sessions(60, 0), sessions(60, 5)) == [
+        "changed: store sessions keeps its content; grace 0 becomes 5000: later records count from now on, or no longer"
+    ]
+
+
+def test_another_serde_is_incompatible_and_another_topic_of_a_table_is_told() -> None:
+    text = Materialized.as_("table").with_value_serde(StringSerde())
+    assert changes(table(text), table(text.with_value_serde(JsonSerde()))) == [
+        "incompatible: store table would be read as something else: value serde StringSerde becomes JsonSerde"
+    ]
+    moved = build(lambda b: b.table("other", materialized=text).to_stream().to("out"))
+    assert changes(table(text), moved) == ["changed: store table keeps its content; inputs ['in'] becomes ['other']"]
+
+
+def test_a_store_moves_between_backends_with_its_changelog_and_without_one_starts_empty() -> None:
+    on_disk = Materialized.as_("table")
+    in_memory = on_disk.with_store_type(StoreBackend.MEMORY)
+    assert changes(table(on_disk), table(in_memory)) == [
+        "changed: store table moves from rocksdb to memory, and is restored from its changelog"
+    ]
+    unlogged = table(on_disk.with_logging_disabled()).diff(table(in_memory.with_logging_disabled()))
+    assert unlogged.loses_state
+    assert str(unlogged) == (
+        "incompatible: store table moves from rocksdb to memory and starts empty, since it has no changelog"
+    )
+    assert changes(table(on_disk), table(on_disk.with_logging_disabled())) == [
+        "changed: store table keeps its content; logging a changelog becomes no changelog of its own"
+    ]
+
+
+def test_what_stays_is_told_beside_what_changes() -> None:
+    def both(size_s: int) -> Topology:
+        def write(builder: StreamsBuilder) -> None:
+            grouped = builder.stream("in").group_by_key()
+            windows = TimeWindows.of_size_with_no_grace(timedelta(seconds=size_s))
+            grouped.windowed_by(windows).count(Materialized.as_("windowed"))
+            grouped.count(Materialized.as_("plain"))
+
+        return build(write)
+
+    assert str(both(5).diff(both(5))) == "the state is compatible"
+    assert changes(both(5), both(6))[-1] == "compatible: plain stays as it is"
+
+
+def test_a_table_join_grouped_table_and_foreign_key_join_that_are_taken_out_say_what_they_orphan() -> None:
+    def write(builder: StreamsBuilder) -> None:
+        one = builder.table("one", materialized=Materialized.as_("one"))
+        two = builder.table("two", materialized=Materialized.as_("two"))
+        one.join(two, lambda left, right: left, Materialized.as_("both"))
+        one.group_by(lambda key, value: (value, value), Grouped.as_("by-value")).count(Materialized.as_("grouped"))
+
+    def only_tables(builder: StreamsBuilder) -> None:
+        builder.table("one", materialized=Materialized.as_("one"))
+        builder.table("two", materialized=Materialized.as_("two"))
+
+    found = build(write).diff(build(only_tables))
+    assert {change.subject for change in found.of_kind(ChangeKind.ORPHANED)} == {
+        "both",
+        "grouped",
+        "by-value-repartition",
+    }
+    assert [change.text for change in found.of_kind(ChangeKind.CHANGED)] == [
+        "store two keeps its content; sub-topology 0 becomes 1"
+    ]
+    assert found.compatible == ("one",)
+
+
+@pytest.mark.parametrize("name", sorted(CATALOGUE))
+def test_every_topology_is_compatible_with_itself_and_orphans_all_it_has_where_another_takes_its_place(
+    name: str,
+) -> None:
+    topology, other = build(CATALOGUE[name]), counting(filtered=False, named=True)
+    assert str(topology.diff(topology)) == "the state is compatible"
+    stores = {spec.name for part in topology.sub_topologies for spec in part.stores} - {"counts"}
+    topics = {spec.name for spec in topology.repartition_topics} - {"by-key-repartition"}
+    orphaned = {change.subject for change in topology.diff(other).of_kind(ChangeKind.ORPHANED)}
+    assert orphaned == stores | topics
+
+
+class Pass(Processor[Any, Any]):
+    def process(self, record: Record[Any, Any], /) -> None:
+        self.context.forward(record)
+
+
+def seen(size_ms: int, retention_ms: int, *, twice: bool = False) -> Topology:
+    supplier = Stores.persistent_window_store("seen", retention_ms, size_ms)
+
+    def write(builder: StreamsBuilder) -> None:
+        builder.add_state_store(Stores.window_store_builder(supplier, StringSerde(), StringSerde()))
+        builder.stream("in").process(Pass, "seen", named="first").to("out")
+        if twice:
+            builder.stream("more").process(Pass, "seen", named="second").to("out")
+
+    return build(write)
+
+
+def test_the_store_of_a_processor_keeps_its_shape_and_its_windows() -> None:
+    plain = Stores.key_value_store_builder(Stores.persistent_key_value_store("seen"), StringSerde(), StringSerde())
+
+    def write(builder: StreamsBuilder) -> None:
+        builder.add_state_store(plain)
+        builder.stream("in").process(Pass, "seen").to("out")
+
+    assert compare(seen(10, 100), seen(10, 100)).changes == ()
+    assert seen(10, 100).fingerprint == seen(10, 100).fingerprint
+    longer = compare(seen(10, 100), seen(10, 200))
+    assert not longer.loses_state
+    assert "retention 100 becomes 200" in str(longer)
+    assert "window size 10 becomes 20" in str(compare(seen(10, 100), seen(20, 100)))
+    assert "shape window becomes key-value" in str(compare(seen(10, 100), build(write)))
+    shared = compare(seen(10, 100), seen(10, 100, twice=True))
+    assert not shared.loses_state
+    assert "['in', 'more']" in str(shared)
+
+
+def test_a_processor_that_looks_into_a_table_does_not_own_its_store() -> None:
+    def write(builder: StreamsBuilder, *, looks: bool) -> None:
+        if looks:
+            builder.stream("in").process(Pass, "users").to("out")
+        builder.table("users-in", materialized=Materialized.as_("users"))
+
+    alone, looked_into = build(lambda b: write(b, looks=False)), build(lambda b: write(b, looks=True))
+    assert looked_into.summary()["stores"]["users"]["operator"] == "TableSource"
+    assert looked_into.summary()["stores"]["users"]["origin"] == ["users-in"]
+    assert compare(alone, looked_into).changes == ()

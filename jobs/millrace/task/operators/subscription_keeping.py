@@ -22,7 +22,7 @@ from millrace.task.operators.table_rows import present_key_bytes
 from millrace.task.processor import JointProcessor, TaskContext, drop_null_keys, drop_superseded
 from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
-from millrace.topology.foreign_key_join import ForeignTableJoin, SubscriptionReceive
+from millrace.topology.foreign_key_join import SubscriptionReceive
 from millrace.topology.nodes import ProcessorNode
 
 
@@ -39,10 +39,7 @@ class SubscriptionKeepingProcessor(JointProcessor):
     def __init__(self, nodes: Sequence[ProcessorNode], context: TaskContext) -> None:
         receivers = [(node.name, node.operator) for node in nodes if isinstance(node.operator, SubscriptionReceive)]
         ((self._receive_node, operator),) = receivers
-        ((self._foreign_node, foreign),) = (
-            (node.name, node.operator) for node in nodes if isinstance(node.operator, ForeignTableJoin)
-        )
-        self._of_versioned = foreign.of_versioned
+        (self._foreign_node,) = (node.name for node in nodes if node.name != self._receive_node)
         self._context = context
         self._foreign_key_serde = or_default(operator.foreign_key_serde)
         self._primary_key_serde = or_default(operator.primary_key_serde)
@@ -55,9 +52,7 @@ class SubscriptionKeepingProcessor(JointProcessor):
         received = self._answerable(inputs.get(self._receive_node))
         changed = inputs.get(self._foreign_node)
         if changed is not None:
-            changed = drop_null_keys(changed, self._context.failures)
-            if self._of_versioned:
-                changed = drop_superseded(changed, self._context.failures)
+            changed = drop_superseded(drop_null_keys(changed, self._context.failures), self._context.failures)
         responses: list[Records] = []
         for is_foreign, rows in _runs(received, changed):
             if not is_foreign:

@@ -34,14 +34,12 @@ class SubscriptionSendProcessor(Processor):
         self._node = node
         self._context = context
         self._left_join = operator.left_join
-        self._of_versioned = operator.of_versioned
         self._extractor = TableMapValues(operator.extractor)
         self._foreign_key_serde = or_default(operator.foreign_key_serde)
         self._value_serde = or_default(operator.value_serde)
 
     def process(self, records: Records) -> Forwarded:
-        if self._of_versioned:
-            records = drop_superseded(records, self._context.failures)
+        records = drop_superseded(records, self._context.failures)
         functions = RowFunctions(self._context, self._node, records)
         old_values = records.old_values or no_rows(len(records))
         old_keys = functions.map(self._extractor, old_values)

@@ -38,8 +38,7 @@ class TableJoinSideProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         records = drop_null_keys(records, self._context.failures)
-        if self._operator.of_versioned:
-            records = drop_superseded(records, self._context.failures)
+        records = drop_superseded(records, self._context.failures)
         if len(records) == 0:
             return None
         functions = RowFunctions(self._context, self._node, records)

@@ -263,6 +263,29 @@ VERSIONED_SCENARIOS: dict[str, Scenario] = {
         for kind in ("join", "left_join")
     },
     "a named join with grace behind a new key": _joined_with("join", 5, key=(op("select_key", "s", "k", fn="same"),)),
+    **{
+        f"a foreign-key {kind} join of versioned tables": _scenario(
+            op("table", as_="t", topic="t", **VERSIONED),
+            op("table", as_="u", topic="s", store="other", history=15),
+            op("foreign_key_join", "t", "j", **{"with": "u"}, kind=kind, by="user", fn="left|right"),
+            *_out("j"),
+            records=[
+                [topic, {"a": "x", "b": "y"}.get(key, key) if topic == "s" else key, *rest]
+                for topic, key, *rest in BOTH
+            ],
+        )
+        for kind in ("inner", "left")
+    },
+    "a versioned cogroup": _scenario(
+        op("stream", as_="a", topics=["t"]),
+        op("stream", as_="b", topics=["s"]),
+        op("group_by_key", "a", "ga"),
+        op("group_by_key", "b", "gb"),
+        op("cogroup", as_="c", inputs=[{"on": "ga", "fn": "texts"}, {"on": "gb", "fn": "texts"}]),
+        op("cogroup_aggregate", "c", "t", fn="texts", **VERSIONED),
+        *_out("t"),
+        records=BOTH,
+    ),
     "a stream joined with grace twice": _scenario(
         op("stream", as_="s", topics=["s"]),
         op("table", as_="t", topic="t", **VERSIONED),

@@ -41,10 +41,15 @@ def add_global_table(
     """Appends what :meth:`StreamsBuilder.global_table` stands for.
 
     Raises:
-        TopologyError: the topic's name is not legal.
+        TopologyError: the topic's name is not legal, or the store is versioned.
     """
     naming.check_name(topic, what="topic")
     store_options = materialized or Materialized()
+    if store_options.supplier is not None:
+        raise TopologyError(
+            f"The global table of topic {topic!r} cannot be versioned.",
+            remedy="materialize it in a store by its name; its joins see the newest rows",
+        )
     options = consumed or Consumed.with_(store_options.key_serde, store_options.value_serde)
     store_name = graph.new_store_name(f"{topic}-", store_options.name)
     suffixed = None if options.name is None else options.name + naming.TABLE_SOURCE_SUFFIX

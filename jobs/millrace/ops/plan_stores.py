@@ -21,13 +21,17 @@ from millrace.sizing import (
 from millrace.sizing.logs import MIN_CLEANABLE_DIRTY_RATIO, SEGMENT_BYTES, SEGMENT_MS
 from millrace.sizing.state import WINDOW_KEY_BYTES
 from millrace.topology.foreign_key_join import SubscriptionReceive
-from millrace.topology.operators import WindowedAggregate
-from millrace.topology.stores import StoreBackend, StoreSpec
+from millrace.topology.operators import StreamTableJoin, TableSuppress, WindowedAggregate
+from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.summary import owners_of, written_by
 from millrace.topology.topology import SubTopology, Topology
 
 # In a changelog the key of a window has no segment before it.
 _CHANGELOG_WINDOW_KEY_BYTES = WINDOW_KEY_BYTES - 8
+_DAY_S = 86_400
+
+# Times, offset, partition and lengths, and a topic's name of 16 letters.
+BUFFERED_RECORD_BYTES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,11 +118,16 @@ def _plan_store(
     windowed = spec.retention_ms > 0
     advance_ms, windows_per_record = _windows(spec, written_by(owners[0]))
     writes = sum(traffic.records_into(owner.name) for owner in owners) * windows_per_record
-    cached = spec.cached and config.statestore_cache_enabled
+    # A buffer logs the last state of a key at each commit, as a cached store does.
+    cached = spec.kind is StoreKind.BUFFER or (spec.cached and config.statestore_cache_enabled)
     updates = _cached(writes, load.keys * windows_per_record, tasks, interval_s) if cached else writes
     entry_key_bytes, value_bytes = _entry_bytes(load, written_by(owners[0]))
+    entries, live_in_log = _kept(spec, written_by(owners[0]), load.keys, updates)
+    if isinstance(written_by(owners[0]), StreamTableJoin):
+        # What waits for the table is written when it comes, and deleted when it goes on.
+        updates *= 2
     size = estimate_state_size(
-        keys=load.keys,
+        keys=entries,
         key_bytes=entry_key_bytes,
         value_bytes=value_bytes,
         retention=spec.retention_ms if windowed else None,
@@ -137,7 +146,11 @@ def _plan_store(
     key_bytes = entry_key_bytes + (_CHANGELOG_WINDOW_KEY_BYTES if windowed else 0)
     record_bytes = log_record_bytes(key_bytes, value_bytes)
     retention_ms = _retention_ms(topic)
-    live = load.keys * math.ceil(retention_ms / advance_ms) if windowed and retention_ms is not None else size.entries
+    live = (
+        load.keys * math.ceil(retention_ms / advance_ms)
+        if windowed and retention_ms is not None
+        else max(live_in_log, size.entries)
+    )
     log = estimate_changelog_size(
         live_records=live,
         record_bytes=record_bytes,
@@ -235,7 +248,12 @@ def plan_repartition_topics(topology: Topology, config: StreamsConfig, traffic: 
 
 
 def _entry_bytes(load: ExpectedLoad, operator: object) -> tuple[int, int]:
-    """Bytes of a key and of a value of a store; subscriptions have two keys, and one of them as their value."""
+    """Bytes of a key and of a value of a store; subscriptions have two keys, and one of them as their value.
+
+    A suppression buffer has the value before a change and after it, and where the change's record came from.
+    """
+    if isinstance(operator, TableSuppress):
+        return load.key_bytes, 2 * load.value_bytes + BUFFERED_RECORD_BYTES
     if isinstance(operator, SubscriptionReceive):
         return 2 * load.key_bytes + COMBINED_KEY_BYTES, load.key_bytes + SUBSCRIPTION_BYTES
     return load.key_bytes, load.value_bytes
@@ -247,6 +265,24 @@ def _windows(spec: StoreSpec, operator: object) -> tuple[int, int]:
         windows = operator.windows
         return windows.advance_ms, math.ceil(windows.size_ms / windows.advance_ms)
     return max(spec.window_size_ms, 1), 1
+
+
+def _kept(spec: StoreSpec, operator: object, keys: int, updates_per_second: float) -> tuple[int, int]:
+    """Entries of a store (of one window), and records of its changelog that compaction leaves alone.
+
+    A versioned store has its keys and the versions of its history; compaction of its changelog begins a day later. A
+    join with grace keeps what came within the grace period.
+    """
+    if spec.kind is StoreKind.VERSIONED:
+        history_s = spec.history_retention_ms / 1000
+        return (
+            keys + math.ceil(updates_per_second * history_s),
+            keys + math.ceil(updates_per_second * (history_s + _DAY_S)),
+        )
+    if isinstance(operator, StreamTableJoin):
+        waiting = math.ceil(updates_per_second * (operator.grace_ms or 0) / 1000)
+        return waiting, waiting
+    return keys, keys
 
 
 def _cached(writes_per_second: float, keys: float, tasks: int, interval_s: float) -> float:

@@ -170,6 +170,14 @@ def drop_null_keys(records: Records, failures: FailureHandler) -> Records:
     return records.filter(~no_key)
 
 
+def drop_superseded(records: Records, failures: FailureHandler) -> Records:
+    """The changes of a table but those of a versioned one that came out of order; they are counted (KIP-914)."""
+    if records.superseded is None:
+        return records
+    failures.drop(DropReason.LATE, records.origin[records.superseded])
+    return records.without_superseded()
+
+
 def drop_nulls(records: Records, failures: FailureHandler) -> Records:
     """The records that have a key and a value; the others are counted, those without either by their key."""
     records = drop_null_keys(records, failures)

@@ -39,7 +39,7 @@ from millrace.topology.operators import (
 from millrace.topology.stores import StoreSpec
 from millrace.topology.table_plan import TablePlan, plan_tables
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
-from millrace.topology.versioned_plan import check_grace, is_versioned, with_versioned_semantics
+from millrace.topology.versioned_plan import check_grace, with_versioned_semantics
 
 
 def freeze(graph: LogicalGraph) -> Topology:
@@ -357,13 +357,7 @@ def _(node: TableJoin, draft: _Draft) -> None:
             ProcessorNode(
                 name=name,
                 parents=(own,),
-                operator=TableJoinSide(
-                    node.kind,
-                    other,
-                    node.joiner,
-                    is_left=name == node.this_name,
-                    of_versioned=is_versioned(draft.logical, own),
-                ),
+                operator=TableJoinSide(node.kind, other, node.joiner, is_left=name == node.this_name),
                 stores=draft.plan.stores_behind[other],
             )
         )

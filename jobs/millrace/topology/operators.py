@@ -376,14 +376,12 @@ class TableJoinSide:
         table: name of the node that makes the other table.
         joiner: ``(left value, right value) -> value``.
         is_left: whether the changes are the left table's.
-        of_versioned: the table of the changes is versioned: what comes out of order is dropped and counted.
     """
 
     kind: TableJoinKind
     table: str
     joiner: Callable[[Any, Any], Any]
     is_left: bool
-    of_versioned: bool = False
 
 
 @dataclass(frozen=True)
@@ -411,11 +409,9 @@ class TableSelect:
 
     Args:
         mapper: ``(key, value) -> (key, value)``.
-        of_versioned: the table is versioned: what comes out of order goes no further.
     """
 
     mapper: PairMapper
-    of_versioned: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,16 +13,19 @@ from millrace.topology.operators import (
     CogroupAggregate,
     JoinBuffer,
     Operator,
+    ProcessRecords,
     SessionAggregate,
     SlidingAggregate,
     StreamAggregate,
     StreamSelfJoin,
     StreamStreamJoin,
+    StreamTableJoin,
     TableAggregate,
     TableSuppress,
+    TableTransformValues,
     WindowedAggregate,
 )
-from millrace.topology.stores import StoreBackend, StoreSpec
+from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
@@ -64,16 +67,19 @@ def _node(node: Node) -> dict[str, Any]:
 def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str, Any]:
     owners = owners_of(part, store.name)
     operator = written_by(owners[0])
+    connected = is_only_connected(owners[0], store.name)
     data: dict[str, Any] = {
         "sub_topology": part.number,
         "kind": store.kind.value,
-        "operator": type(operator).__name__,
+        "operator": "Processor" if connected else type(operator).__name__,
         "key_serde": _serde(store.key_serde),
         "value_serde": _serde(store.value_serde),
         "logged": store.logged,
         "source_topic": store.source_topic,
         "origin": sorted(set().union(*(origin_topics(topology, owner.name) for owner in owners))),
     }
+    if connected and store.retention_ms:
+        data["windows"] = {"size_ms": store.window_size_ms, "retention_ms": store.retention_ms}
     if isinstance(operator, StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate | TableAggregate):
         data["aggregation"] = describe_aggregation(operator.aggregator)
     if getattr(operator, "emit", EmitStrategy.WINDOW_UPDATE) is not EmitStrategy.WINDOW_UPDATE:
@@ -96,8 +102,12 @@ def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str,
 
 
 def _windows(operator: Operator, store: StoreSpec) -> dict[str, Any]:
-    """The windows of what writes a store, milliseconds; empty where it has none."""
+    """The windows of what writes a store, or its history or grace, milliseconds; empty where it has none."""
+    if store.kind is StoreKind.VERSIONED:
+        return {"retention_ms": store.history_retention_ms}
     match operator:
+        case StreamTableJoin(grace_ms=grace_ms):
+            return {"grace_ms": grace_ms}
         case WindowedAggregate(windows=windows):
             data = {"size_ms": windows.size_ms, "advance_ms": windows.advance_ms, "grace_ms": windows.grace_ms}
             if isinstance(windows, UnlimitedWindows):
@@ -136,9 +146,25 @@ def _global_store(part: GlobalStore) -> dict[str, Any]:
 
 
 def owners_of(part: SubTopology, store: str) -> list[ProcessorNode]:
-    """The nodes that write a store: the first one that has it, and the other inputs of its cogroup."""
-    first, *others = (node for node in part.processors if store in node.stores)
+    """The nodes that write a store: the first one that has it, and the other inputs of its cogroup.
+
+    A processor that a user wrote may only look into the store of another operator; one that none of these has belongs
+    to all the processors that are connected to it.
+    """
+    users = [node for node in part.processors if store in node.stores]
+    makers = [node for node in users if not is_only_connected(node, store)]
+    if not makers:
+        return users
+    first, *others = makers
     return [first, *(node for node in others if isinstance(node.operator, CogroupAggregate))]
+
+
+def is_only_connected(node: ProcessorNode, store: str) -> bool:
+    """Whether a store of the node is one that a user connected to it."""
+    operator = node.operator
+    return isinstance(operator, ProcessRecords) or (
+        isinstance(operator, TableTransformValues) and operator.store != store
+    )
 
 
 def written_by(owner: ProcessorNode) -> Operator:

@@ -10,27 +10,31 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from millrace.errors import TopologyError
-from millrace.topology.logical import AnyLogicalNode, Process, TableInput, TableJoin
-from millrace.topology.operators import Operator, StreamTableJoin, TableFilter, TableSelect, TableSuppress
+from millrace.topology.logical import AnyLogicalNode, Process
+from millrace.topology.operators import (
+    Operator,
+    StreamTableJoin,
+    TableFilter,
+    TableMapValues,
+    TableSuppress,
+    TableTransformValues,
+)
 from millrace.topology.stores import StoreKind, StoreSpec
+
+_ROW_BY_ROW = (TableFilter, TableMapValues, TableTransformValues)
 
 
 def is_versioned(nodes: Mapping[str, AnyLogicalNode], name: str) -> bool:
     """Whether the table of the node ``name`` is versioned."""
     node = nodes[name]
-    match node:
-        case Process(operator=TableSuppress()):
-            return False
-        case TableInput(store=StoreSpec(kind=kind)):
-            return kind is StoreKind.VERSIONED
-        case TableJoin(store=store):
-            return store is not None and store.kind is StoreKind.VERSIONED
-        case Process(store=StoreSpec(kind=kind), operator=operator) if not isinstance(operator, StreamTableJoin):
-            return kind is StoreKind.VERSIONED
-        case Process(parents=parents) if parents:
-            return all(is_versioned(nodes, parent) for parent in parents)
-        case _:
-            return False
+    operator = node.operator if isinstance(node, Process) else None
+    if isinstance(operator, TableSuppress | StreamTableJoin):
+        return False
+    store: StoreSpec | None = getattr(node, "store", None)
+    if store is not None:
+        return store.kind is StoreKind.VERSIONED
+    # Only what is computed row by row is as its parent is.
+    return isinstance(operator, _ROW_BY_ROW) and is_versioned(nodes, node.parents[0])
 
 
 def with_versioned_semantics(nodes: Mapping[str, AnyLogicalNode], node: Process) -> Operator:
@@ -45,7 +49,7 @@ def with_versioned_semantics(nodes: Mapping[str, AnyLogicalNode], node: Process)
             f"Node {node.name!r} suppresses updates of a versioned table, which would lose those that come late.",
             remedy="suppress a table in a plain store, or leave suppress() out",
         )
-    if isinstance(operator, TableFilter | TableSelect) and is_versioned(nodes, node.parents[0]):
+    if isinstance(operator, TableFilter) and is_versioned(nodes, node.parents[0]):
         return replace(operator, of_versioned=True)
     return operator
 

@@ -15,6 +15,7 @@ from millrace.dsl import (
     Consumed,
     EmitStrategy,
     Grouped,
+    Joined,
     Materialized,
     Processor,
     ProcessorContext,
@@ -112,6 +113,17 @@ def join(builder: StreamsBuilder) -> None:
     table = builder.table(topic("table"), TEXT, Materialized.as_("prices"))
     stream = builder.stream(topic("stream"), TEXT)
     stream.left_join(table, lambda value, price: f"{value}:{price}").to(
+        topic("joined"), Produced.with_(StringSerde(), StringSerde())
+    )
+
+
+def versioned_join(builder: StreamsBuilder) -> None:
+    """Joins a stream with a versioned table, after a minute of grace."""
+    prices = Materialized.as_(Stores.persistent_versioned_key_value_store("prices", 600_000))
+    table = builder.table(topic("table"), TEXT, prices)
+    stream = builder.stream(topic("stream"), TEXT)
+    joined = Joined.as_("with-price").with_grace_period(60_000)
+    stream.left_join(table, lambda value, price: f"{value}:{price}", joined=joined).to(
         topic("joined"), Produced.with_(StringSerde(), StringSerde())
     )
 

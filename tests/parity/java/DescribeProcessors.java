@@ -96,6 +96,11 @@ public class DescribeProcessors {
         }
     }
 
+    private static final class Fill extends ContextualProcessor<String, String, Void, Void> {
+        @Override
+        public void process(final Record<String, String> record) { }
+    }
+
     private static final class PassObjects extends ContextualProcessor<Object, Object, Object, Object> {
         @Override
         public void process(final Record<Object, Object> record) {
@@ -168,6 +173,11 @@ public class DescribeProcessors {
             b.stream("in", Consumed.with(S, S)).process(new WithStores()).to("out");
             b.stream("other", Consumed.with(S, S)).process(new WithStores()).to("out");
         });
+        all.put("global_store_that_a_processor_fills", b -> {
+            b.stream("in", Consumed.with(S, S)).process(Pass::new).to("out");
+            b.addGlobalStore(keyValue("kept"), "everywhere", Consumed.with(S, S), Fill::new);
+            b.addGlobalStore(keyValue("named"), "more", Consumed.with(S, S).withName("mine"), Fill::new);
+        });
         all.put("transform_values_with_a_store", b -> {
             b.addStateStore(keyValue("one"));
             final KTable<String, String> table = b.table("users", Consumed.with(S, S));
@@ -205,6 +215,11 @@ public class DescribeProcessors {
             .addSink("sink", "out", "first", "second", "third")
             .addSink("end", "end", "first")
             .addSource("apart", "apart").addProcessor("alone", PassObjects::new, "apart"));
+        all.put("by_hand_with_a_global_store", new Topology()
+            .addSource("source", "in")
+            .addGlobalStore(keyValue("kept").withLoggingDisabled(), "global-source", S.deserializer(), S.deserializer(),
+                "everywhere", "global-processor", Fill::new)
+            .addProcessor("process", PassObjects::new, "source").addSink("sink", "out", "process"));
         all.put("by_hand_joined_by_a_store", new Topology()
             .addSource("b", "in-b").addSource("a", "in-a").addSource("c", "in-c")
             .addProcessor("of-b", PassObjects::new, "b").addProcessor("of-a", PassObjects::new, "a")

@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import Any
 
 import orjson
 import pytest
 
 from millrace.dsl import (
+    BufferConfig,
     Consumed,
     Grouped,
+    Joined,
     Materialized,
+    Processor,
     Produced,
+    Record,
     StoreBackend,
+    StoreBuilder,
+    Stores,
     StreamsBuilder,
+    Suppressed,
     TableJoined,
     TimeWindows,
+    Topology,
 )
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
@@ -73,6 +82,22 @@ def build_global(builder: StreamsBuilder) -> None:
     clicks.left_join(users, lambda key, value: key, lambda click, user: click).to("joined")
 
 
+def build_suppressed(builder: StreamsBuilder) -> None:
+    """Counts of users, at most one a second."""
+    limited = Suppressed.until_time_limit(1_000, BufferConfig.max_records(100)).with_name("held")
+    clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG)).group_by_key()
+    clicks.count(Materialized.as_("counts")).suppress(limited).to_stream().to("counted")
+
+
+def build_grace(builder: StreamsBuilder) -> None:
+    """A join that waits ten seconds for a table with a minute of history."""
+    versions = Materialized.as_(Stores.persistent_versioned_key_value_store("users", 60_000))
+    users = builder.table("users", Consumed.with_(TEXT, LONG), versions)
+    clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG))
+    joined = Joined.as_("with-user").with_grace_period(10_000)
+    clicks.join(users, lambda click, user: click, joined=joined).to("joined")
+
+
 def spec(*, function: str = "build", **changes: Any) -> ApplicationSpec:
     return ApplicationSpec.model_validate({
         "name": "shop",
@@ -91,6 +116,34 @@ def planned(**changes: Any) -> Plan:
     return plan(spec(**changes), load())
 
 
+class Deduplicating(Processor[str, int]):
+    """Keeps nothing but a store's name."""
+
+    @staticmethod
+    def stores() -> list[StoreBuilder]:
+        """Window starts of what was seen."""
+        supplier = Stores.persistent_window_store("seen", timedelta(hours=1), timedelta(minutes=1))
+        return [Stores.window_store_builder(supplier, TEXT, LONG)]
+
+    def process(self, record: Record[str, int], /) -> None:
+        self.context.forward(record)
+
+
+def build_processors(_: StreamsBuilder) -> Topology:
+    """Two processors with one store, put together by hand."""
+    topology = Topology().add_source("clicks", "clicks").add_source("users", "users")
+    for name in ("clicks", "users"):
+        topology.add_processor(f"{name}-once", Deduplicating, name)
+    return topology
+
+
+def test_the_store_of_processors_is_planned_for_all_of_them() -> None:
+    made = plan(spec(function="build_processors"), load(records_per_second=100, keys=50))
+    (store,) = made.stores
+    assert (store.name, store.kind, store.updates_per_second) == ("seen", "window", 100)
+    assert [topic.name for topic in made.topics] == ["shop-seen-changelog"]
+
+
 def test_the_topics_are_those_that_the_application_creates() -> None:
     topics = {topic.name: topic for topic in planned().topics}
     assert {name: (topic.partitions, topic.cleanup_policy) for name, topic in topics.items()} == {
@@ -102,6 +155,16 @@ def test_the_topics_are_those_that_the_application_creates() -> None:
     assert topics["shop-by-value-repartition"].retention_ms is None
     assert topics["shop-per-minute-changelog"].retention_ms == 90_000 + DAY_MS
     assert all(topic.size.largest_bytes >= topic.size.live_bytes > 0 for topic in topics.values())
+
+
+def test_a_buffer_logs_both_values_of_a_key_once_per_commit() -> None:
+    made = planned(function="build_suppressed")
+    counts, held = (next(store for store in made.stores if store.name == name) for name in ("counts", "held-store"))
+    assert (held.kind, held.changelog, held.creates_changelog) == ("buffer", "shop-held-store-changelog", True)
+    assert held.updates_per_second == counts.updates_per_second
+    assert held.changelog_bytes_per_second > 2 * counts.changelog_bytes_per_second
+    topics = {topic.name: topic.cleanup_policy for topic in made.topics}
+    assert topics["shop-held-store-changelog"] == "compact"
 
 
 def test_a_run_writes_the_topics_and_about_as_many_updates_as_planned() -> None:
@@ -124,6 +187,15 @@ def test_a_run_writes_the_topics_and_about_as_many_updates_as_planned() -> None:
     for store in made.stores:
         if store.changelog is not None:
             assert store.updates_per_second * seconds == pytest.approx(written[store.changelog], rel=0.05), store.name
+
+
+def test_history_and_records_that_wait_are_planned_by_their_times() -> None:
+    stores = {store.name: store for store in plan(spec(function="build_grace"), load(records_per_second=500)).stores}
+    versions, buffer = stores["users"], stores["with-user-Buffer"]
+    assert versions.size.entries == 10_000 + versions.updates_per_second * 60
+    assert buffer.size.entries == buffer.updates_per_second / 2 * 10
+    assert versions.changelog_size is not None
+    assert versions.changelog_size.live_bytes > versions.updates_per_second * 86_400 * 50
 
 
 def test_a_store_without_changelog_is_on_no_topic_and_in_no_recovery() -> None:

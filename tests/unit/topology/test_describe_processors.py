@@ -115,6 +115,12 @@ def process_with_a_supplier_that_brings_stores(b: StreamsBuilder) -> None:
     b.stream("other", STRINGS).process(WithStores).to("out")
 
 
+def global_store_that_a_processor_fills(b: StreamsBuilder) -> None:
+    b.stream("in", STRINGS).process(Pass).to("out")
+    b.add_global_store(key_value("kept"), "everywhere", STRINGS, Pass)
+    b.add_global_store(key_value("named"), "more", STRINGS.with_name("mine"), Pass)
+
+
 def transform_values_with_a_store(b: StreamsBuilder) -> None:
     b.add_state_store(key_value("one"))
     table = b.table("users", STRINGS)
@@ -148,6 +154,14 @@ def by_hand_with_stores() -> Topology:
     return topology.add_source("apart", "apart").add_processor("alone", Pass, "apart")
 
 
+def by_hand_with_a_global_store() -> Topology:
+    topology = Topology().add_source("source", "in")
+    topology.add_global_store(
+        key_value("kept").with_logging_disabled(), "global-source", "everywhere", "global-processor", Pass
+    )
+    return topology.add_processor("process", Pass, "source").add_sink("sink", "out", "process")
+
+
 def by_hand_joined_by_a_store() -> Topology:
     topology = Topology().add_source("b", "in-b").add_source("a", "in-a").add_source("c", "in-c")
     topology.add_processor("of-b", Pass, "b").add_processor("of-a", Pass, "a").add_processor("of-c", Pass, "c")
@@ -163,10 +177,16 @@ WRITTEN: tuple[Callable[[StreamsBuilder], None], ...] = (
     processes_that_share_a_store,
     process_with_the_store_of_a_table,
     process_with_a_supplier_that_brings_stores,
+    global_store_that_a_processor_fills,
     transform_values_with_a_store,
     optimised_processes_between,
 )
-BY_HAND: tuple[Callable[[], Topology], ...] = (by_hand_in_a_row, by_hand_with_stores, by_hand_joined_by_a_store)
+BY_HAND: tuple[Callable[[], Topology], ...] = (
+    by_hand_in_a_row,
+    by_hand_with_stores,
+    by_hand_with_a_global_store,
+    by_hand_joined_by_a_store,
+)
 
 
 def _built(write: Callable[[StreamsBuilder], None]) -> FrozenTopology:

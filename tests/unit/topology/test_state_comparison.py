@@ -12,10 +12,14 @@ from millrace.dsl import (
     Consumed,
     EmitStrategy,
     Grouped,
+    Joined,
     JoinWindows,
     Materialized,
+    Processor,
+    Record,
     SessionWindows,
     StoreBackend,
+    Stores,
     StreamJoined,
     StreamsBuilder,
     Suppressed,
@@ -74,6 +78,27 @@ def test_an_operator_before_a_generated_store_orphans_it_and_says_where_it_went(
         "KSTREAM-AGGREGATE-STATE-STORE-0000000003",
         "KSTREAM-AGGREGATE-STATE-STORE-0000000003-repartition",
     }
+
+
+def test_history_and_grace_may_change_and_a_versioned_store_is_not_a_plain_one() -> None:
+    def joined(history: int | None, grace: int | None) -> Topology:
+        def write(builder: StreamsBuilder) -> None:
+            stored = "users" if history is None else Stores.persistent_versioned_key_value_store("users", history)
+            users = builder.table("users", None, Materialized.as_(stored))
+            options = Joined.as_("with-user")
+            options = options if grace is None else options.with_grace_period(grace)
+            builder.stream("in").join(users, lambda value, user: value, joined=options).to("out")
+
+        return build(write)
+
+    longer = compare(joined(1000, 10), joined(2000, 20))
+    assert not longer.loses_state
+    texts = {change.subject: change.text for change in longer.of_kind(ChangeKind.CHANGED)}
+    assert set(texts) == {"users", "with-user-Buffer"}
+    assert "keeps its content; retention 1000 becomes 2000" in texts["users"]
+    assert "keeps its content; grace 10 becomes 20" in texts["with-user-Buffer"]
+    assert compare(joined(None, None), joined(1000, None)).of_kind(ChangeKind.INCOMPATIBLE)[0].subject == "users"
+    assert compare(joined(1000, 10), joined(1000, None)).of_kind(ChangeKind.ORPHANED)[0].subject == "with-user-Buffer"
 
 
 def test_an_operator_before_a_named_store_changes_nothing() -> None:
@@ -330,3 +355,51 @@ def test_every_topology_is_compatible_with_itself_and_orphans_all_it_has_where_a
     topics = {spec.name for spec in topology.repartition_topics} - {"by-key-repartition"}
     orphaned = {change.subject for change in topology.diff(other).of_kind(ChangeKind.ORPHANED)}
     assert orphaned == stores | topics
+
+
+class Pass(Processor[Any, Any]):
+    def process(self, record: Record[Any, Any], /) -> None:
+        self.context.forward(record)
+
+
+def seen(size_ms: int, retention_ms: int, *, twice: bool = False) -> Topology:
+    supplier = Stores.persistent_window_store("seen", retention_ms, size_ms)
+
+    def write(builder: StreamsBuilder) -> None:
+        builder.add_state_store(Stores.window_store_builder(supplier, StringSerde(), StringSerde()))
+        builder.stream("in").process(Pass, "seen", named="first").to("out")
+        if twice:
+            builder.stream("more").process(Pass, "seen", named="second").to("out")
+
+    return build(write)
+
+
+def test_the_store_of_a_processor_keeps_its_shape_and_its_windows() -> None:
+    plain = Stores.key_value_store_builder(Stores.persistent_key_value_store("seen"), StringSerde(), StringSerde())
+
+    def write(builder: StreamsBuilder) -> None:
+        builder.add_state_store(plain)
+        builder.stream("in").process(Pass, "seen").to("out")
+
+    assert compare(seen(10, 100), seen(10, 100)).changes == ()
+    assert seen(10, 100).fingerprint == seen(10, 100).fingerprint
+    longer = compare(seen(10, 100), seen(10, 200))
+    assert not longer.loses_state
+    assert "retention 100 becomes 200" in str(longer)
+    assert "window size 10 becomes 20" in str(compare(seen(10, 100), seen(20, 100)))
+    assert "shape window becomes key-value" in str(compare(seen(10, 100), build(write)))
+    shared = compare(seen(10, 100), seen(10, 100, twice=True))
+    assert not shared.loses_state
+    assert "['in', 'more']" in str(shared)
+
+
+def test_a_processor_that_looks_into_a_table_does_not_own_its_store() -> None:
+    def write(builder: StreamsBuilder, *, looks: bool) -> None:
+        if looks:
+            builder.stream("in").process(Pass, "users").to("out")
+        builder.table("users-in", materialized=Materialized.as_("users"))
+
+    alone, looked_into = build(lambda b: write(b, looks=False)), build(lambda b: write(b, looks=True))
+    assert looked_into.summary()["stores"]["users"]["operator"] == "TableSource"
+    assert looked_into.summary()["stores"]["users"]["origin"] == ["users-in"]
+    assert compare(alone, looked_into).changes == ()

@@ -19,7 +19,7 @@ from millrace.serdes.subscriptions import (
 from millrace.state.stores import PrefixScanStore
 from millrace.task.columns import BoolArray, Column, IntArray
 from millrace.task.operators.table_rows import present_key_bytes
-from millrace.task.processor import JointProcessor, TaskContext, drop_null_keys
+from millrace.task.processor import JointProcessor, TaskContext, drop_null_keys, drop_superseded
 from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.foreign_key_join import SubscriptionReceive
@@ -52,7 +52,7 @@ class SubscriptionKeepingProcessor(JointProcessor):
         received = self._answerable(inputs.get(self._receive_node))
         changed = inputs.get(self._foreign_node)
         if changed is not None:
-            changed = drop_null_keys(changed, self._context.failures)
+            changed = drop_superseded(drop_null_keys(changed, self._context.failures), self._context.failures)
         responses: list[Records] = []
         for is_foreign, rows in _runs(received, changed):
             if not is_foreign:

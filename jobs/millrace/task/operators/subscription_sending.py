@@ -11,7 +11,7 @@ from millrace.serdes.subscriptions import Instruction, Subscription
 from millrace.task.columns import Column
 from millrace.task.operators.row_hashes import foreign_key_bytes, row_hashes
 from millrace.task.operators.table_rows import RowFunctions, no_rows
-from millrace.task.processor import Forwarded, Processor, TaskContext
+from millrace.task.processor import Forwarded, Processor, TaskContext, drop_superseded
 from millrace.task.records import Records
 from millrace.task.serialization import or_default
 from millrace.topology.foreign_key_join import SubscriptionSend
@@ -39,6 +39,7 @@ class SubscriptionSendProcessor(Processor):
         self._value_serde = or_default(operator.value_serde)
 
     def process(self, records: Records) -> Forwarded:
+        records = drop_superseded(records, self._context.failures)
         functions = RowFunctions(self._context, self._node, records)
         old_values = records.old_values or no_rows(len(records))
         old_keys = functions.map(self._extractor, old_values)

@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from millrace.metrics import DropReason
 from millrace.state import KeyValueStore, VersionedKeyValueStore
 from millrace.task.columns import Column
 from millrace.task.operators.table_rows import RowFunctions, no_rows, present_key_bytes
 from millrace.task.operators.table_writing import write_table
-from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
+from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys, drop_superseded
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.task.table_getters import table_getter
@@ -39,9 +38,7 @@ class TableJoinSideProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         records = drop_null_keys(records, self._context.failures)
-        if self._operator.of_versioned and records.superseded is not None:
-            self._context.failures.drop(DropReason.LATE, records.origin[records.superseded])
-            records = records.without_superseded()
+        records = drop_superseded(records, self._context.failures)
         if len(records) == 0:
             return None
         functions = RowFunctions(self._context, self._node, records)

@@ -20,13 +20,11 @@ class TableSelectProcessor(Processor):
     def __init__(self, node: str, operator: TableSelect, context: TaskContext) -> None:
         self._node = node
         self._context = context
-        self._of_versioned = operator.of_versioned
         self._pair = TableMapValues(lambda key, value: checked_pair(operator.mapper(key, value), node))
 
     def process(self, records: Records) -> Forwarded:
-        if self._of_versioned:
-            # An aggregate is of the newest versions.
-            records = records.without_superseded()
+        # An aggregate is of the newest versions.
+        records = records.without_superseded()
         functions = RowFunctions(self._context, self._node, records)
         new_pairs = functions.map(self._pair, records.values).objects
         old_pairs = functions.map(self._pair, records.old_values or no_rows(len(records))).objects

@@ -1,4 +1,4 @@
-"""``millrace run``, ``deploy``, ``stop`` and ``status``."""
+"""``millrace run``, ``deploy``, ``stop``, ``take-over`` and ``status``."""
 
 from __future__ import annotations
 
@@ -24,6 +24,7 @@ def add_to(app: typer.Typer) -> None:
     app.command(epilog="Example: [bold]millrace run config/apps/fraud-detection.yaml[/]")(run)
     app.command(epilog="Example: [bold]millrace deploy fraud-detection --dry-run[/]")(deploy)
     app.command(epilog='Example: [bold]millrace stop fraud-detection --reason "broker maintenance"[/]')(stop)
+    app.command(epilog="Example: [bold]millrace take-over fraud-detection --dry-run[/]")(take_over)
     app.command(epilog="Example: [bold]millrace status --once[/]")(status)
 
 
@@ -105,6 +106,23 @@ def stop(name: Name, dry_run: DryRun = False, reason: Reason = "stopped with `mi
     with progress(f"stopping {name}"):
         outcome = ops.stop(home, name, reason=reason, dry_run=dry_run)
     _print_outcome(outcome)
+
+
+def take_over(
+    spec: Annotated[str, typer.Argument(metavar="SPEC", help="Specification: a YAML file, or a name in config/apps.")],
+    dry_run: DryRun = False,
+    reason: Reason = "taken over with `millrace take-over`",
+) -> None:
+    """Take over the offsets and changelogs of a Kafka Streams application of the same name, which has been stopped.
+
+    Nothing else makes an application start from offsets that somebody else has committed.
+    """
+    from millrace import ops
+
+    _quiet()
+    fill_in_environment()
+    loaded = ops.load_spec(spec_path(spec))
+    _print_outcome(ops.take_over(ops.Home.from_environment(), loaded, reason=reason, dry_run=dry_run))
 
 
 def status(

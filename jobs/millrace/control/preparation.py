@@ -206,9 +206,7 @@ class Preparer:
         begins = begin_offsets(self._admin, places)
         ends = end_offsets(self._admin, places)
         committed = {
-            place: CommittedOffset(
-                offset=commit.offset, ours=Signature.from_metadata({place: commit.metadata}) is not None
-            )
+            place: CommittedOffset(offset=commit.offset, ours=Signature.of({place: commit}) is not None)
             for place, commit in commits.items()
         }
         inputs = [self._inputs(part, topics, begins, ends) for part in self._topology.sub_topologies]
@@ -303,8 +301,7 @@ class Preparer:
         run_id: int,
     ) -> None:
         """Commits, signed, the start of partitions that have no committed offset, so that tasks always find one."""
-        metadata = {place: commit.metadata for place, commit in commits.items()}
-        new = commits_of_new_partitions(self._tasks(topics), starts, metadata, run=run_id)
+        new = commits_of_new_partitions(self._tasks(topics), starts, commits, run=run_id)
         if not new:
             return
         with TaskProducer(

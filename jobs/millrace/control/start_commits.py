@@ -15,7 +15,7 @@ from millrace.task.signature import RUN, Signature
 def commits_of_new_partitions(
     tasks: Iterable[Sequence[TopicPartition]],
     starts: Mapping[TopicPartition, Start],
-    metadata: Mapping[TopicPartition, str | None],
+    committed: Mapping[TopicPartition, CommittedOffset],
     *,
     run: int,
 ) -> dict[TopicPartition, tuple[int, str]]:
@@ -27,7 +27,7 @@ def commits_of_new_partitions(
     Args:
         tasks: the input partitions of each task.
         starts: where each partition starts.
-        metadata: text committed beside each committed offset.
+        committed: what is committed.
         run: number of this run.
     """
     commits: dict[TopicPartition, tuple[int, str]] = {}
@@ -35,10 +35,10 @@ def commits_of_new_partitions(
         known = [place for place in places if starts[place].origin is Origin.COMMITTED]
         if len(known) == len(places):
             continue
-        before = Signature.from_metadata({place: metadata[place] for place in known}) if known else None
+        before = Signature.of({place: committed[place] for place in known}) if known else None
         # What that commit counted has been told, or is told by nobody: it is not this commit's.
         signature = replace(before, run=run, counts={}) if before is not None else Signature(run=run)
-        texts = signature.to_metadata(list(places))
+        texts = signature.to_metadata({place: starts[place].offset for place in places})
         commits.update({place: (starts[place].offset, texts[place]) for place in places})
     return commits
 
@@ -58,5 +58,5 @@ def commits_of_new_run(
 
 def number_of_run(commits: Mapping[TopicPartition, CommittedOffset], *, epoch: int) -> int:
     """The number of a new run: the driver's epoch, unless the status topic was lost and began to count anew."""
-    signatures = [Signature.from_metadata({place: commit.metadata}) for place, commit in commits.items()]
+    signatures = [Signature.of({place: commit}) for place, commit in commits.items()]
     return max([epoch, *(signature.run + 1 for signature in signatures if signature is not None)])

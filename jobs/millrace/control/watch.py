@@ -91,8 +91,4 @@ class InputWatch:
 
 def foreign_commits(commits: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:
     """The offsets that carry no signature of Millrace."""
-    return {
-        place: commit.offset
-        for place, commit in commits.items()
-        if Signature.from_metadata({place: commit.metadata}) is None
-    }
+    return {place: commit.offset for place, commit in commits.items() if Signature.of({place: commit}) is None}

@@ -11,6 +11,7 @@ from millrace.ops.reconcile import reconcile, reconcile_all
 from millrace.ops.record import JobRecord, StopCause, read_record
 from millrace.ops.spec import ApplicationSpec, load_spec, load_specs
 from millrace.ops.stop import stop
+from millrace.ops.take_over import take_over
 
 __all__ = [
     "Action",
@@ -34,5 +35,6 @@ __all__ = [
     "reconcile",
     "reconcile_all",
     "stop",
+    "take_over",
     "wait_until_ready",
 ]

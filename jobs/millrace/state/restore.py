@@ -51,6 +51,7 @@ class RestoreProgress:
         position: next offset to read.
         remaining: offsets up to the end; at least the records that are still to come.
         records_per_s: rate since the start of this restoration.
+        newest_timestamp: largest timestamp of the records applied so far, milliseconds; -1 before the first.
     """
 
     store: str
@@ -60,6 +61,7 @@ class RestoreProgress:
     position: int
     remaining: int
     records_per_s: float
+    newest_timestamp: int = -1
 
     @property
     def eta_s(self) -> float | None:
@@ -253,6 +255,7 @@ class _Replay:
         self._end = end
         self._on_progress = on_progress
         self._records = 0
+        self._newest_timestamp = -1
         self._started = time.monotonic()
 
     def apply(self, messages: Sequence[Message]) -> None:
@@ -289,6 +292,7 @@ class _Replay:
                 raise KafkaException(error)
         if keys:
             self._state.restore_batch(self._store, keys, values, np.array(timestamps, dtype=np.int64), headers)
+            self._newest_timestamp = max(self._newest_timestamp, *timestamps)
         self._records += len(keys)
         self.position = position
         if self._on_progress is not None:
@@ -305,6 +309,7 @@ class _Replay:
             position=self.position,
             remaining=max(self._end - self.position, 0),
             records_per_s=self._records / elapsed if elapsed > 0 else 0.0,
+            newest_timestamp=self._newest_timestamp,
         )
 
 

@@ -10,11 +10,13 @@ import structlog
 
 from millrace.config import ProcessingGuarantee
 from millrace.errors import StateError, StateWriteError
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import TaskPosition, TaskState
 from millrace.state.restore import RestoreProgress, restore
 from millrace.task.input import TopicPartition
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
+from millrace.topology.stores import StoreKind
 
 _log = structlog.get_logger(__name__)
 
@@ -63,7 +65,10 @@ def bring_to(
     unlogged = any(not store.logged for store in stores)
     if not current and (unlogged or _tombstones_may_be_missing(spec, position)):
         state.wipe()
-    replay = partial(_replay, state, spec, signature=signature, committed=committed, on_progress=on_progress)
+    newest: dict[str, int] = {}
+    replay = partial(
+        _replay, state, spec, signature=signature, committed=committed, on_progress=on_progress, newest=newest
+    )
     try:
         restored = replay(position=state.position)
     except StateWriteError:
@@ -75,11 +80,14 @@ def bring_to(
         state.wipe()
         restored = replay(position=state.position)
     if restored or not current:
+        before = state.position.stream_times
         state.commit(
             TaskPosition(
                 inputs=dict(committed),
                 changelogs=dict(signature.changelogs),
-                stream_times=dict(signature.stream_times),
+                stream_times=_from_changelogs(spec, before, newest)
+                if signature.taken_over
+                else dict(signature.stream_times),
                 written_at_ms=int(time.time() * 1000),
                 run_id=signature.run,
             )
@@ -106,8 +114,9 @@ def _replay(
     signature: Signature,
     committed: Mapping[TopicPartition, int],
     on_progress: ProgressListener,
+    newest: dict[str, int],
 ) -> int:
-    """Replays what each logged store lacks; returns the number of records."""
+    """Replays what each logged store lacks, and notes the newest timestamps; returns the number of records."""
     records = 0
     for store in spec.sub_topology.stores:
         topic = store.changelog_topic(spec.config.application_id)
@@ -124,7 +133,7 @@ def _replay(
         if begin is not None and begin > end and not _is_exactly_once(spec):
             # At least once, a store may be ahead of the commit: its input comes again.
             continue
-        records += restore(
+        restored = restore(
             state,
             store.name,
             topic,
@@ -134,8 +143,18 @@ def _replay(
             bootstrap_servers=spec.config.bootstrap_servers,
             settings=spec.config.client_settings("consumer."),
             on_progress=on_progress,
-        ).records
+        )
+        records += restored.records
+        newest[store.name] = restored.newest_timestamp
     return records
+
+
+def _from_changelogs(spec: TaskSpec, before: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:
+    """Stream times that nobody committed: what a windowed store logs has the time of the newest record behind it."""
+    windowed = {StoreKind.WINDOW, StoreKind.SESSION}
+    names = [store.name for store in spec.sub_topology.stores if store.kind in windowed]
+    times = {name: max(before.get(name, UNKNOWN_TIME), newest.get(name, UNKNOWN_TIME)) for name in names}
+    return {name: time for name, time in times.items() if time != UNKNOWN_TIME}
 
 
 def _is_exactly_once(spec: TaskSpec) -> bool:

@@ -6,20 +6,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millrace.kafka.commit_metadata import CommitMetadata
+from millrace.kafka.offsets import CommittedOffset
 from millrace.task.input import TopicPartition
 
 RUN = "millrace.run"
 CHANGELOG_PREFIX = "changelog."
 STREAM_TIME_PREFIX = "streamtime."
 COUNT_PREFIX = "count."
+OFFSET_PREFIX = "offset."
+TAKEN_OVER = "millrace.taken-over"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
     """The signature of one commit of a task.
 
-    Every partition's metadata carries the run and the partition's time; the rest stands with the task's first
-    partition, since it belongs to the task.
+    Every partition's metadata carries the run, the partition's time and the offset that it was made for; the rest
+    stands with the task's first partition, since it belongs to the task. The offset tells a commit of ours from one of
+    a Kafka Streams application that found ours: that one keeps what it does not know of the metadata.
 
     Args:
         run: number of the application's run that committed.
@@ -28,6 +32,8 @@ class Signature:
         stream_times: stream time of each windowed operator, milliseconds, by the name of its store.
         counts: what this one commit counted (records read, dropped, ...), so that a later attempt that finds the
             batch done can still report it.
+        taken_over: whether the offsets are those of a Kafka Streams application, signed by ``millrace take-over``: the
+            stream times are then those that the changelogs tell.
     """
 
     run: int
@@ -35,32 +41,35 @@ class Signature:
     changelogs: Mapping[str, int] = field(default_factory=dict)
     stream_times: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
+    taken_over: bool = False
 
-    def to_metadata(self, places: list[TopicPartition]) -> dict[TopicPartition, str]:
+    def to_metadata(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
         """The metadata text of each input partition.
 
         Args:
-            places: the task's input partitions.
+            offsets: the offsets that are committed for the task's input partitions.
         """
         of_task = {
             **{CHANGELOG_PREFIX + name: offset for name, offset in self.changelogs.items()},
             **{STREAM_TIME_PREFIX + name: time for name, time in self.stream_times.items()},
             **{COUNT_PREFIX + name: count for name, count in self.counts.items()},
         }
+        if self.taken_over:
+            of_task[TAKEN_OVER] = 1
         texts = {}
-        for number, place in enumerate(sorted(places)):
-            values = {RUN: self.run, **of_task} if number == 0 else {RUN: self.run}
+        for number, place in enumerate(sorted(offsets)):
+            values = {RUN: self.run, OFFSET_PREFIX + place[0]: offsets[place], **(of_task if number == 0 else {})}
             texts[place] = CommitMetadata(self.partition_times.get(place, -1), values).encode()
         return texts
 
     @classmethod
-    def from_metadata(cls, texts: Mapping[TopicPartition, str | None]) -> Signature | None:
-        """The signature in the metadata of a task's partitions; ``None`` where one of them is not signed by us."""
+    def of(cls, commits: Mapping[TopicPartition, CommittedOffset]) -> Signature | None:
+        """The signature beside the commits of a task's partitions; ``None`` where one of them is not signed by us."""
         partition_times: dict[TopicPartition, int] = {}
         values: dict[str, int] = {}
-        for place, text in texts.items():
-            metadata = CommitMetadata.decode(text)
-            if metadata is None or RUN not in metadata.values:
+        for place, commit in commits.items():
+            metadata = CommitMetadata.decode(commit.metadata)
+            if metadata is None or not _is_signed(metadata, place[0], commit.offset):
                 return None
             partition_times[place] = metadata.partition_time
             # The part of the task stands with one partition, which is not the first any more once the task has read
@@ -72,7 +81,13 @@ class Signature:
             changelogs=_with_prefix(values, CHANGELOG_PREFIX),
             stream_times=_with_prefix(values, STREAM_TIME_PREFIX),
             counts=_with_prefix(values, COUNT_PREFIX),
+            taken_over=TAKEN_OVER in values,
         )
+
+
+def _is_signed(metadata: CommitMetadata, topic: str, offset: int) -> bool:
+    # Commits of versions before have no offset.
+    return RUN in metadata.values and metadata.values.get(OFFSET_PREFIX + topic, offset) == offset
 
 
 def _with_prefix(values: Mapping[str, int], prefix: str) -> dict[str, int]:

@@ -234,6 +234,7 @@ class Task:
             self._restored = bring_to(self._state, spec, self._committed, signature, self._on_restore)
             clock.lap("restore")
             self._changelog_ends = dict(signature.changelogs)
+            stream_times = self._state.position.stream_times if signature.taken_over else signature.stream_times
             self._global = {each.name: self._copies.copy(each, spec.config) for each in spec.global_stores}
             self._engine = Engine(
                 spec.sub_topology,
@@ -241,7 +242,7 @@ class Task:
                 self._state,
                 task=spec.name,
                 partition=spec.partition,
-                stream_times=signature.stream_times,
+                stream_times=stream_times,
                 partition_times=signature.partition_times,
                 open_global_store=lambda name: self._global[name].store,
             )
@@ -260,9 +261,7 @@ class Task:
         config = self.spec.config
         found = committed_offsets(self._admin, config.application_id, self.spec.inputs)
         missing = [place for place in self.spec.inputs if found.get(place) is None]
-        signature = Signature.from_metadata(
-            {place: commit.metadata for place in self.spec.inputs if (commit := found.get(place)) is not None}
-        )
+        signature = Signature.of({place: found[place] for place in self.spec.inputs if place in found})
         if missing or signature is None:
             raise OffsetsMovedError(
                 f"Task {self.spec.name}: the committed offsets of group {config.application_id} at "
@@ -368,7 +367,7 @@ class Task:
             stream_times=engine.context.stream_times,
             counts=counts,
         )
-        metadata = signature.to_metadata(list(positions))
+        metadata = signature.to_metadata(positions)
         producer.commit(
             {place: (offset, metadata[place]) for place, offset in positions.items()},
             self.spec.config.application_id,

@@ -29,7 +29,7 @@ def test_records_of_the_new_topic_are_not_committed(
     admin = KafkaAdmin(bootstrap_servers)
     producer = open_producer(f"{unique}-0_0")
     producer.begin()
-    producer.commit({place: (0, Signature(run=1).to_metadata([place])[place])}, unique)
+    producer.commit({place: (0, Signature(run=1).to_metadata({place: 0})[place])}, unique)
     builder = StreamsBuilder()
     strings = (StringSerde(), StringSerde())
     builder.stream(source, Consumed.with_(*strings)).to(output, Produced.with_(*strings))

@@ -27,15 +27,15 @@ def test_a_commit_in_place_of_a_zombie_fences_it_and_keeps_its_offsets(
     source, output = make_topic("in"), make_topic("out")
     zombie = open_producer(f"{unique}-1_0")
     zombie.begin()
-    zombie.commit({(source, 0): (7, _signed(source, run=1))}, unique)
+    zombie.commit({(source, 0): (7, _signed(source, run=1, offset=7))}, unique)
     zombie.begin()
     zombie.send(output, [b"k"], [b"zombie"], np.zeros(1, np.int64))
     zombie.flush()
     _sign(bootstrap_servers, unique, source, run=2)
     with pytest.raises(TaskMigratedError):
-        zombie.commit({(source, 0): (9, _signed(source, run=1))}, unique)
+        zombie.commit({(source, 0): (9, _signed(source, run=1, offset=9))}, unique)
     commit = committed_offsets(KafkaAdmin(bootstrap_servers), unique, [(source, 0)])[source, 0]
-    signature = Signature.from_metadata({(source, 0): commit.metadata})
+    signature = Signature.of({(source, 0): commit})
     assert signature is not None
     assert (commit.offset, signature.run) == (7, 2)
     assert read_all(output) == []
@@ -47,7 +47,7 @@ def test_a_task_of_an_older_run_that_is_opened_late_refuses_to_work(
     source, output = make_topic("in"), make_topic("out")
     first = open_producer(f"{unique}-1_0")
     first.begin()
-    first.commit({(source, 0): (0, _signed(source, run=1))}, unique)
+    first.commit({(source, 0): (0, _signed(source, run=1, offset=0))}, unique)
     _sign(bootstrap_servers, unique, source, run=2)
     builder = StreamsBuilder()
     strings = (StringSerde(), StringSerde())
@@ -70,8 +70,8 @@ def test_a_task_of_an_older_run_that_is_opened_late_refuses_to_work(
     assert read_all(output) == []
 
 
-def _signed(topic: str, *, run: int) -> str:
-    return Signature(run=run).to_metadata([(topic, 0)])[topic, 0]
+def _signed(topic: str, *, run: int, offset: int) -> str:
+    return Signature(run=run).to_metadata({(topic, 0): offset})[topic, 0]
 
 
 def _sign(bootstrap_servers: str, application_id: str, topic: str, *, run: int) -> None:

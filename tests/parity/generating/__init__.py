@@ -8,7 +8,15 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from tests.parity.generating import aggregations, cogroups, global_tables, stream_joins, streams, suppressing, tables
+from tests.parity.generating import (
+    aggregations,
+    cogroups,
+    global_tables,
+    stream_joins,
+    streams,
+    suppressing,
+    tables,
+)
 from tests.parity.generating.choices import Choices, DrawnChoices, RandomChoices
 from tests.parity.generating.draft import OPERATORS, Draft, Kind
 from tests.parity.generating.functions import HANDLED
@@ -17,7 +25,15 @@ from tests.parity.generating.streams import open_streams
 from tests.parity.generating.tables import open_table
 from tests.parity.scenario import Scenario
 
-__all__ = ["aggregations", "cogroups", "global_tables", "stream_joins", "streams", "suppressing", "tables"]
+__all__ = [
+    "aggregations",
+    "cogroups",
+    "global_tables",
+    "stream_joins",
+    "streams",
+    "suppressing",
+    "tables",
+]
 __all__ += ["generate", "scenarios"]
 
 _LONGEST_CHAIN = 6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.parity.functions import JOINERS, PAIR_MAPPERS, TABLE_AGGREGATES, TABLE_REDUCERS
 from tests.parity.generating.draft import Draft, Kind, operator
 
@@ -10,11 +12,19 @@ _VALUE_MAPPERS = ("amount", "amount+1", "null if odd", "amount or -1", "key")
 _TRANSFORMERS = ("amount", "amount+1", "amount or -1")
 
 
+def _store(draft: Draft, percent: int) -> dict[str, Any]:
+    """A named store, sometimes one with history."""
+    store = draft.store(percent)
+    if store and draft.chance(15):
+        store["history"] = draft.duration([30, 0, 12, 1000])
+    return store
+
+
 def open_table(draft: Draft) -> None:
     """A table over a topic of its own."""
     topic = "table" if "table" not in draft.topics else draft.new_name("table")
     draft.topics.append(topic)
-    draft.add("table", Kind.TABLE, topic=topic, **draft.store(70))
+    draft.add("table", Kind.TABLE, topic=topic, **_store(draft, 70))
 
 
 @operator(Kind.TABLE)
@@ -25,24 +35,24 @@ def _to_stream(draft: Draft, on: str) -> None:
 @operator(Kind.TABLE)
 def _filter(draft: Draft, on: str) -> None:
     op = draft.choose(["table_filter", "table_filter_not"])
-    draft.add(op, Kind.TABLE, on=on, fn=draft.choose(_PREDICATES), **draft.store(40))
+    draft.add(op, Kind.TABLE, on=on, fn=draft.choose(_PREDICATES), **_store(draft, 40))
 
 
 @operator(Kind.TABLE)
 def _map_values(draft: Draft, on: str) -> None:
-    draft.add("table_map_values", Kind.TABLE, on=on, fn=draft.choose(_VALUE_MAPPERS), **draft.store(40))
+    draft.add("table_map_values", Kind.TABLE, on=on, fn=draft.choose(_VALUE_MAPPERS), **_store(draft, 40))
 
 
 @operator(Kind.TABLE, weight=1)
 def _transform_values(draft: Draft, on: str) -> None:
-    draft.add("table_transform_values", Kind.TABLE, on=on, fn=draft.choose(_TRANSFORMERS), **draft.store(40))
+    draft.add("table_transform_values", Kind.TABLE, on=on, fn=draft.choose(_TRANSFORMERS), **_store(draft, 40))
 
 
 @operator(Kind.TABLE, weight=4)
 def _join(draft: Draft, on: str) -> None:
     op = draft.choose(["table_join", "table_left_join", "table_outer_join"])
     other = draft.choose(draft.of(Kind.TABLE))
-    draft.add(op, Kind.TABLE, on=on, **{"with": other}, fn=draft.choose(JOINERS), **draft.store(40))
+    draft.add(op, Kind.TABLE, on=on, **{"with": other}, fn=draft.choose(JOINERS), **_store(draft, 40))
 
 
 @operator(Kind.TABLE, weight=3)
@@ -57,4 +67,15 @@ def _group_by(draft: Draft, on: str) -> None:
 def _join_with_stream(draft: Draft, on: str) -> None:
     op = draft.choose(["join", "left_join"])
     table = draft.choose(draft.of(Kind.TABLE))
-    draft.add(op, Kind.STREAM, on=on, table=table, fn=draft.choose(JOINERS))
+    draft.add(op, Kind.STREAM, on=on, table=table, fn=draft.choose(JOINERS), **_grace(draft, table))
+
+
+def _grace(draft: Draft, table: str) -> dict[str, Any]:
+    """How long a join waits, where the table has history enough."""
+    history = next(step.get("history", 0) for step in draft.steps if step.get("as") == table)
+    if not history or draft.chance(30):
+        return {}
+    return {
+        "name": draft.new_name("waiting"),
+        "grace": draft.duration([grace for grace in (5, 12, 30) if grace <= history]),
+    }

@@ -43,7 +43,7 @@ def test_every_help_shows_an_example(cli: Cli, words: list[str]) -> None:
 
 def test_the_commands_are_there() -> None:
     names = {words[0] for words in command_lines() if words}
-    assert names == {"run", "deploy", "stop", "status", "topology", "plan", "prepare", "broker", "topics"}
+    assert names == {"run", "deploy", "stop", "take-over", "status", "topology", "plan", "prepare", "broker", "topics"}
 
 
 def test_an_error_is_one_line_with_the_remedy(cli: Cli) -> None:

@@ -1,0 +1,194 @@
+"""Taking a consumer group over from the Kafka Streams application of the same name: its offsets get our signature.
+
+Names, keys and values of changelogs and repartition topics are Kafka Streams' own, so that the stores are restored from
+what it has logged. What only our commits say is made up for: the ends of the changelogs are the ends of their logs,
+since nobody writes to them, and the stream times are those that the restoration finds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import structlog
+
+from millrace.config import StreamsConfig
+from millrace.control.query import TopicPartition
+from millrace.errors import PreflightError, StateError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.commit_metadata import UNKNOWN_TIME, CommitMetadata
+from millrace.kafka.groups import live_members
+from millrace.kafka.offsets import CommittedOffset, begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.producer import TaskProducer
+from millrace.kafka.topics import TopicDescription
+from millrace.task.signature import Signature
+from millrace.topology.topology import SubTopology, Topology, full_topic_name
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TakenTask:
+    """A task whose offsets are taken over.
+
+    Args:
+        name: its name.
+        offsets: where it goes on.
+        changelogs: up to where the changelog of each store is read.
+    """
+
+    name: str
+    offsets: Mapping[TopicPartition, int]
+    changelogs: Mapping[str, int]
+
+    def __str__(self) -> str:
+        places = ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in self.offsets.items())
+        stores = ", ".join(f"{store} up to {end}" for store, end in self.changelogs.items())
+        return f"task {self.name}: {places}" + (f"; stores {stores}" if stores else "")
+
+
+class Takeover:
+    """Signs the offsets of a group whose members have all left.
+
+    A crash midway is harmless: all offsets are committed in one transaction, and what is signed is left alone.
+
+    Args:
+        config: the application's configuration; its group is ``application.id``.
+        topology: its topology: stores and repartition topics must have the names of the other application's.
+        transactional_id: under which the offsets are committed.
+    """
+
+    def __init__(self, config: StreamsConfig, topology: Topology, *, transactional_id: str) -> None:
+        self._config = config
+        self._topology = topology
+        self._transactional_id = transactional_id
+        self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+
+    def plan(self) -> list[TakenTask]:
+        """The tasks that have offsets without our signature.
+
+        Raises:
+            PreflightError: the group has live members or no offsets, or topics are missing.
+            StateError: a changelog is missing or has another number of partitions than the sub-topology has tasks.
+        """
+        return [task for task, _ in self._plan()]
+
+    def run(self) -> list[TakenTask]:
+        """Signs the offsets of these tasks.
+
+        Raises:
+            PreflightError, StateError: see :meth:`plan`.
+        """
+        planned = self._plan()
+        if not planned:
+            return []
+        commits = {
+            place: (offset, metadata[place]) for task, metadata in planned for place, offset in task.offsets.items()
+        }
+        with TaskProducer(
+            self._config.bootstrap_servers,
+            transactional_id=self._transactional_id,
+            settings=self._config.client_settings("producer."),
+        ) as producer:
+            producer.init()
+            producer.begin()
+            producer.commit(commits, self._config.application_id)
+        for task, _ in planned:
+            log.info("taken over", application=self._config.application_id, task=task.name, what=str(task))
+        return [task for task, _ in planned]
+
+    def _plan(self) -> list[tuple[TakenTask, dict[TopicPartition, str]]]:
+        group = self._config.application_id
+        membership = live_members(self._admin, group)
+        if membership.is_live:
+            raise PreflightError(
+                f"Consumer group {group} has live members: {membership}.",
+                remedy="stop the application that is taken over, on every host, and wait until its members have left",
+            )
+        topics = self._topics()
+        planned = []
+        known: dict[TopicPartition, CommittedOffset] = {}
+        for part in self._topology.sub_topologies:
+            inputs = part.input_topics(group)
+            for number in range(max(topics[name].partitions for name in inputs)):
+                places = [(name, number) for name in inputs if number < topics[name].partitions]
+                commits = committed_offsets(self._admin, group, places)
+                known |= commits
+                if len(commits) < len(places) or Signature.of(commits) is None:
+                    planned.append(self._task(part, number, places, commits, topics))
+        if not known:
+            raise PreflightError(
+                f"Consumer group {group} has no committed offsets: there is nothing to take over.",
+                remedy="correct the application's name, which is the group's; a new application needs no takeover",
+            )
+        return planned if any(Signature.of({place: commit}) is None for place, commit in known.items()) else []
+
+    def _task(
+        self,
+        part: SubTopology,
+        number: int,
+        places: Sequence[TopicPartition],
+        commits: Mapping[TopicPartition, CommittedOffset],
+        topics: Mapping[str, TopicDescription],
+    ) -> tuple[TakenTask, dict[TopicPartition, str]]:
+        changelogs = {
+            store.name: (topic, number)
+            for store in part.stores
+            if store.source_topic is None and (topic := store.changelog_topic(self._config.application_id)) is not None
+        }
+        tasks = max(topics[name].partitions for name, _ in places)
+        if wrong := sorted({topic for topic, _ in changelogs.values() if topics[topic].partitions != tasks}):
+            raise StateError(
+                f"The changelogs {', '.join(wrong)} have not one partition for each of the {tasks} tasks.",
+                remedy="give the input topics the number of partitions that they had",
+            )
+        ends = end_offsets(self._admin, list(changelogs.values()))
+        times = {
+            place: UNKNOWN_TIME if metadata is None else metadata.partition_time
+            for place, commit in commits.items()
+            for metadata in [CommitMetadata.decode(commit.metadata)]
+        }
+        offsets = {place: commits[place].offset if place in commits else self._first(part, place) for place in places}
+        signature = Signature(
+            run=0,
+            partition_times=times,
+            changelogs={store: ends[place] for store, place in changelogs.items()},
+            taken_over=True,
+        )
+        task = TakenTask(name=f"{part.number}_{number}", offsets=offsets, changelogs=signature.changelogs)
+        return task, signature.to_metadata(offsets)
+
+    def _first(self, part: SubTopology, place: TopicPartition) -> int:
+        """Where a partition starts of which Kafka Streams has committed nothing: it has read nothing of it."""
+        resets = {
+            full_topic_name(topic, self._config.application_id, internal=source.internal): (
+                "earliest" if source.internal else source.offset_reset or self._config.auto_offset_reset
+            )
+            for source in part.sources
+            for topic in source.topics
+        }
+        read = end_offsets if resets[place[0]] == "latest" else begin_offsets
+        return read(self._admin, [place])[place]
+
+    def _topics(self) -> dict[str, TopicDescription]:
+        """Every topic that is read or restored from.
+
+        Raises:
+            PreflightError: one of them does not exist.
+        """
+        group = self._config.application_id
+        wanted = {name for part in self._topology.sub_topologies for name in part.input_topics(group)}
+        wanted |= {
+            name
+            for part in self._topology.sub_topologies
+            for store in part.stores
+            if (name := store.changelog_topic(group)) is not None
+        }
+        found = self._admin.describe_topics(sorted(wanted))
+        if missing := sorted(wanted - set(found)):
+            raise PreflightError(
+                f"Topics that {group} reads or restores its stores from are missing: {', '.join(missing)}.",
+                remedy="give stores and repartition topics the names that they have in the application that is taken "
+                "over (compare the texts of describe())",
+            )
+        return found

@@ -1,0 +1,53 @@
+"""Take an application over that has been run by Kafka Streams in Java under the same name."""
+
+from __future__ import annotations
+
+from millrace.control.preparation import start_transactional_id
+from millrace.control.takeover import Takeover
+from millrace.dsl.loading import load_topology
+from millrace.ops.files import append_journal, application_lock
+from millrace.ops.home import Home
+from millrace.ops.outcome import Outcome
+from millrace.ops.spec import ApplicationSpec
+
+
+def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool = False) -> Outcome:
+    """Sign the offsets that Kafka Streams has committed, so that the application can be deployed and goes on there.
+
+    Its stores are restored from the changelogs when it starts. The way back needs nothing: a Java application goes on
+    from our offsets and changelogs.
+
+    Args:
+        home: the installation.
+        spec: the application's specification; its name is the ``application.id`` that is taken over.
+        reason: for the journal.
+        dry_run: only say what would be taken over.
+
+    Returns:
+        What was taken over, a step for each task.
+
+    Raises:
+        PreflightError: the Java application still runs, has committed nothing, or has other topics than the topology.
+        StateError: a changelog does not fit.
+        OperationError: another operation holds the application's lock for too long.
+    """
+    config = spec.streams_config()
+    takeover = Takeover(
+        config, load_topology(spec.module, config), transactional_id=start_transactional_id(config.application_id)
+    )
+    directory = home.application(spec.name)
+    if dry_run:
+        taken = takeover.plan()
+    else:
+        directory.path.mkdir(parents=True, exist_ok=True)
+        with application_lock(directory):
+            taken = takeover.run()
+            append_journal(directory, "take-over", "signed", reason=reason, tasks=[str(task) for task in taken])
+    return Outcome(
+        application=spec.name,
+        operation="take-over",
+        action="take over" if taken else "nothing",
+        text=f"{len(taken)} tasks of Kafka Streams" if taken else "all offsets have the signature of Millrace",
+        dry_run=dry_run,
+        steps=tuple(str(task) for task in taken),
+    )

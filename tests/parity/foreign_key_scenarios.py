@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.parity.scenario import Scenario
 from tests.parity.table_scenarios import Record, Step, gone, op, row
 
@@ -101,7 +103,12 @@ def _mixed() -> list[Record]:
     return [record for place, turn in enumerate(turns) for record in (*turn, *THIRD[place : place + 1])]
 
 
-def _foreign(on: str, with_: str, as_: str, kind: str = "left", **options: str) -> Step:
+def _versions(store: str, versioned: tuple[str, ...]) -> dict[str, Any]:
+    """The options of a store, which is versioned or not."""
+    return {"store": store, "history": 15, "segment_interval": 7} if store in versioned else {"store": store}
+
+
+def _foreign(on: str, with_: str, as_: str, kind: str = "left", **options: Any) -> Step:
     return op("foreign_key_join", on, as_, **{"with": with_, "by": "user", "fn": "left|right", **options}, kind=kind)
 
 
@@ -217,6 +224,25 @@ FOREIGN_KEY_SCENARIOS: dict[str, Scenario] = {
             ),
         )
     },
+    **{
+        f"{kind} foreign-key join of versioned tables, {', '.join(versioned)}": _scenario(
+            op("table", as_="t", topic=LEFT, **_versions("left", versioned)),
+            op("table", as_="u", topic=RIGHT, **_versions("right", versioned)),
+            _foreign("t", "u", "j", kind, store="joined"),
+            *_out("j"),
+            records=BOTH_SIDES,
+        )
+        for kind in KINDS
+        for versioned in (("left",), ("right",), ("left", "right"))
+    },
+    # Of the left join what is the newest version depends on which results there are in between.
+    "an inner foreign-key join into a versioned table": _scenario(
+        op("table", as_="t", topic=LEFT, store="left"),
+        op("table", as_="u", topic=RIGHT, store="right"),
+        _foreign("t", "u", "j", "inner", **_versions("joined", ("joined",))),
+        *_out("j"),
+        records=BOTH_SIDES,
+    ),
     "a foreign-key extractor that raises": _scenario(
         *TABLES,
         _foreign("t", "u", "j", by="user, fails on 13"),

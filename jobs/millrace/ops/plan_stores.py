@@ -21,7 +21,7 @@ from millrace.sizing import (
 from millrace.sizing.logs import MIN_CLEANABLE_DIRTY_RATIO, SEGMENT_BYTES, SEGMENT_MS
 from millrace.sizing.state import WINDOW_KEY_BYTES
 from millrace.topology.foreign_key_join import SubscriptionReceive
-from millrace.topology.operators import StreamTableJoin, WindowedAggregate
+from millrace.topology.operators import StreamTableJoin, TableSuppress, WindowedAggregate
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.summary import owners_of, written_by
 from millrace.topology.topology import SubTopology, Topology
@@ -29,6 +29,9 @@ from millrace.topology.topology import SubTopology, Topology
 # In a changelog the key of a window has no segment before it.
 _CHANGELOG_WINDOW_KEY_BYTES = WINDOW_KEY_BYTES - 8
 _DAY_S = 86_400
+
+# Times, offset, partition and lengths, and a topic's name of 16 letters.
+BUFFERED_RECORD_BYTES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +118,8 @@ def _plan_store(
     windowed = spec.retention_ms > 0
     advance_ms, windows_per_record = _windows(spec, written_by(owners[0]))
     writes = sum(traffic.records_into(owner.name) for owner in owners) * windows_per_record
-    cached = spec.cached and config.statestore_cache_enabled
+    # A buffer logs the last state of a key at each commit, as a cached store does.
+    cached = spec.kind is StoreKind.BUFFER or (spec.cached and config.statestore_cache_enabled)
     updates = _cached(writes, load.keys * windows_per_record, tasks, interval_s) if cached else writes
     entry_key_bytes, value_bytes = _entry_bytes(load, written_by(owners[0]))
     entries, live_in_log = _kept(spec, written_by(owners[0]), load.keys, updates)
@@ -244,7 +248,12 @@ def plan_repartition_topics(topology: Topology, config: StreamsConfig, traffic: 
 
 
 def _entry_bytes(load: ExpectedLoad, operator: object) -> tuple[int, int]:
-    """Bytes of a key and of a value of a store; subscriptions have two keys, and one of them as their value."""
+    """Bytes of a key and of a value of a store; subscriptions have two keys, and one of them as their value.
+
+    A suppression buffer has the value before a change and after it, and where the change's record came from.
+    """
+    if isinstance(operator, TableSuppress):
+        return load.key_bytes, 2 * load.value_bytes + BUFFERED_RECORD_BYTES
     if isinstance(operator, SubscriptionReceive):
         return 2 * load.key_bytes + COMBINED_KEY_BYTES, load.key_bytes + SUBSCRIPTION_BYTES
     return load.key_bytes, load.value_bytes

@@ -101,7 +101,7 @@ def world(
     made = World(bootstrap_servers, make_topic, unique, tmp_path)
     producer = open_producer(f"{unique}-1_0")
     producer.begin()
-    producer.commit({made.place: (0, Signature(run=1).to_metadata([made.place])[made.place])}, unique)
+    producer.commit({made.place: (0, Signature(run=1).to_metadata({made.place: 0})[made.place])}, unique)
     yield made
     made.close()
 

@@ -34,6 +34,7 @@ from millrace.dsl import (
 from millrace.dsl import aggregators as agg
 from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
 from tests.application import topic
+from tests.sqlite_store import SqliteStore
 
 TEXT = Consumed.with_(StringSerde(), StringSerde())
 NUMBERS = Consumed.with_(StringSerde(), LongSerde())
@@ -160,6 +161,15 @@ def latest(builder: StreamsBuilder) -> None:
     builder.stream(topic("in"), TEXT).group_by_key().aggregate(
         agg.last(), materialized=Materialized.as_("values").with_value_serde(StringSerde())
     ).to_stream().to(topic("out"), Produced.with_(StringSerde(), StringSerde()))
+
+
+def dead_lettering(builder: StreamsBuilder) -> None:
+    """Copies to a topic of small records, counts by window, and counts in a store of its own."""
+    stream = builder.stream(topic("in"), TEXT)
+    stream.to(topic("small"), Produced.with_(StringSerde(), StringSerde()))
+    stream.group_by_key().windowed_by(TEN_SECONDS).count(Materialized.as_("by-window"))
+    own = Materialized.as_(Stores.custom_key_value_store("own", SqliteStore)).with_caching_disabled()
+    stream.group_by_key().count(own).to_stream().to(topic("out"), COUNTS)
 
 
 class Punctuating(Processor[str, int]):

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from millrace.dsl import (
+    BufferConfig,
     Consumed,
     Grouped,
     Joined,
@@ -21,6 +22,7 @@ from millrace.dsl import (
     StoreBuilder,
     Stores,
     StreamsBuilder,
+    Suppressed,
     TableJoined,
     TimeWindows,
     Topology,
@@ -78,6 +80,13 @@ def build_global(builder: StreamsBuilder) -> None:
     users = builder.global_table("people", Consumed.with_(TEXT, LONG), Materialized.as_("users"))
     clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG))
     clicks.left_join(users, lambda key, value: key, lambda click, user: click).to("joined")
+
+
+def build_suppressed(builder: StreamsBuilder) -> None:
+    """Counts of users, at most one a second."""
+    limited = Suppressed.until_time_limit(1_000, BufferConfig.max_records(100)).with_name("held")
+    clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG)).group_by_key()
+    clicks.count(Materialized.as_("counts")).suppress(limited).to_stream().to("counted")
 
 
 def build_grace(builder: StreamsBuilder) -> None:
@@ -146,6 +155,16 @@ def test_the_topics_are_those_that_the_application_creates() -> None:
     assert topics["shop-by-value-repartition"].retention_ms is None
     assert topics["shop-per-minute-changelog"].retention_ms == 90_000 + DAY_MS
     assert all(topic.size.largest_bytes >= topic.size.live_bytes > 0 for topic in topics.values())
+
+
+def test_a_buffer_logs_both_values_of_a_key_once_per_commit() -> None:
+    made = planned(function="build_suppressed")
+    counts, held = (next(store for store in made.stores if store.name == name) for name in ("counts", "held-store"))
+    assert (held.kind, held.changelog, held.creates_changelog) == ("buffer", "shop-held-store-changelog", True)
+    assert held.updates_per_second == counts.updates_per_second
+    assert held.changelog_bytes_per_second > 2 * counts.changelog_bytes_per_second
+    topics = {topic.name: topic.cleanup_policy for topic in made.topics}
+    assert topics["shop-held-store-changelog"] == "compact"
 
 
 def test_a_run_writes_the_topics_and_about_as_many_updates_as_planned() -> None:

@@ -240,3 +240,22 @@ def test_every_reason_of_operators_can_be_asked_for() -> None:
     config = StreamsConfig.from_mapping({"application.id": "a", "bootstrap.servers": "b:1", **settings(asked)})
     assert config.dead_lettered_drops == {*DROPPED_BY_OPERATORS}
     assert {DropReason.LATE, DropReason.NULL_KEY, DropReason.EXPIRED_WINDOW} <= config.dead_lettered_drops
+
+
+def test_a_record_that_a_global_table_drops_has_a_dead_letter_too() -> None:
+    builder = StreamsBuilder()
+    table = builder.global_table("global", Consumed.with_(TEXT, TEXT))
+    stream = builder.stream("in", Consumed.with_(TEXT, TEXT))
+    joined = stream.join(table, lambda _, value: value or None, lambda one, two: f"{one}{two}")
+    joined.to("out", Produced.with_(TEXT, TEXT))
+    with TopologyTestDriver(builder.build(), settings("null_key")) as driver:
+        rows = driver.create_input_topic("global", TEXT, TEXT)
+        rows.pipe_batch([TestRecord(None, "no key", 1), TestRecord("x", "row", 2), TestRecord(None, "again", 3)])
+        driver.create_input_topic("in", TEXT, TEXT).pipe_batch([TestRecord("k", "x", 4), TestRecord("k", "", 5)])
+        records = driver.create_output_topic(DEAD, TEXT, TEXT).read_records()
+        assert driver.create_output_topic("out", TEXT, TEXT).read_key_values() == [("k", "xrow")]
+    found = [
+        (record.value, dict(record.headers)["__streams.errors.topic"], dict(record.headers)["__streams.errors.offset"])
+        for record in records
+    ]
+    assert found == [("no key", b"global", b"0"), ("again", b"global", b"2"), ("", b"in", b"1")]

@@ -15,6 +15,8 @@ from tests.click_sessions import Click, random_clicks, summaries
 from tests.records import ReadRecord, Record, produce, read_topic
 from tests.user_activity import HOUR_MS, START, Event, activity, pairs, random_events, users
 
+BEFORE = START - HOUR_MS
+"""Time of the tables' rows: they are read before everything else."""
 CUSTOMERS = {f"c{number}": {"name": f"n{number}", "tier": "gold", "country": "PT"} for number in range(3)}
 ORDERS = {f"o{number}": f"c{number % 4}" for number in range(60)}
 EVENTS = random_events(3, 300)
@@ -65,8 +67,8 @@ def test_three_applications_give_what_their_models_say(
 ) -> None:
     """Each half is on the broker before the start, so that the inputs of the joins take turns by their times."""
     field = Field(bootstrap_servers, make_topic)
-    field.send(user_analytics.USERS, [(user, row, 0) for user, row in users().items()])
-    field.send(order_enrichment.CUSTOMERS, [(customer, row, 0) for customer, row in CUSTOMERS.items()])
+    field.send(user_analytics.USERS, [(user, row, BEFORE) for user, row in users().items()])
+    field.send(order_enrichment.CUSTOMERS, [(customer, row, BEFORE) for customer, row in CUSTOMERS.items()])
     application = make_application("tests.integration.apps.topologies:analytics", "analytics")
     application.config["ensure.explicit.internal.resource.naming"] = True
     for half in (0, 1):

@@ -80,7 +80,7 @@ def place(shop: psycopg.Connection[Any], some: Sequence[PlacedOrder]) -> None:
 
 
 def send(bootstrap_servers: str, topic: str, rows: dict[str, dict[str, Any]]) -> None:
-    produce(bootstrap_servers, topic, [Record(key.encode(), json.dumps(row).encode(), 0) for key, row in rows.items()])
+    produce(bootstrap_servers, topic, [Record(key.encode(), json.dumps(row).encode()) for key, row in rows.items()])
 
 
 def outcomes(bootstrap_servers: str, topic: str) -> list[tuple[str, str]]:

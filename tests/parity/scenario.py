@@ -27,6 +27,7 @@ from typing import Any
 
 from millrace.kafka.topics import changelog_topic, repartition_topic
 from millrace.serdes import BytesSerde
+from millrace.task.dead_letters import REASON_HEADER
 from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
 from millrace.testing.topics import RawRecord
 from millrace.topology.stores import StoreKind
@@ -72,6 +73,14 @@ class Form(Enum):
         return self in {Form.CALLABLES_IN_BATCHES, Form.COLUMNS_IN_BATCHES}
 
 
+def _take_out_letters_of_dropped_records(topics: dict[str, Any]) -> None:
+    """Kafka Streams has no dead letters for negative timestamps; ours are held by tests of their own."""
+    letters = topics.pop("dlq", [])
+    kept = [row for row in letters if not any(header.startswith(f"{REASON_HEADER}=") for header in row[-1])]
+    if kept:
+        topics["dlq"] = kept
+
+
 def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool = False) -> Result:
     """The result of our test driver, with caching off."""
     topology = ScenarioTopology(scenario, in_columns=form.in_columns)
@@ -99,6 +108,7 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
             else:
                 topics[topic].pipe_batch(records)
         topics_found = _topics(driver, repartition="compare repartition topics" in sentences)
+        _take_out_letters_of_dropped_records(topics_found)
         compare_buffers(scenario, topics_found, every_change=every_buffer_change)
         closing = {step["as"] for step in scenario["topology"] if step.get("emit") == "close"}
         return {

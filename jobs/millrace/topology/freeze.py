@@ -6,8 +6,10 @@ import heapq
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
+from typing import Any
 
 from millrace.errors import TopologyError
+from millrace.serdes import Serde
 from millrace.serdes.changes import ChangeSerde
 from millrace.topology.logical import (
     AnyLogicalNode,
@@ -191,6 +193,40 @@ class _Draft:
             )
         self.repartition_topics[spec.name] = spec
 
+    def add_trip(
+        self,
+        node: Repartition | TableRepartition | ForeignKeyTopic,
+        *,
+        value_serde: Serde | None,
+        partitions: int | None = None,
+        partitioner: Callable[[str, Any, Any, int], int | None] | None = None,
+        in_front: ProcessorNode | None = None,
+    ) -> None:
+        """Adds a topic between sub-topologies, the sink that writes it and the source, named as the node, behind it."""
+        self.add_repartition_topic(RepartitionTopicSpec(name=node.topic, partitions=partitions))
+        if in_front is not None:
+            self.add(in_front)
+        self.add(
+            SinkNode(
+                name=node.sink_name,
+                parents=node.parents if in_front is None else (in_front.name,),
+                topic=node.topic,
+                key_serde=node.key_serde,
+                value_serde=value_serde,
+                partitioner=partitioner,
+                internal=True,
+            )
+        )
+        self.add(
+            SourceNode(
+                name=node.name,
+                topics=(node.topic,),
+                key_serde=node.key_serde,
+                value_serde=value_serde,
+                internal=True,
+            )
+        )
+
 
 def _in_build_order(graph: LogicalGraph) -> Iterable[AnyLogicalNode]:
     """By priority, each behind all its parents."""
@@ -295,28 +331,13 @@ def _(node: Process, draft: _Draft) -> None:
 
 @_expand.register
 def _(node: Repartition, draft: _Draft) -> None:
-    draft.add_repartition_topic(RepartitionTopicSpec(name=node.topic, partitions=node.partitions))
     operator = PassThrough() if node.name in draft.unfiltered else DropNullKeys()
-    draft.add(ProcessorNode(name=node.filter_name, parents=node.parents, operator=operator))
-    draft.add(
-        SinkNode(
-            name=node.sink_name,
-            parents=(node.filter_name,),
-            topic=node.topic,
-            key_serde=node.key_serde,
-            value_serde=node.value_serde,
-            partitioner=node.partitioner,
-            internal=True,
-        )
-    )
-    draft.add(
-        SourceNode(
-            name=node.name,
-            topics=(node.topic,),
-            key_serde=node.key_serde,
-            value_serde=node.value_serde,
-            internal=True,
-        )
+    draft.add_trip(
+        node,
+        value_serde=node.value_serde,
+        partitions=node.partitions,
+        partitioner=node.partitioner,
+        in_front=ProcessorNode(name=node.filter_name, parents=node.parents, operator=operator),
     )
 
 
@@ -376,48 +397,12 @@ def _(node: TableJoin, draft: _Draft) -> None:
 
 @_expand.register
 def _(node: TableRepartition, draft: _Draft) -> None:
-    draft.add_repartition_topic(RepartitionTopicSpec(name=node.topic))
-    value_serde = ChangeSerde(node.value_serde)
-    draft.add(
-        SinkNode(
-            name=node.sink_name,
-            parents=node.parents,
-            topic=node.topic,
-            key_serde=node.key_serde,
-            value_serde=value_serde,
-            internal=True,
-        )
-    )
-    draft.add(
-        SourceNode(
-            name=node.name, topics=(node.topic,), key_serde=node.key_serde, value_serde=value_serde, internal=True
-        )
-    )
+    draft.add_trip(node, value_serde=ChangeSerde(node.value_serde))
 
 
 @_expand.register
 def _(node: ForeignKeyTopic, draft: _Draft) -> None:
-    draft.add_repartition_topic(RepartitionTopicSpec(name=node.topic))
-    draft.add(
-        SinkNode(
-            name=node.sink_name,
-            parents=node.parents,
-            topic=node.topic,
-            key_serde=node.key_serde,
-            value_serde=node.value_serde,
-            partitioner=node.partitioner,
-            internal=True,
-        )
-    )
-    draft.add(
-        SourceNode(
-            name=node.name,
-            topics=(node.topic,),
-            key_serde=node.key_serde,
-            value_serde=node.value_serde,
-            internal=True,
-        )
-    )
+    draft.add_trip(node, value_serde=node.value_serde, partitioner=node.partitioner)
 
 
 @_expand.register

@@ -10,10 +10,10 @@ import numpy as np
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
-from millrace.state.layered import LayeredStore
 from millrace.state.layout import SEGMENT_BYTES, Int64Array, Packed, big_endian, pack_values, unpack_value
 from millrace.state.merge import merge_overlay
 from millrace.state.read_cache import ENTRY_OVERHEAD_BYTES
+from millrace.state.segmented import SegmentedStore
 from millrace.state.segments import Segments
 from millrace.state.stores import Session
 
@@ -88,7 +88,7 @@ class _Pending(Generic[T]):
         return writes
 
 
-class LayeredSessionStore(LayeredStore):
+class LayeredSessionStore(SegmentedStore[Segments]):
     """A :class:`~millrace.state.stores.SessionStore` in layers: sessions of the keys in use, overlay, bytes store.
 
     A session that is made and merged into another one between two commits reaches neither the database nor, where the
@@ -113,10 +113,8 @@ class LayeredSessionStore(LayeredStore):
         segments: Segments,
         read_cache_bytes: int,
     ) -> None:
-        super().__init__(name, committed, changelog)
+        super().__init__(name, committed, changelog, segments)
         self._cached = cached
-        self._segments = segments
-        self._committed_segments = segments
         self._budget = read_cache_bytes
         self._known: dict[bytes, _Sessions] = {}
         # Whether a key that is not in _known has no session.
@@ -125,7 +123,6 @@ class LayeredSessionStore(LayeredStore):
         self._overlay: _Pending[Packed] = _Pending()
         self._unlogged: _Pending[tuple[bytes | None, int]] = _Pending()
         self._written_keys: set[bytes] = set()
-        self._committed_expired = 0
 
     @property
     def observed_stream_time(self) -> int:
@@ -259,15 +256,13 @@ class LayeredSessionStore(LayeredStore):
         keys = sorted(key for key in self._overlay.writes if key[:SEGMENT_BYTES] >= first_live)
         if keys:
             self._committed.stage(batch, keys, list(map(self._overlay.writes.__getitem__, keys)))
-        after = self._segments.without_expired()
-        return after.to_bytes() if after != self._committed_segments else None
+        return self._metadata()
 
     def committed(self) -> None:
         """The commit succeeded: the overlay is committed data now."""
         self._committed.apply_staged()
         moved = self._segments.first_live > self._committed_segments.first_live
-        self._segments = self._committed_segments = self._segments.without_expired()
-        self._committed_expired = self._metrics.expired
+        self._settle()
         self._overlay.take()
         self._written_keys = set()
         if moved:
@@ -277,16 +272,13 @@ class LayeredSessionStore(LayeredStore):
 
     def rollback(self) -> None:
         """Forget what was not committed."""
+        super().rollback()
         self._overlay.take()
         self._unlogged.take()
-        self._segments = self._committed_segments
-        self._metrics.expired = self._committed_expired
         for key in self._written_keys:
             self._forget(key)
         self._is_complete = self._is_complete and not self._written_keys
         self._written_keys = set()
-        if self._changelog is not None:
-            self._changelog.clear()
 
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array

@@ -6,7 +6,7 @@ import shutil
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -46,6 +46,8 @@ _Store = (
     | SuppressionBuffer
     | VersionedKeyValueStore
 )
+
+StoreT = TypeVar("StoreT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,10 +155,7 @@ class TaskState:
         Raises:
             StateError: the task has no key-value store of that name, or is closed.
         """
-        store = self._layered(name)
-        if not isinstance(store, LayeredKeyValueStore):
-            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
-        return store
+        return self._of_kind(name, LayeredKeyValueStore)
 
     def window_store(self, name: str) -> WindowStore:
         """The window store ``name``.
@@ -164,12 +163,9 @@ class TaskState:
         Raises:
             StateError: the task has no window store of that name, or is closed.
         """
-        store = self._layered(name)
-        if not isinstance(store, LayeredWindowStore):
-            if isinstance(store, JoinWindowStore):
-                raise StateError(f"Store {name} is the buffer of a join.", remedy="use join_store()")
-            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
-        return store
+        if isinstance(self._layered(name), JoinWindowStore):
+            raise StateError(f"Store {name} is the buffer of a join.", remedy="use join_store()")
+        return self._of_kind(name, LayeredWindowStore)
 
     def join_store(self, name: str) -> JoinWindowStore:
         """The buffer ``name`` of a stream-stream join.
@@ -188,10 +184,7 @@ class TaskState:
         Raises:
             StateError: the task has no session store of that name, or is closed.
         """
-        store = self._layered(name)
-        if not isinstance(store, LayeredSessionStore):
-            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
-        return store
+        return self._of_kind(name, LayeredSessionStore)
 
     def versioned_store(self, name: str) -> VersionedKeyValueStore:
         """The versioned key-value store ``name``.
@@ -199,10 +192,7 @@ class TaskState:
         Raises:
             StateError: the task has no versioned store of that name, or is closed.
         """
-        store = self._layered(name)
-        if not isinstance(store, VersionedKeyValueStore):
-            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
-        return store
+        return self._of_kind(name, VersionedKeyValueStore)
 
     def suppression_buffer(self, name: str) -> SuppressionBuffer:
         """The buffer ``name`` of a suppressed table.
@@ -210,10 +200,7 @@ class TaskState:
         Raises:
             StateError: the task has no such buffer, or is closed.
         """
-        store = self._layered(name)
-        if not isinstance(store, SuppressionBuffer):
-            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
-        return store
+        return self._of_kind(name, SuppressionBuffer)
 
     def drain_changelog(self) -> list[ChangelogBatch]:
         """What was written to logged stores since the last drain, in the layout of the changelog topics.
@@ -426,6 +413,12 @@ class TaskState:
                 f"The task has no store {name}; it has {', '.join(sorted(self._stores)) or 'none'}.",
                 remedy="connect the store to the processor in the topology",
             ) from error
+
+    def _of_kind(self, name: str, kind: type[StoreT]) -> StoreT:
+        store = self._layered(name)
+        if not isinstance(store, kind):
+            raise StateError(f"Store {name} is a {self._specs[name].kind} store.", remedy=_OTHER_METHOD)
+        return store
 
     def _new_batch(self) -> Any:
         return self._database.new_batch() if self._database is not None else None

@@ -14,10 +14,10 @@ import numpy as np
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog
-from millrace.state.layered import LayeredStore
 from millrace.state.layout import Int64Array, Packed, unpack_value, unpack_values
 from millrace.state.merge import merge_overlay
 from millrace.state.read_cache import ReadCache
+from millrace.state.segmented import SegmentedStore
 from millrace.state.versioned_layout import (
     HistorySegments,
     history_prefix,
@@ -73,7 +73,7 @@ class _Entry:
             versions.values[:0] = [value for _, value in added]
 
 
-class VersionedKeyValueStore(LayeredStore):
+class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
     """Versions by key in layers: an overlay of changed keys, a cache of newest values, bytes store. Not thread-safe.
 
     Lists and arrays that are passed in are kept by reference until the next drain and commit: do not change them.
@@ -95,12 +95,9 @@ class VersionedKeyValueStore(LayeredStore):
         segments: HistorySegments,
         read_cache_bytes: int,
     ) -> None:
-        super().__init__(name, committed, changelog)
-        self._segments = segments
-        self._committed_segments = segments
+        super().__init__(name, committed, changelog, segments)
         self._cache = ReadCache(budget_bytes=read_cache_bytes, complete=committed.is_empty())
         self._overlay: dict[bytes, _Entry] = {}
-        self._committed_expired = 0
 
     @property
     def observed_stream_time(self) -> int:
@@ -241,25 +238,20 @@ class VersionedKeyValueStore(LayeredStore):
         if changes:
             rows = sorted(changes)
             self._committed.stage(batch, rows, list(map(changes.__getitem__, rows)))
-        after_commit = self._segments.without_expired()
-        return after_commit.to_bytes() if after_commit != self._committed_segments else None
+        return self._metadata()
 
     def committed(self) -> None:
         """The commit succeeded: the overlay is committed data now."""
         self._committed.apply_staged()
-        self._segments = self._committed_segments = self._segments.without_expired()
-        self._committed_expired = self._metrics.expired
+        self._settle()
         if self._overlay:
             self._cache.merge({key: packed_latest(entry.versions) for key, entry in self._overlay.items()})
             self._overlay = {}
 
     def rollback(self) -> None:
         """Forget what was not committed."""
+        super().rollback()
         self._overlay = {}
-        self._segments = self._committed_segments
-        self._metrics.expired = self._committed_expired
-        if self._changelog is not None:
-            self._changelog.clear()
 
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array

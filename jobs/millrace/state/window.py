@@ -10,7 +10,6 @@ import numpy as np
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog
-from millrace.state.layered import LayeredStore
 from millrace.state.layout import (
     SEGMENT_BYTES,
     WINDOW_SUFFIX_BYTES,
@@ -28,6 +27,7 @@ from millrace.state.layout import (
     window_suffix,
 )
 from millrace.state.merge import merge_overlay
+from millrace.state.segmented import SegmentedStore
 from millrace.state.segments import Segments
 from millrace.state.window_cache import WindowCache
 
@@ -36,7 +36,7 @@ _NOTHING: Final[dict[bytes, Packed]] = {}
 _MAX_START: Final = 2**63 - 1
 
 
-class LayeredWindowStore(LayeredStore):
+class LayeredWindowStore(SegmentedStore[Segments]):
     """A :class:`~millrace.state.stores.WindowStore` in layers: overlay, window cache, bytes store.
 
     A window that starts after the newest committed start is answered from the overlay alone.
@@ -58,12 +58,9 @@ class LayeredWindowStore(LayeredStore):
         segments: Segments,
         read_cache_bytes: int,
     ) -> None:
-        super().__init__(name, committed, changelog)
-        self._segments = segments
-        self._committed_segments = segments
+        super().__init__(name, committed, changelog, segments)
         self._cache = WindowCache(budget_bytes=read_cache_bytes)
         self._overlay: dict[int, dict[bytes, Packed]] = {}
-        self._committed_expired = 0
 
     @property
     def observed_stream_time(self) -> int:
@@ -190,15 +187,13 @@ class LayeredWindowStore(LayeredStore):
                 keys = sorted(table)
                 values = list(map(table.__getitem__, keys))
                 self._committed.stage(batch, local_window_keys(keys, start, segment), values)
-        after = self._segments.without_expired()
-        return after.to_bytes() if after != self._committed_segments else None
+        return self._metadata()
 
     def committed(self) -> None:
         """The commit succeeded: the overlay is committed data now."""
         self._committed.apply_staged()
         newest_before = self._committed_segments.observed_stream_time
-        self._segments = self._committed_segments = self._segments.without_expired()
-        self._committed_expired = self._metrics.expired
+        self._settle()
         for start, table in self._overlay.items():
             self._cache.merge(start, table, complete=start > newest_before)
         self._overlay = {}
@@ -207,11 +202,8 @@ class LayeredWindowStore(LayeredStore):
 
     def rollback(self) -> None:
         """Forget what was not committed."""
+        super().rollback()
         self._overlay = {}
-        self._segments = self._committed_segments
-        self._metrics.expired = self._committed_expired
-        if self._changelog is not None:
-            self._changelog.clear()
 
     def stage_restored(
         self, batch: Any, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array

@@ -1,0 +1,46 @@
+"""What the stores have in common whose entries expire: segments as they were committed, and as they are."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar
+
+from millrace.state.bytes_store import BytesStore
+from millrace.state.changelog import Changelog
+from millrace.state.layered import LayeredStore
+from millrace.state.segments import Segments
+
+SegmentsT = TypeVar("SegmentsT", bound=Segments)
+
+
+class SegmentedStore(LayeredStore, Generic[SegmentsT]):
+    """Base of the window, session and versioned stores of a task.
+
+    Args:
+        name: name of the store.
+        committed: the bytes store.
+        changelog: what the writes are remembered in, ``None`` where the store is not logged.
+        segments: retention, and the stream time as the database has it.
+    """
+
+    def __init__(self, name: str, committed: BytesStore, changelog: Changelog | None, segments: SegmentsT) -> None:
+        super().__init__(name, committed, changelog)
+        self._segments = segments
+        self._committed_segments = segments
+        self._committed_expired = 0
+
+    def rollback(self) -> None:
+        """Forget what was not committed."""
+        self._segments = self._committed_segments
+        self._metrics.expired = self._committed_expired
+        if self._changelog is not None:
+            self._changelog.clear()
+
+    def _metadata(self) -> bytes | None:
+        """What is to be kept with a commit that deletes the expired segments; ``None`` if that has not changed."""
+        after = self._segments.without_expired()
+        return after.to_bytes() if after != self._committed_segments else None
+
+    def _settle(self) -> None:
+        """The commit succeeded: its segments are the committed ones now."""
+        self._segments = self._committed_segments = self._segments.without_expired()
+        self._committed_expired = self._metrics.expired

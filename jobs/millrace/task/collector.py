@@ -60,7 +60,11 @@ class Collector(Protocol):
     """Takes the output of a task's batch, in order. Nothing is visible to readers before the batch commits."""
 
     def send(self, batch: OutputBatch) -> None:
-        """Hands a batch of records over."""
+        """Hands a batch of records over.
+
+        Raises:
+            RecordTooLargeError: a record is larger than its topic takes; none of the batch was handed over.
+        """
 
     def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
         """The records of a batch that are larger than their topic takes, by row."""

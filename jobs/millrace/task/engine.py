@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
+from millrace.errors import RecordTooLargeError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import KeyValueStore, SuppressionBuffer, TaskState, VersionedKeyValueStore
 from millrace.task.buffer_view import BufferView
@@ -341,16 +342,22 @@ class Engine:
 
     def _send(self, batch: OutputBatch, collector: Collector) -> None:
         """Hands records over, without those that are too large for their topic and that the handler gives up."""
-        refused = collector.too_large(batch)
-        if refused:
-            kept = np.ones(len(batch), dtype=bool)
-            for row, error in refused:
-                kept[row] = False
-                origin = None if batch.origins is None else int(batch.origins[row])
-                self.failures.too_large(error, origin, record_of(batch, row))
-            batch = batch.filter(kept)
-        if len(batch):
+        if not len(batch):
+            return
+        try:
             collector.send(batch)
+        except RecordTooLargeError:
+            writable = self._without_too_large(batch, collector)
+            if len(writable):
+                collector.send(writable)
+
+    def _without_too_large(self, batch: OutputBatch, collector: Collector) -> OutputBatch:
+        kept = np.ones(len(batch), dtype=bool)
+        for row, error in collector.too_large(batch):
+            kept[row] = False
+            origin = None if batch.origins is None else int(batch.origins[row])
+            self.failures.too_large(error, origin, record_of(batch, row))
+        return batch.filter(kept)
 
 
 def _replace(times: dict[Any, int], earlier: dict[Any, int]) -> None:

@@ -24,7 +24,7 @@ from millrace.testing.global_stores import DrivenGlobalStore
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
 from millrace.testing.turns import TopicTurns
-from millrace.topology.stores import StoreKind
+from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration, to_milliseconds
 
@@ -186,10 +186,7 @@ class TopologyTestDriver:
         Raises:
             TopologyError: there is no such store.
         """
-        task = self._task_of(name)
-        spec = task.specs[name]
-        if spec.kind is not StoreKind.WINDOW:
-            raise TopologyError(f"The store {name!r} is a {spec.kind} store.")
+        task, spec = self._holder(name, StoreKind.WINDOW)
         return TestWindowStore(
             task.state.window_store(name),
             or_default(spec.key_serde),
@@ -203,10 +200,7 @@ class TopologyTestDriver:
         Raises:
             TopologyError: there is no such store.
         """
-        task = self._task_of(name)
-        spec = task.specs[name]
-        if spec.kind is not StoreKind.SESSION:
-            raise TopologyError(f"The store {name!r} is a {spec.kind} store.")
+        task, spec = self._holder(name, StoreKind.SESSION)
         return TestSessionStore(
             task.state.session_store(name), or_default(spec.key_serde), or_default(spec.value_serde)
         )
@@ -217,10 +211,7 @@ class TopologyTestDriver:
         Raises:
             TopologyError: there is no such store.
         """
-        task = self._task_of(name)
-        spec = task.specs[name]
-        if spec.kind is not StoreKind.VERSIONED:
-            raise TopologyError(f"The store {name!r} is a {spec.kind} store.")
+        task, spec = self._holder(name, StoreKind.VERSIONED)
         return TestVersionedStore(
             task.state.versioned_store(name), or_default(spec.key_serde), or_default(spec.value_serde)
         )
@@ -251,6 +242,14 @@ class TopologyTestDriver:
         """The offset after the last record of ``topic`` that was processed, dropped ones included."""
         positions = [task.positions[topic] for task in self._tasks if topic in task.positions]
         return positions[0] if positions else 0
+
+    def _holder(self, store: str, kind: StoreKind) -> tuple[_DrivenTask, StoreSpec]:
+        """The task that has the store, and the store's specification, if it is of that kind."""
+        task = self._task_of(store)
+        spec = task.specs[store]
+        if spec.kind is not kind:
+            raise TopologyError(f"The store {store!r} is a {spec.kind} store.")
+        return task, spec
 
     def _task_of(self, store: str) -> _DrivenTask:
         for task in self._tasks:
@@ -383,7 +382,13 @@ class _DrivenTask:
         self._limits = limits
 
     def send(self, batch: OutputBatch) -> None:
-        """Keeps a batch of output."""
+        """Keeps a batch of output.
+
+        Raises:
+            RecordTooLargeError: a record is larger than its topic takes; nothing of the batch is kept.
+        """
+        headers = None if batch.headers is None else batch.headers.tolist()
+        self._limits.check(batch.topic, batch.keys, batch.values, headers)
         self._sent.append(batch)
 
     def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:

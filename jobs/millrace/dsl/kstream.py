@@ -15,7 +15,7 @@ from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.options import Grouped, Joined, Materialized, Named, Produced, Repartitioned, name_of
 from millrace.dsl.processing import check_supplier, connected_stores
-from millrace.dsl.stores import grace_buffer, key_value_store
+from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import naming
@@ -35,7 +35,6 @@ from millrace.topology.operators import (
     Predicate,
     ProcessRecords,
     SelectKey,
-    StreamTableJoin,
     TableSource,
     ValueMapper,
 )
@@ -497,58 +496,6 @@ class KStream:
             key_changed=False,
         )
 
-    def _join_table(
-        self,
-        table: KTable,
-        joiner: Callable[..., Any],
-        kind: JoinKind,
-        joined: Joined | None,
-        *,
-        joiner_takes_key: bool,
-    ) -> KStream:
-        takes = "key, value, table_value" if joiner_takes_key else "value, table_value"
-        check_callable(joiner, 3 if joiner_takes_key else 2, what="joiner", takes=takes)
-        self._check_same_builder(table._graph)
-        options = joined or Joined()
-        stream = self._repartitioned_for_join(options.name, options.key_serde, options.value_serde)
-        sources = stream._sources | table._sources
-        self._graph.co_partition(sources)
-        prefix = naming.STREAM_JOIN if kind is JoinKind.INNER else naming.STREAM_LEFT_JOIN
-        name = self._graph.new_name(prefix, options.name)
-        key_serde = options.key_serde or stream._key_serde
-        value_serde = options.value_serde or stream._value_serde
-        buffer = None
-        if options.grace_ms is not None:
-            buffer_name = name + naming.BUFFER_SUFFIX
-            if options.name is None:
-                self._graph.mark_generated_store(buffer_name)
-            buffer = grace_buffer(buffer_name, key_serde=key_serde, value_serde=value_serde)
-        operator = StreamTableJoin(
-            table._name,
-            kind,
-            joiner,
-            joiner_takes_key,
-            buffer=None if buffer is None else buffer.name,
-            grace_ms=options.grace_ms,
-        )
-        self._graph.add(
-            Process(
-                name=name,
-                parents=(stream._name,),
-                operator=operator,
-                store=buffer,
-                keeps_null_keys=kind is JoinKind.LEFT,
-            )
-        )
-        return KStream(
-            self._graph,
-            name,
-            key_serde=key_serde,
-            value_serde=None,
-            sources=sources,
-            key_changed=False,
-        )
-
     def _join_any(
         self,
         other: KTable | KStream | GlobalKTable,
@@ -602,23 +549,9 @@ class KStream:
                 "A join of a stream with a table takes no windows and no StreamJoined.",
                 remedy="leave them out; names and serdes go into joined=Joined(...)",
             )
-        return self._join_table(other, joiner, kind, joined, joiner_takes_key=joiner_takes_key)
+        from millrace.dsl.table_joins import join_table
 
-    def _repartitioned_for_join(self, name: str | None, key_serde: Serde | None, value_serde: Serde | None) -> KStream:
-        """The stream itself, or where its key may have changed, behind a repartition topic called ``name``."""
-        if not self._key_changed:
-            return self
-        prefix = name if name is not None else self._name
-        node = self._graph.repartition_node(
-            self._name,
-            prefix,
-            key_serde=key_serde or self._key_serde,
-            value_serde=value_serde or self._value_serde,
-            named=name is not None,
-        )
-        if self._join_repartition is None or prefix != self._name:
-            self._join_repartition = self._graph.add(node)
-        return self._behind(self._join_repartition)
+        return join_table(self, other, joiner, kind, joined=joined, joiner_takes_key=joiner_takes_key)
 
     def _check_same_builder(self, other: GraphBuilder) -> None:
         if other is not self._graph:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.dsl.callables import check_callable
 from millrace.dsl.graph import GraphBuilder
+from millrace.dsl.join_inputs import repartitioned_for_join
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
@@ -40,8 +41,8 @@ def join_streams(
     this._check_same_builder(other._graph)
     joined = options or StreamJoined()
     graph, name = this._graph, joined.name
-    left = this._repartitioned_for_join(_named(name, "-left"), joined.key_serde, joined.value_serde)
-    right = other._repartitioned_for_join(_named(name, "-right"), joined.key_serde, joined.other_value_serde)
+    left = repartitioned_for_join(this, _named(name, "-left"), joined.key_serde, joined.value_serde)
+    right = repartitioned_for_join(other, _named(name, "-right"), joined.key_serde, joined.other_value_serde)
     sources = left._sources | right._sources
     graph.co_partition(sources)
 

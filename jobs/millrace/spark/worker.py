@@ -25,7 +25,7 @@ from millrace.metrics import TaskStatistics
 from millrace.spark.plan import QueryPlan, plan_from_bytes
 from millrace.spark.statistics import statistics_of
 from millrace.spark.warm_tasks import BatchRequest, warm_tasks
-from millrace.state.restore import RestoreProgress
+from millrace.state.replay import RestoreProgress
 from millrace.task.columns import IntArray
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
 from millrace.task.records import Headers, object_array

@@ -7,13 +7,15 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import FrameType
+from typing import Any
 
 import structlog
 
 from millrace.control.barrier import between_batches
 from millrace.control.control_file import ControlFile, new_token, read_token
+from millrace.control.driver_operations import TaskGate
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
 from millrace.control.health import Health, assess
 from millrace.control.lifecycle import ApplicationState, Lifecycle
@@ -23,7 +25,14 @@ from millrace.control.reporter import Application, Prepared, Publisher, StatusRe
 from millrace.control.server import ControlServer, ControlSurface
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.supervisor import QuerySupervisor
-from millrace.errors import DriverFencedError, MillraceError, OffsetsMovedError, PreflightError, StateError
+from millrace.errors import (
+    DriverFencedError,
+    MillraceError,
+    OffsetsMovedError,
+    OperationError,
+    PreflightError,
+    StateError,
+)
 
 log = structlog.get_logger(__name__)
 
@@ -68,6 +77,7 @@ class Driver:
         self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
         self._failed_ticks: queue.SimpleQueue[tuple[Query, Exception]] = queue.SimpleQueue()
         self._pausing = threading.Lock()
+        self._operating = threading.Lock()
         self._paused = False
 
     def run(self, *, handle_signals: bool = True) -> ExitCode:
@@ -124,6 +134,26 @@ class Driver:
                 each.resume()
             self.heartbeat_now()
             log.info("resumed", application=self._application.application_id)
+
+    def operate(self, name: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Does one of the named operations, one at a time. From any thread.
+
+        Raises:
+            OperationError: there is no such operation, or the application cannot do it now.
+            MillraceError: it failed.
+        """
+        operation = self._hooks.operations.get(name)
+        if operation is None:
+            raise OperationError(
+                f"The driver knows no operation {name!r}.",
+                remedy=f"it knows {', '.join(sorted(self._hooks.operations)) or 'none'}",
+            )
+        gate = TaskGate(lambda: self._queries, timeout_s=self._settings.barrier_timeout_s)
+        with self._operating:
+            log.info("operation begins", operation=name, application=self._application.application_id)
+            answer = operation(arguments, gate)
+            log.info("operation done", operation=name, application=self._application.application_id)
+            return answer
 
     def status(self) -> ApplicationStatus:
         """The status now."""
@@ -356,6 +386,7 @@ class Driver:
             pause=self.pause,
             resume=self.resume,
             picture=hooks.picture,
+            operate=self.operate,
         )
         server = ControlServer(settings.server_address, token, surface)
         server.start()

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
 
+from millrace.control.driver_operations import DriverOperation
 from millrace.control.health import HealthLimits
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Prepared
@@ -38,6 +39,7 @@ class DriverHooks:
         metrics: the metrics in Prometheus' text format.
         describe: the topology as text.
         picture: the topology as SVG.
+        operations: what can be asked of it by name, see :mod:`millrace.control.driver_operations`.
     """
 
     prepare: Callable[[ApplicationStatus | None], Prepared]
@@ -51,6 +53,7 @@ class DriverHooks:
     metrics: Callable[[], bytes] = lambda: b""
     describe: Callable[[], str] = lambda: ""
     picture: Callable[[], bytes] | None = None
+    operations: Mapping[str, DriverOperation] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,6 +9,7 @@ import structlog
 
 from millrace.spark.progress import QueryProgress
 from millrace.task.input import TopicPartition
+from millrace.task.task import TaskAction
 
 __all__ = ["Query", "QueryProgress", "TopicPartition", "cause_of_death", "is_alive"]
 
@@ -61,6 +62,16 @@ class Query(Protocol):
 
     def resume(self) -> None:
         """Ends :meth:`pause`."""
+
+    def run_on_tasks(self, action: TaskAction) -> dict[str, object]:
+        """Has every task do something between two batches, in the worker that holds it; needs the lock.
+
+        Args:
+            action: a picklable callable that takes the task; it must not write to stores.
+
+        Returns:
+            What it returned, by the name of the task.
+        """
 
     @property
     def next_tick_s(self) -> float | None:

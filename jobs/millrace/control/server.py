@@ -5,7 +5,7 @@ from __future__ import annotations
 import hmac
 import socket
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -37,6 +37,7 @@ class ControlSurface:
         pause: ends processing until ``resume``; returns when no batch runs.
         resume: ends a pause.
         picture: the topology as SVG, where there is one.
+        operate: does an operation by its name, with arguments, and returns its answer; all of it JSON.
     """
 
     status: Callable[[], ApplicationStatus]
@@ -47,6 +48,7 @@ class ControlSurface:
     pause: Callable[[], None]
     resume: Callable[[], None]
     picture: Callable[[], bytes] | None = None
+    operate: Callable[[str, Mapping[str, Any]], Mapping[str, Any]] | None = None
 
 
 class ControlServer:
@@ -54,7 +56,8 @@ class ControlServer:
 
     ``GET /health/live`` and ``/health/ready`` answer 200 or 503 with the reason; ``/metrics``, ``/status``, ``/tasks``,
     ``/topology`` (text, or JSON where the request accepts only that), ``/topology.svg`` and ``/`` show; ``POST /stop``,
-    ``/pause`` and ``/resume`` need ``Authorization: Bearer <token>``.
+    ``/pause``, ``/resume`` and ``/operations/<name>`` (arguments and answer are JSON objects) need
+    ``Authorization: Bearer <token>``.
 
     Args:
         address: ``host:port``; port 0 takes a free one.
@@ -137,6 +140,8 @@ class ControlServer:
             Route("/pause", self._changing(self._surface.pause, "paused"), methods=["POST"]),
             Route("/resume", self._changing(self._surface.resume, "resumed"), methods=["POST"]),
         ]
+        if self._surface.operate is not None:
+            routes.append(Route("/operations/{name}", self._operation, methods=["POST"]))
         if self._surface.picture is not None:
             routes.append(Route("/topology.svg", self._picture))
         return Starlette(routes=routes)
@@ -175,18 +180,37 @@ class ControlServer:
         assert self._surface.picture is not None
         return Response(await run_in_threadpool(self._surface.picture), media_type="image/svg+xml")
 
+    async def _operation(self, request: Request) -> Response:
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
+        assert self._surface.operate is not None
+        try:
+            body = await request.body()
+            arguments = orjson.loads(body) if body else {}
+        except orjson.JSONDecodeError as error:
+            return _json({"error": f"The body is no JSON: {error}.", "remedy": "send a JSON object"}, 400)
+        if not isinstance(arguments, dict):
+            return _json({"error": "The body is no JSON object.", "remedy": "send a JSON object"}, 400)
+        try:
+            return _json(await run_in_threadpool(self._surface.operate, request.path_params["name"], arguments), 200)
+        except MillraceError as error:
+            return _json({"error": error.message, "remedy": error.remedy}, 409)
+
+    def _refusal(self, request: Request) -> Response | None:
+        """The answer to a request without the token."""
+        given = request.headers.get("authorization", "")
+        if hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+            return None
+        return _json(
+            {"error": "This request needs the application's token.", "remedy": "see token_file in control.json"},
+            401,
+            {"WWW-Authenticate": "Bearer"},
+        )
+
     def _changing(self, action: Callable[[], None], done: str) -> Callable[[Request], Awaitable[Response]]:
         async def endpoint(request: Request) -> Response:
-            given = request.headers.get("authorization", "")
-            if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
-                return _json(
-                    {
-                        "error": "This request needs the application's token.",
-                        "remedy": "see token_file in control.json",
-                    },
-                    401,
-                    {"WWW-Authenticate": "Bearer"},
-                )
+            if (refusal := self._refusal(request)) is not None:
+                return refusal
             try:
                 await run_in_threadpool(action)
             except MillraceError as error:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 import httpx
+import orjson
 
 from millrace.control.control_file import ControlFile, read_token
 from millrace.control.status import ApplicationStatus
@@ -103,6 +106,60 @@ def _answer(live: httpx.Response, status: httpx.Response) -> Answer:
             kind=AnswerKind.NONE,
             detail=f"/health/live answered {live.status_code} and /status cannot be read: {live.text[:200]}",
         )
+
+
+def request_operation(
+    directory: ApplicationDirectory,
+    process: ProcessIdentity,
+    name: str,
+    arguments: Mapping[str, Any],
+    *,
+    timeout_s: float,
+) -> dict[str, Any]:
+    """Have the driver do an operation.
+
+    Args:
+        directory: the application's directory.
+        process: the driver.
+        name: name of the operation.
+        arguments: JSON-compatible.
+        timeout_s: longest wait for the answer, seconds; the operation goes on in the driver when it is over.
+
+    Returns:
+        Its answer.
+
+    Raises:
+        OperationError: the driver cannot be asked, refuses, or did not answer in time.
+    """
+    control = control_address(directory, process)
+    if control is None:
+        raise OperationError(
+            f"The driver of {directory.application} has not published its address.", remedy="wait until it is ready"
+        )
+    token = read_token(directory.path / control.token_file)
+    try:
+        answer = httpx.post(
+            f"{control.address}/operations/{name}",
+            content=orjson.dumps(dict(arguments)),
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=timeout_s,
+            trust_env=False,
+        )
+    except httpx.HTTPError as error:
+        raise OperationError(
+            f"The driver of {directory.application} did not answer {name}: {type(error).__name__} {error}.",
+            remedy=f"look whether it is well with `millrace status`, and read {directory.log}",
+        ) from error
+    try:
+        content = orjson.loads(answer.content)
+    except orjson.JSONDecodeError:
+        content = {"error": answer.text[:500]}
+    if answer.status_code != httpx.codes.OK:
+        raise OperationError(
+            f"The driver of {directory.application} refused {name}: {content.get('error', answer.status_code)}",
+            remedy=str(content.get("remedy", f"read {directory.log}")),
+        )
+    return dict(content)
 
 
 def request_stop(

@@ -10,6 +10,7 @@ from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import Home
 from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.observe import Observation, Verdict, observe
+from millrace.ops.operations.journal import holding_operation, refusal
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
@@ -25,6 +26,7 @@ def deploy(
     *,
     owner: str = "",
     reason: str = "deployed",
+    within: str = "",
     dry_run: bool = False,
 ) -> Outcome:
     """Start the application, or change the running one to its new specification; does nothing if that is what runs.
@@ -38,6 +40,7 @@ def deploy(
         application: its name.
         owner: ``run_id/try_number`` of a task that will supervise it; empty leaves the owner as it is.
         reason: for the record and the journal.
+        within: id of the operation in steps of which this is a part.
         dry_run: make the checks and return the plan.
 
     Returns:
@@ -46,7 +49,8 @@ def deploy(
     Raises:
         ConfigurationError: the specification is invalid. What runs goes on.
         PreflightError: a check failed; all that failed are named. What runs goes on.
-        OperationError: another operation holds the lock for too long, or the driver could not be started or ended.
+        OperationError: another operation holds the lock for too long or has not ended, or the driver could not be
+            started or ended.
     """
     spec = load_spec_file(home.spec_path(application))
     launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, home.application(application))
@@ -57,6 +61,8 @@ def deploy(
         )
     directory = home.application(application)
     with application_lock(directory):
+        if (holding := holding_operation(directory, within=within)) is not None:
+            raise refusal(holding, what="deploy")
         known = read_record(directory)
         record = known or JobRecord(application=application, desired=DesiredState.STOPPED)
         if known is not None and not dry_run:

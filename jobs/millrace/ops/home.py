@@ -63,6 +63,16 @@ class ApplicationDirectory:
         return self.path / "operation.lock"
 
     @property
+    def operations(self) -> Path:
+        """Journals of operations in steps, one file each."""
+        return self.path / "operations"
+
+    @property
+    def operations_lock(self) -> Path:
+        """Held by the process that carries an operation in steps out."""
+        return self.path / "operations.lock"
+
+    @property
     def driver_lock(self) -> Path:
         """Held by the driver's process for as long as it lives."""
         return self.path / "driver.lock"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.ops.files import strict_json
@@ -15,12 +16,13 @@ class Outcome:
 
     Args:
         application: its name.
-        operation: ``deploy``, ``stop`` or ``reconcile``.
+        operation: ``deploy``, ``stop``, ``reconcile``, ``reset``, ...
         action: what was decided, as a word: ``nothing``, ``start``, ``restart``, ``upgrade``, ``stop``, ``wait``, ...
         text: why.
         dry_run: whether only the plan was made.
         steps: what was done, or would be done, in order.
         observation: what was seen afterwards, or before in a dry run.
+        results: what the steps of an operation in steps returned, by the name of the step.
     """
 
     application: str
@@ -30,6 +32,7 @@ class Outcome:
     dry_run: bool = False
     steps: tuple[str, ...] = ()
     observation: Observation | None = None
+    results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
 
     def summary(self) -> dict[str, Any]:
         """A small document of strict JSON."""
@@ -42,5 +45,6 @@ class Outcome:
                 "dry_run": self.dry_run,
                 "steps": [step[:500] for step in self.steps[:30]],
                 "observation": self.observation.summary() if self.observation else None,
+                "results": self.results,
             }
         )

@@ -22,6 +22,7 @@ from millrace.ops.driver import (
 from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.observe import Evidence, Observation, Reason, judge, look, observe, remember
+from millrace.ops.operations.journal import holding_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.record import JobRecord, read_record, write_record
@@ -32,6 +33,7 @@ log = structlog.get_logger(__name__)
 BLOCKED_WAIT_S = 15.0
 """Time until a start that the preflight refused is tried again: what is missing often comes back by itself."""
 
+_STARTING = {Action.RESTART, Action.UPGRADE}
 _DOES_NOT_ANSWER = {Reason.HUNG, Reason.NO_ANSWER}
 
 
@@ -105,7 +107,7 @@ class _Reconciliation:
         evidence = look(self.home, self.application)
         assert evidence.record is not None
         observation = self._judge(evidence, evidence.record)
-        decision = decide(observation, evidence.record, evidence.spec, now=time.time())
+        decision = self._decide(observation, evidence)
         if evidence.spec_error:
             decision = replace(
                 decision, text=f"{decision.text}; the last good specification stays, as {evidence.spec_error}"
@@ -122,6 +124,12 @@ class _Reconciliation:
             return self._outcome(decision.action.value, decision.text, (), observation)
         append_journal(self.directory, "reconcile", decision.action.value, why=decision.text)
         return self._act(decision, observation, evidence.record, evidence.spec)
+
+    def _decide(self, observation: Observation, evidence: Evidence) -> Decision:
+        decision = decide(observation, evidence.record, evidence.spec, now=time.time())
+        if decision.action in _STARTING and (holding := holding_operation(self.directory)) is not None:
+            return Decision(action=Action.WAIT, text=f"{holding}; it is not started before that has ended")
+        return decision
 
     def _judge(self, evidence: Evidence, record: JobRecord) -> Observation:
         answer = ask(self.directory, record.process) if evidence.alive and record.process is not None else None

@@ -29,6 +29,7 @@ from millrace.spark.source import streaming_frame
 from millrace.spark.worker import RESULT_SCHEMA, RunTasks, TaskResult
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import OffsetRange, TopicPartition
+from millrace.task.task import TaskAction
 
 IDLE_COMMIT_S = 1.0
 """How long input without records (markers, aborted transactions) may stay uncommitted."""
@@ -234,6 +235,22 @@ class SparkQuery:
         finally:
             self._lock.release()
 
+    def run_on_tasks(self, action: TaskAction) -> dict[str, object]:
+        """Has every task do something between two batches, in the worker that holds it; needs the lock.
+
+        Input without rows is committed first, so that each task stands for its committed offsets.
+
+        Args:
+            action: a picklable callable that takes the task; it must not write to stores.
+
+        Returns:
+            What it returned, by the name of the task.
+
+        Raises:
+            MillraceError: it failed in a task, or the task could not be opened.
+        """
+        return self._run_without_rows(range(self._plan.tasks), action=action)
+
     def on_restore_progress(self, task: str, remaining: int) -> None:
         """Takes the progress of a restoring task."""
         self._set_progress(restore_remaining={**self._progress.restore_remaining, task: remaining})
@@ -396,9 +413,11 @@ class SparkQuery:
         except MillraceError as error:
             self._log.warning("repartition topics not purged", problem=error.message)
 
-    def _run_without_rows(self, partitions: range | list[int], *, recommit: bool = False) -> None:
+    def _run_without_rows(
+        self, partitions: range | list[int], *, recommit: bool = False, action: TaskAction | None = None
+    ) -> dict[str, object]:
         if not len(partitions):
-            return
+            return {}
         frame = self._spark.range(0, len(partitions), 1, len(partitions))
         function = RunTasks(
             plan=self._encoded_plan,
@@ -409,8 +428,11 @@ class SparkQuery:
             with_rows=False,
             recommit=recommit,
             global_ends=self._global_ends(),
+            action=action,
         )
-        self._take(_collect(frame, function))
+        results = _collect(frame, function)
+        self._take(results)
+        return {result.task: result.answer for result in results}
 
     def _take(self, results: list[TaskResult]) -> None:
         """Keeps what the tasks committed, then raises the first error there was."""

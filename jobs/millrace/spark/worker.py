@@ -29,6 +29,7 @@ from millrace.state.restore import RestoreProgress
 from millrace.task.columns import IntArray
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
 from millrace.task.records import Headers, object_array
+from millrace.task.task import TaskAction
 
 RESULT_SCHEMA = "result binary"
 
@@ -48,6 +49,7 @@ class TaskResult:
         statistics: what it counted and measured; ``None`` where it failed.
         error: why it failed for good.
         next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch.
+        answer: what the action that came with the batch returned.
     """
 
     task: str
@@ -57,6 +59,7 @@ class TaskResult:
     statistics: TaskStatistics | None = None
     error: MillraceError | None = None
     next_punctuation_ms: int | None = None
+    answer: object = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,7 @@ class RunTasks:
         with_rows: whether the Spark partitions carry rows of the batch.
         recommit: whether tasks without anything new commit their offsets once more.
         global_ends: up to where the global stores must be before anything is processed.
+        action: what is done with each task afterwards.
     """
 
     plan: bytes
@@ -83,6 +87,7 @@ class RunTasks:
     with_rows: bool
     recommit: bool = False
     global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    action: TaskAction | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Takes the rows of one Spark partition, runs its task, and yields the pickled result."""
@@ -119,6 +124,7 @@ class RunTasks:
                 ranges=ranges,
                 recommit=self.recommit,
                 global_ends=self.global_ends,
+                action=self.action,
             )
             outcome = warm_tasks().run(request, _ProgressReporter(plan.progress_address, spec.name))
         except _RETRIED:
@@ -135,6 +141,7 @@ class RunTasks:
             undecided=outcome.undecided,
             statistics=statistics,
             next_punctuation_ms=outcome.next_punctuation_ms,
+            answer=outcome.answer,
         )
 
 

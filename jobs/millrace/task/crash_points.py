@@ -31,8 +31,8 @@ class CrashPoint(StrEnum):
     DRIVER_AFTER_BATCH = "driver-after-batch"
 
 
-def crash_here(point: CrashPoint) -> None:
-    """Dies if the point is armed."""
+def crash_here(point: CrashPoint | str) -> None:
+    """Dies if the point is armed. Operations in steps name theirs ``<operation>-<step>-begins`` and ``-ends``."""
     directory = os.environ.get(DIRECTORY_VARIABLE)
     if directory is None:
         return

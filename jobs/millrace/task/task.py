@@ -78,6 +78,7 @@ class BatchOutcome:
         restored: changelog records that were replayed before the batch.
         next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch; ``None`` where
             none is scheduled.
+        answer: what the action that came with the batch returned.
     """
 
     task: str
@@ -93,6 +94,7 @@ class BatchOutcome:
     held_back: Mapping[str, HeldBack] = field(default_factory=dict)
     restored: int = 0
     next_punctuation_ms: int | None = None
+    answer: object = None
 
 
 class Task:
@@ -125,6 +127,27 @@ class Task:
         self._untold: Mapping[str, int] = {}
         self._changelog_ends: dict[str, int] = {}
         self._restored = 0
+
+    @property
+    def state(self) -> TaskState:
+        """The stores.
+
+        Raises:
+            StateError: the task has not run a batch yet, so that they are not open.
+        """
+        if self._state is None:
+            raise StateError(f"The stores of task {self.spec.name} are not open.", remedy="run a batch without rows")
+        return self._state
+
+    @property
+    def committed(self) -> Mapping[TopicPartition, int]:
+        """Committed offset of each input partition, as the task knows it."""
+        return dict(self._committed)
+
+    @property
+    def changelog_ends(self) -> Mapping[str, int]:
+        """End offset of each store's changelog that the last commit recorded."""
+        return dict(self._changelog_ends)
 
     def run_batch(
         self,
@@ -512,6 +535,10 @@ class _ProducerCollector:
         if not self._topics.knows(topic):
             self._producer = self._learn(topic)
         return self._topics.partition_counts[topic]
+
+
+TaskAction = Callable[[Task], object]
+"""What a driver has a task do between two batches. It crosses to a worker, so it must be picklable."""
 
 
 class _Clock:

@@ -11,6 +11,7 @@ from millrace.control.driver_options import DriverHooks, DriverSettings
 from millrace.control.query import QueryProgress
 from millrace.control.reporter import Application, Prepared
 from millrace.control.status_topic import StatusPublisher
+from millrace.task.task import TaskAction
 
 
 class IdleQuery:
@@ -37,6 +38,9 @@ class IdleQuery:
     def resume(self) -> None: ...
 
     def tick(self) -> None: ...
+
+    def run_on_tasks(self, action: TaskAction) -> dict[str, object]:
+        return {}
 
 
 def main(bootstrap_servers: str, application_id: str, directory: Path) -> int:

@@ -43,7 +43,19 @@ def test_every_help_shows_an_example(cli: Cli, words: list[str]) -> None:
 
 def test_the_commands_are_there() -> None:
     names = {words[0] for words in command_lines() if words}
-    assert names == {"run", "deploy", "stop", "take-over", "status", "topology", "plan", "prepare", "broker", "topics"}
+    assert names == {
+        "broker",
+        "deploy",
+        "operations",
+        "plan",
+        "prepare",
+        "run",
+        "status",
+        "stop",
+        "take-over",
+        "topics",
+        "topology",
+    }
 
 
 def test_an_error_is_one_line_with_the_remedy(cli: Cli) -> None:

@@ -71,6 +71,10 @@ class FakeQuery:
     def resume(self) -> None:
         self.paused = False
 
+    def run_on_tasks(self, action: Any) -> dict[str, object]:
+        self.journal.append(f"run {action} on {self.name}")
+        return {f"{self.sub_topology}_0": action}
+
     def tick(self) -> None:
         self.ticks += 1
         self.ticked.set()

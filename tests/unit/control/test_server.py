@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -21,6 +21,11 @@ class World:
         self.status = status
         self.health = WELL
         self.calls: list[str] = []
+
+    def operate(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        if name == "never":
+            raise OperationError("not now", remedy="later")
+        return {"name": name, "arguments": dict(arguments)}
 
     def refuse(self) -> None:
         raise OperationError("a batch did not end", remedy="wait")
@@ -55,6 +60,7 @@ def client(world: World) -> Iterator[httpx.Client]:
         pause=world.refuse,
         resume=lambda: world.calls.append("resume"),
         picture=lambda: b"<svg/>",
+        operate=world.operate,
     )
     server = ControlServer("127.0.0.1:0", "secret", surface)
     server.start()
@@ -140,3 +146,16 @@ def test_an_ended_application_still_tells_its_state(client: httpx.Client, world:
     world.status = world.status.model_copy(update={"state": ApplicationState.ERROR, "remedy": "look"})
     assert client.get("/status").json()["state"] == "ERROR"
     assert "look" in client.get("/").text
+
+
+def test_an_operation_takes_and_returns_json_and_needs_the_token(client: httpx.Client) -> None:
+    token = {"Authorization": "Bearer secret"}
+    assert client.post("/operations/look", json={"deep": 2}).status_code == 401
+    answer = client.post("/operations/look", json={"deep": 2}, headers=token)
+    assert (answer.status_code, answer.json()) == (200, {"name": "look", "arguments": {"deep": 2}})
+    assert client.post("/operations/look", headers=token).json()["arguments"] == {}
+    refused = client.post("/operations/never", headers=token)
+    assert (refused.status_code, refused.json()) == (409, {"error": "not now", "remedy": "later"})
+    assert client.post("/operations/look", content=b"[1]", headers=token).status_code == 400
+    assert client.post("/operations/look", content=b"{", headers=token).status_code == 400
+    assert client.get("/operations/look", headers=token).status_code == 405

@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import structlog
 
-from millrace.errors import DriverFencedError, OffsetsMovedError, RecordTooLargeError, TaskMigratedError
+from millrace.errors import DriverFencedError, OffsetsMovedError, RecordTooLargeError, StateError, TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer

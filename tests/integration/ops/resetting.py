@@ -13,7 +13,7 @@ from millrace.control.lifecycle import ApplicationState
 from millrace.control.preparation import Preparer
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
-from millrace.dsl import Consumed, Grouped, Materialized, StreamsBuilder
+from millrace.dsl import Consumed, Grouped, Materialized, StreamsBuilder, TableJoined
 from millrace.dsl.loading import load_topology
 from millrace.kafka.offsets import Place, committed_offsets
 from millrace.kafka.producer import TaskProducer
@@ -47,8 +47,13 @@ def joining(builder: StreamsBuilder) -> None:
     """Joins two tables by a foreign key; one of the inputs is called as a changelog of the application would be."""
     orders = builder.table(f"{topic('fkapp')}-orders-changelog", TEXT)
     users = builder.table(topic("users"), TEXT)
+    strings = Materialized.with_(StringSerde(), StringSerde())
     orders.join(
-        users, lambda value: value, lambda order, user: f"{order}:{user}", materialized=Materialized.as_("joined")
+        users,
+        lambda order, user: f"{order}:{user}",
+        strings,
+        foreign_key_extractor=lambda order: order,
+        table_joined=TableJoined.as_("join1"),
     ).to_stream().to(topic("out"))
 
 

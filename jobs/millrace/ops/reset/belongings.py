@@ -103,7 +103,8 @@ def _of_summary(application_id: str, summary: Mapping[str, Any]) -> Belongings:
     for number, nodes in zip(numbers, summary.get("sub_topologies", ()), strict=False):
         read = {topic for node in nodes if node["kind"] == "Source" for topic in node["topics"]}
         inputs |= read - repartition
-        outputs |= {node["topic"] for node in nodes if node["kind"] == "Sink" and node["topic"]} - repartition
+        # A sink that chooses its topic for each record has none here.
+        outputs |= {node["topic"] for node in nodes if node["kind"] == "Sink" and "topic" in node} - repartition
         changelogs = {name: own[name] for name in own if stores[name]["sub_topology"] == number}
         groups.append(TaskGroup(number=number, inputs=full(read), changelogs=changelogs))
     return Belongings(

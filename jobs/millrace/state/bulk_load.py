@@ -40,6 +40,11 @@ class BulkLoads:
     def __contains__(self, store: str) -> bool:
         return store in self._loading
 
+    @property
+    def is_active(self) -> bool:
+        """Whether a store is being loaded."""
+        return bool(self._loading)
+
     def begin(self, store: str) -> None:
         """Mark the store, which must be empty, as being loaded; from now on :meth:`write` may be used for it."""
         batch = self._database.new_batch()

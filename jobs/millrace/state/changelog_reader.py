@@ -33,8 +33,8 @@ CONSUMER_SETTINGS: Mapping[str, Any] = {
     "fetch.wait.max.ms": 20,
     "queued.max.messages.kbytes": 64 * 1024,
     "queued.min.messages": 100_000,
-    # Once so many wait, the client asks for no more until this time is over: a second by default, in which a restoration
-    # applies all that waits and then idles (170,000 records/s instead of 900,000).
+    # Once so many wait, the client asks for no more until this time is over: a second by default, in which a
+    # restoration applies all that waits and then idles (170,000 records/s instead of 900,000).
     "fetch.queue.backoff.ms": 5,
 }
 

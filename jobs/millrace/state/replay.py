@@ -29,6 +29,7 @@ class RestoreProgress:
         position: next offset to read.
         remaining: offsets up to the end; at least the records that are still to come.
         records_per_s: rate since the start of this restoration.
+        start_s: from the beginning to the first records, seconds.
         newest_timestamp: largest timestamp of the records applied so far, milliseconds; -1 before the first.
     """
 
@@ -40,6 +41,7 @@ class RestoreProgress:
     remaining: int
     records_per_s: float
     newest_timestamp: int = -1
+    start_s: float = 0.0
 
     @property
     def eta_s(self) -> float | None:
@@ -85,6 +87,7 @@ class Replay:
         self._records = 0
         self._newest_timestamp = -1
         self._started = time.monotonic()
+        self._first_records_after_s = 0.0
         self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"replay-{store}")
         self._writing: Future[int] | None = None
 
@@ -94,7 +97,15 @@ class Replay:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # Whatever failed: nobody may touch the state while a batch is still written.
+        self.close()
+
+    @property
+    def records(self) -> int:
+        """Records read so far."""
+        return self._records
+
+    def close(self) -> None:
+        """Ends the writing. Whatever failed, nobody may touch the state while a batch is still written. Idempotent."""
         self._writer.shutdown(wait=True)
 
     def settle(self) -> None:
@@ -124,6 +135,7 @@ class Replay:
             keys = [record.key() for record in records]
         if keys:
             timestamps = np.array([record.timestamp()[1] for record in records], dtype=np.int64)
+            self._first_records_after_s = self._first_records_after_s or time.monotonic() - self._started
             values = [record.value() for record in records]
             headers = [cast(Headers | None, record.headers()) for record in records] if self._with_headers else None
             self.settle()
@@ -136,6 +148,10 @@ class Replay:
         self.position = position
         if self._on_progress is not None:
             self._on_progress(self.progress())
+
+    def skip_to(self, offset: int) -> None:
+        """Move on without records: what lies between is none."""
+        self.position = max(self.position, offset)
 
     def _before_end(self, messages: Sequence[Message]) -> tuple[Sequence[Message], int]:
         """The records before the end, without events, and the offset that all of it leads to."""
@@ -172,4 +188,5 @@ class Replay:
             remaining=0 if self._end is None else max(self._end - self.position, 0),
             records_per_s=self._records / elapsed if elapsed > 0 else 0.0,
             newest_timestamp=self._newest_timestamp,
+            start_s=self._first_records_after_s,
         )

@@ -98,8 +98,8 @@ def restore(
                     raise StateError(
                         f"The {where} gave nothing for {stall_timeout_s:g} s at offset {replay.position}; offset "
                         f"{to_offset} was committed.",
-                        remedy="look for a transaction that hangs (kafka-transactions.sh find-hanging), or a broker that "
-                        "does not answer",
+                        remedy="look for a transaction that hangs (kafka-transactions.sh find-hanging), or a broker "
+                        "that does not answer",
                     )
             replay.settle()
             return replay.progress()

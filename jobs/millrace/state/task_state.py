@@ -247,6 +247,11 @@ class TaskState:
         for store in self._stores.values():
             store.rollback()
 
+    @property
+    def is_loading(self) -> bool:
+        """Whether a store is being filled as a whole, see :meth:`begin_load`."""
+        return self._loads is not None and self._loads.is_active
+
     def begin_load(self, store: str) -> None:
         """From now on :meth:`restore_batch` fills an empty store as a whole, which takes two thirds of the time.
 
@@ -432,7 +437,7 @@ class TaskState:
         )
 
     def _is_persistent(self, spec: StoreSpec) -> bool:
-        return self._directory is not None and spec.backend is StoreBackend.ROCKSDB and spec.custom is None
+        return self._directory is not None and spec.is_on_disk
 
     def _layered(self, name: str) -> _Store:
         self._check_open()

@@ -16,6 +16,7 @@ from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import StateDirectory, TaskPosition, TaskState
 from millrace.state.replay import RestoreProgress
 from millrace.state.restore import restore
+from millrace.state.restore_rate import LEAST_RECORDS, MeasuredRate, keep_rate
 from millrace.state.restore_slots import RestoreSlots
 from millrace.task.input import TopicPartition
 from millrace.task.signature import Signature
@@ -141,7 +142,8 @@ def _replay(
 
     def restored(lack: _Lack) -> RestoreProgress:
         with slots.slot():
-            return restore(
+            began = time.monotonic()
+            progress = restore(
                 state,
                 lack.store,
                 lack.topic,
@@ -152,11 +154,22 @@ def _replay(
                 settings=config.client_settings("consumer."),
                 on_progress=on_progress,
             )
+            _keep_rate(spec, progress, time.monotonic() - began)
+            return progress
 
     with ThreadPoolExecutor(min(len(lacking), config.restore_threads), "restore") as threads:
         done = list(threads.map(restored, lacking))
     newest.update({each.store: each.newest_timestamp for each in done})
     return sum(each.records for each in done)
+
+
+def _keep_rate(spec: TaskSpec, progress: RestoreProgress, seconds: float) -> None:
+    """Remembers what a large restoration has shown of this host, for estimates."""
+    if progress.records < LEAST_RECORDS:
+        return
+    reading_s = progress.records / progress.records_per_s - progress.start_s
+    rate = MeasuredRate(records_per_s=progress.records / reading_s, start_s=max(seconds - reading_s, 0.0))
+    keep_rate(StateDirectory(spec.config.state_dir).application(spec.config.application_id), rate)
 
 
 @dataclass(frozen=True)

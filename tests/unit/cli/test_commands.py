@@ -51,6 +51,7 @@ def test_the_commands_are_there() -> None:
         "prepare",
         "reset",
         "run",
+        "standby",
         "status",
         "stop",
         "take-over",

@@ -171,7 +171,7 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
         copies = "with the standby's copies" if each.standby_runs else "with copies within acceptable.recovery.lag"
         basis = "as this host has shown" if each.measured else "assumed"
         out.print(
-            f"{each.application}: {each.tasks} tasks, {each.records:,} changelog records: about {each.restore_s:.1f} s; "
+            f"{each.application}: {each.tasks} tasks, {each.records:,} changelog records: {each.restore_s:.1f} s; "
             f"{copies} ({each.standby_records:,} records) {each.standby_restore_s:.1f} s; at {each.records_per_s:,.0f} "
             f"records/s for each restoration, {basis}",
             markup=False,

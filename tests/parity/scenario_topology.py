@@ -144,10 +144,16 @@ def supplier(step: dict[str, Any], name: str, *, duplicates: bool = False) -> St
 
 
 class ScenarioTopology:
-    """A scenario's topology through our DSL."""
+    """A scenario's topology through our DSL.
 
-    def __init__(self, scenario: dict[str, Any], *, in_columns: bool) -> None:
-        self.builder = StreamsBuilder()
+    Args:
+        scenario: it.
+        in_columns: whether what has a columnar form takes it.
+        builder: takes the operators, where several scenarios make one topology.
+    """
+
+    def __init__(self, scenario: dict[str, Any], *, in_columns: bool, builder: StreamsBuilder | None = None) -> None:
+        self.builder = builder or StreamsBuilder()
         self._by_hand: Topology | None = None
         self._in_columns = in_columns
         self._named: dict[str, Any] = {}
@@ -316,7 +322,9 @@ class ScenarioTopology:
             return self._versioned(step, value_serde)
         place = supplier(step, step["store"]) if "place" in step else step.get("store")
         named = Materialized.with_(None, None) if place is None else Materialized.as_(place)
-        store = named.with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
+        store = named.with_key_serde(KEY).with_value_serde(value_serde)
+        if not step.get("cached"):
+            store = store.with_caching_disabled()
         if not step.get("logged", True):
             store = store.with_logging_disabled()
         return store.with_retention(step["retention"]) if "retention" in step and "place" not in step else store

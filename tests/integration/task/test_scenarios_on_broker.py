@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -12,19 +13,20 @@ import pytest
 from tests.parity.real_path.caching import Defined
 from tests.parity.real_path.searching import Tally, run_one, scenario_of
 
-SEEDS_OF_A_TEST = 8
+SCENARIOS_OF_A_TEST = 3
 
 
 def run_seeds(first: int, bootstrap_servers: str, directory: Path, *, caching: bool) -> Tally:
-    """Runs the scenarios of some seeds; a cluster can run most of them."""
+    """Runs the first scenarios from a seed on that a cluster can run."""
     seen = Tally()
-    for seed in range(first, first + SEEDS_OF_A_TEST):
+    for seed in count(first):
+        if seen.scenarios == SCENARIOS_OF_A_TEST:
+            break
         scenario = scenario_of(seed, caching=caching)
         if scenario is not None:
             run_one(seed, scenario, bootstrap_servers, directory, seen)
-    assert seen.scenarios > 3
-    assert seen.restarts > 2
-    assert seen.kills.total() > 2
+    assert seen.restarts > 0
+    assert seen.kills.total() > 0
     return seen
 
 
@@ -33,7 +35,7 @@ def run_seeds(first: int, bootstrap_servers: str, directory: Path, *, caching: b
 def test_what_is_committed_is_what_the_driver_gives(bootstrap_servers: str, tmp_path: Path, first_seed: int) -> None:
     seen = run_seeds(first_seed, bootstrap_servers, tmp_path, caching=False)
     assert set(seen.records) == {Defined.ORDER}
-    assert seen.records[Defined.ORDER] > 20
+    assert seen.records[Defined.ORDER] > 10
 
 
 @pytest.mark.timeout(900)
@@ -42,4 +44,4 @@ def test_with_caches_the_last_value_of_each_key_is_what_the_driver_gives(
     bootstrap_servers: str, tmp_path: Path, first_seed: int
 ) -> None:
     seen = run_seeds(first_seed, bootstrap_servers, tmp_path, caching=True)
-    assert seen.records[Defined.LAST_VALUES] > 10
+    assert seen.records[Defined.LAST_VALUES] > 5

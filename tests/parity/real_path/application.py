@@ -12,6 +12,7 @@ from random import Random
 
 from millrace.dsl import StreamsBuilder
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import End, end_offsets
 from millrace.kafka.topics import TopicSpec
 from tests.application import START_LIMIT_S, Application, wait_until
 from tests.parity.real_path.preparing import chunks, topics_of, with_prefix
@@ -27,7 +28,7 @@ COMMON_SETTINGS = ["continue after deserialization errors", "continue after proc
 """What all scenarios of an application have in common: an application has one configuration."""
 
 _LONGEST_PIECE = 4
-_SMALLEST_BATCHES = (1, 2, 5, 250_000)
+_LARGEST_BATCHES = (3, 10, 250_000)
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class ScenariosInSpark:
         file.write_text(
             json.dumps([{"scenario": each, "in_columns": seed % 2 == 0} for seed, each in self._scenarios.items()])
         )
-        config = {"max.batch.records": random.choice(_SMALLEST_BATCHES)}
+        config = {"max.batch.records": random.choice(_LARGEST_BATCHES)}
         for sentence in COMMON_SETTINGS:
             config |= SETTINGS[sentence]
         self.application = Application(
@@ -115,7 +116,7 @@ class ScenariosInSpark:
         try:
             for number, pieces in enumerate(self._rounds):
                 self._feed(pieces, [kill for kill in self._kills if kill.round == number])
-                self.application.wait_until_caught_up(START_LIMIT_S)
+                self._wait_until_caught_up(number)
         finally:
             self.application.kill()
         return {
@@ -160,6 +161,16 @@ class ScenariosInSpark:
                 self._kill_at(before + int(kill.committed * sent), loses_state=kill.loses_state)
             produce(self._bootstrap_servers, topic, records)
             sent += len(records)
+
+    def _wait_until_caught_up(self, number: int) -> None:
+        try:
+            self.application.wait_until_caught_up(START_LIMIT_S)
+        except AssertionError as error:
+            places = self.application.inputs()
+            committed, ends = self.application.committed(), end_offsets(self._admin, places, End.HIGH_WATERMARK)
+            behind = {place: (committed.get(place), end) for place, end in ends.items() if committed.get(place) != end}
+            where = f"round {number} of {len(self._rounds)}, {self._kills}, committed and ends: {behind}"
+            raise AssertionError(f"{error}; {where}\n{self.application.log[-3000:]}") from None
 
     def _committed(self) -> int:
         """How far the application is in the topics of the scenarios."""

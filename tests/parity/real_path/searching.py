@@ -18,7 +18,7 @@ from tests.parity.real_path.tasks import ScenarioOnBroker
 from tests.parity.scenario import Scenario
 
 _MOST_KILLS = 3
-_SEGMENTS, _SEGMENTS_IN_SPARK = 5, 3
+_SEGMENTS, _SEGMENTS_IN_SPARK = 5, 2
 
 
 @dataclass

@@ -337,7 +337,7 @@ class ScenarioTopology:
         return on.to_table(self._store(step, serde))
 
     def _joined(self, step: dict[str, Any]) -> Joined:
-        options = Joined.with_(KEY, self._value_serde(step))
+        options = Joined.with_(KEY, self._value_serde(step), VALUE)
         options = options if "name" not in step else options.with_name(step["name"])
         return options if "grace" not in step else options.with_grace_period(step["grace"])
 

@@ -135,6 +135,7 @@ class Task:
         self._committed: dict[TopicPartition, int] = {}
         self._untold: Mapping[str, int] = {}
         self._changelog_ends: dict[str, int] = {}
+        self._reset = 0
         self._restored = 0
         self._rebuilds = 0
 
@@ -292,6 +293,7 @@ class Task:
             self._restored = bring_to(self._state, spec, self._committed, signature, self._on_restore)
             clock.lap("restore")
             self._changelog_ends = dict(signature.changelogs)
+            self._reset = signature.reset
             stream_times = self._state.position.stream_times if signature.taken_over else signature.stream_times
             self._global = {each.name: self._copies.copy(each, spec.config) for each in spec.global_stores}
             self._engine = Engine(
@@ -475,6 +477,7 @@ class Task:
             changelogs=self._changelog_ends,
             stream_times=engine.context.stream_times,
             counts=counts,
+            reset=self._reset,
         )
         metadata = signature.to_metadata(positions)
         producer.commit(

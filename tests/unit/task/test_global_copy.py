@@ -350,7 +350,8 @@ def test_readers_of_other_threads_see_whole_updates_while_the_copy_is_brought_fo
 
 def test_a_copy_with_damaged_files_is_read_anew(open_copy: Open, log: Log, tmp_path: Path) -> None:
     random = np.random.default_rng(3)
-    log.partitions = {0: [(b"%05d" % number, random.bytes(20).hex().encode()) for number in range(5_000)], 1: []}
+    written = {b"%05d" % number: random.bytes(20).hex().encode() for number in range(5_000)}
+    log.partitions = {0: list(written.items()), 1: []}
     log.at_most = 5_000
     for _ in range(2):  # what is in the write-ahead log comes into a table when the database is opened
         copy = open_copy()
@@ -363,4 +364,4 @@ def test_a_copy_with_damaged_files_is_read_anew(open_copy: Open, log: Log, tmp_p
         rows(copy)
     assert copy.is_damaged
     copy.catch_up(log.ends())
-    assert rows(copy) == dict(log.partitions[0])
+    assert rows(copy) == written

@@ -115,7 +115,7 @@ _KEEPS_SHAPE = {
 }
 
 
-_LOSES_WINDOWS = {"select_key", "table_group_by", "map", "flat_map", "group_by", "join", "left_join"}
+_LOSES_WINDOWS = {"select_key", "table_group_by", "map", "flat_map", "group_by"}
 
 
 def _windowed_key(step: dict[str, Any]) -> Serde | None:
@@ -322,7 +322,9 @@ class ScenarioTopology:
             return self._versioned(step, value_serde)
         place = supplier(step, step["store"]) if "place" in step else step.get("store")
         named = Materialized.with_(None, None) if place is None else Materialized.as_(place)
-        store = named.with_key_serde(KEY).with_value_serde(value_serde)
+        is_table = step["op"].startswith("table_") or step["op"] == "foreign_key_join"
+        key_serde = self._windowed_keys.get(step.get("on", ""), KEY) if is_table else KEY
+        store = named.with_key_serde(key_serde).with_value_serde(value_serde)
         if not step.get("cached"):
             store = store.with_caching_disabled()
         if not step.get("logged", True):
@@ -343,7 +345,7 @@ class ScenarioTopology:
         return on.to_table(self._store(step, serde))
 
     def _joined(self, step: dict[str, Any]) -> Joined:
-        options = Joined.with_(KEY, self._value_serde(step))
+        options = Joined.with_(KEY, self._value_serde(step), VALUE)
         options = options if "name" not in step else options.with_name(step["name"])
         return options if "grace" not in step else options.with_grace_period(step["grace"])
 

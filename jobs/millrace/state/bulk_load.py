@@ -62,9 +62,7 @@ class BulkLoads:
     def finish(self, batch: WriteBatch) -> None:
         """Make what was loaded durable, and add the removal of the marks to the batch that says so."""
         if self._loading:
-            for store in self._loading:
-                self._database.store_family(store).flush()
-            self._database.flush_metadata()
+            self._database.flush(self._loading)
             for store in self._loading:
                 self._database.delete_metadata(batch, _mark(store))
 

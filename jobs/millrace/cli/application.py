@@ -12,7 +12,18 @@ from typing import Annotated, Any
 
 import typer
 
-from millrace.cli import applications, broker, operations, plan, prepare, reset, standby, topics, topology
+from millrace.cli import (
+    applications,
+    broker,
+    dead_letters,
+    operations,
+    plan,
+    prepare,
+    reset,
+    standby,
+    topics,
+    topology,
+)
 from millrace.cli.console import show_error
 
 FAILED = 1
@@ -46,6 +57,7 @@ prepare.add_to(app)
 standby.add_to(app)
 reset.add_to(app)
 app.add_typer(broker.app, name="broker")
+app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(operations.app, name="operations")
 app.add_typer(topics.app, name="topics")
 

@@ -13,6 +13,8 @@ from millrace.ops.launchers.spark_cluster import SparkCluster
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import PREFIX_VARIABLE, ROOT, Application
 from tests.chaos.checker import check_everything_is_committed, check_output, check_stores
+from tests.chaos.drills.observing import Observer
+from tests.chaos.drills.results import Result, record
 from tests.chaos.kills import Chaos
 from tests.chaos.load import SteadyLoad
 
@@ -56,8 +58,16 @@ def test_output_and_stores_are_exact_whatever_is_killed(
         for number in range(2):
             chaos.kill_worker(seconds_from_now=chance.uniform(0.1, 1.0))
             chaos.recovered(f"worker at random ({number})")
-        chaos.kill_executor()
-        chaos.recovered("executor")
+        with Observer(application) as observer:
+            chaos.kill_executor()
+            seconds = chaos.recovered("executor")
+        seen = Result(
+            key="executor",
+            seconds=seconds,
+            by_itself=True,
+            states=tuple(observer.states),
+            metrics=observer.metrics(),
+        )
         holder = chaos.stop_a_worker_at(CrashPoint.INSIDE_TRANSACTION)
         chaos.kill_executor_of(holder)
         chaos.recovered("executor, its worker stopped inside a transaction with the task's lock")
@@ -79,3 +89,4 @@ def test_output_and_stores_are_exact_whatever_is_killed(
     assert expected.late, "the load has late records"
     check_everything_is_committed(application, committed)
     check_stores(application, committed)
+    record(seen)

@@ -58,19 +58,13 @@ def test_output_and_stores_are_exact_whatever_is_killed(
         for number in range(2):
             chaos.kill_worker(seconds_from_now=chance.uniform(0.1, 1.0))
             chaos.recovered(f"worker at random ({number})")
-        with Observer(application) as observer:
-            chaos.kill_executor()
-            seconds = chaos.recovered("executor")
-        seen = Result(
-            key="executor",
-            seconds=seconds,
-            by_itself=True,
-            states=tuple(observer.states),
-            metrics=observer.metrics(),
-        )
+        chaos.kill_executor()
+        chaos.recovered("executor")
         holder = chaos.stop_a_worker_at(CrashPoint.INSIDE_TRANSACTION)
-        chaos.kill_executor_of(holder)
-        chaos.recovered("executor, its worker stopped inside a transaction with the task's lock")
+        with Observer(application) as observer:
+            chaos.kill_executor_of(holder)
+            seconds = chaos.recovered("executor, its worker stopped inside a transaction with the task's lock")
+            states, metrics = tuple(observer.states), observer.metrics()
         assert not holder.is_running(), "whoever needs the task ends a holder that does not answer"
         chaos.kill_broker()
         chaos.recovered("broker")
@@ -89,4 +83,4 @@ def test_output_and_stores_are_exact_whatever_is_killed(
     assert expected.late, "the load has late records"
     check_everything_is_committed(application, committed)
     check_stores(application, committed)
-    record(seen)
+    record(Result(key="executor", seconds=seconds, by_itself=True, states=states, metrics=metrics))

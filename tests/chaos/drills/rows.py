@@ -26,14 +26,15 @@ ROWS = (
     Row(
         "worker",
         "A worker dies",
-        "`kill -9` of a Python worker that has tasks open",
+        "`kill -9` of a Python worker in the middle of a batch, with a transaction open",
         "Spark starts another one; its tasks end the open transactions and go on at the committed offsets",
     ),
     Row(
         "executor",
         "An executor dies",
-        "`kill -9` of one of two executors' virtual machines on a Spark cluster",
-        "Spark replaces it and tries its tasks again; a worker that it left behind with a task's lock is ended",
+        "on a Spark cluster `kill -9` of an executor, one of whose workers hangs inside a transaction and keeps its "
+        "task's lock",
+        "Spark replaces it and tries its tasks again; the worker that it left behind is ended by whoever needs the task",
     ),
     Row(
         "driver",
@@ -94,7 +95,7 @@ ROWS = (
     Row(
         "move",
         "Every task moves at once",
-        "`kill -9` of all workers in the middle of their batches",
+        "`kill -9` of all workers in the middle of a batch, twice",
         "other workers take all tasks over; nothing is skipped and nothing comes early",
     ),
     Row(

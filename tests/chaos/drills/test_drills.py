@@ -44,16 +44,18 @@ def drilled(broker: EmbeddedBroker, tmp_path_factory: pytest.TempPathFactory) ->
 
 
 def test_a_dead_worker_is_replaced(drilled: Drilled) -> None:
-    drilled.goes_on("worker", lambda: drilled.kill_workers(all_of_them=False))
+    result = drilled.goes_on("worker", drilled.kill_worker)
+    assert result.metrics["millrace_stream_task_failed_attempts_total"] >= 1
 
 
 def test_b01_all_tasks_move_at_once_and_go_on_in_order(drilled: Drilled) -> None:
     """Case B01 under exactly once: the check of the output at the end finds a gap, a repeat or an inversion."""
 
     def move_twice() -> None:
-        drilled.kill_workers()
-        drilled.wait_until_committed()
-        drilled.kill_workers()
+        for _ in range(2):
+            drilled.kill_worker()
+            drilled.kill_workers()
+            drilled.wait_until_committed()
 
     drilled.goes_on("move", move_twice)
 
@@ -86,11 +88,7 @@ def test_a_broker_that_hangs_for_longer_than_a_transaction_may_last_is_waited_fo
 
 
 def test_a_dead_driver_is_followed_by_another(drilled: Drilled) -> None:
-    def kill_and_start() -> None:
-        drilled.application.kill()
-        drilled.application.start()
-
-    result = drilled.goes_on("driver", kill_and_start)
+    result = drilled.goes_on("driver", drilled.kill_driver)
     assert result.metrics["millrace_stream_driver_epoch"] == 1
 
 

@@ -21,7 +21,7 @@ from millrace.ops.home import Home
 from millrace.ops.reset import ResetOptions, reset
 from millrace.ops.spec import load_spec
 from millrace.ops.take_over import take_over
-from millrace.task.crash_points import DIRECTORY_VARIABLE
+from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import Application, wait_until
 from tests.chaos.drills.observing import Observer
 from tests.chaos.drills.results import Result, record
@@ -34,7 +34,7 @@ TRANSACTION_TIMEOUT_S = 5.0
 RECOVERY_LIMIT_S = 300.0
 
 _FIRST_PORT_OF_A_PLACE = re.compile(r"127\.0\.0\.1:\d+")
-_TOPIC_ID = re.compile(r"\b[A-Za-z0-9_-]{22}\b")
+_TOPIC_ID = re.compile(r"(?<=was )[\w-]{22}|(?<=is )[\w-]{22}")
 
 
 class Drilled:
@@ -60,18 +60,21 @@ class Drilled:
         self.application = self._application("first")
         self.load = SteadyLoad(broker.bootstrap_servers, f"{prefix}-in", rate=100)
         self.places: list[Place] = []
+        self._is_loaded = False
 
     def start(self) -> None:
         """Starts the application and the load, and waits until both are at work."""
         self.application.start_and_wait()
         self.places = self.application.inputs()
         self.load.__enter__()
+        self._is_loaded = True
         wait_until(lambda: self.load.sent > 300, timeout_s=30, what="the load")
         self.wait_until_committed()
 
     def close(self) -> None:
         """Ends what runs."""
-        self.load.__exit__(None, None, None)
+        if self._is_loaded:
+            self.load.__exit__(None, None, None)
         self.application.kill()
 
     def second(self) -> Application:
@@ -160,14 +163,28 @@ class Drilled:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.application.log[-6000:]}") from None
 
-    def kill_workers(self, *, all_of_them: bool = True) -> None:
-        """Ends the workers that have tasks open, at the same moment."""
+    def kill_worker(self) -> None:
+        """Ends a worker in the middle of a batch, with a transaction open."""
+        armed = self._points / CrashPoint.INSIDE_TRANSACTION
+        written = armed.with_suffix(".new")
+        written.write_text(signal.SIGKILL.name)
+        written.rename(armed)
+        wait_until(lambda: not armed.exists(), timeout_s=60, what="a worker in the middle of a batch")
+
+    def kill_driver(self) -> None:
+        """Ends the driver's own process, then starts it again as supervision does."""
+        os.kill(self.application.pid, signal.SIGKILL)
+        wait_until(lambda: not self.application.is_alive(), timeout_s=10, what="end of the driver")
+        self.application.start()
+
+    def kill_workers(self) -> None:
+        """Ends all workers that have tasks open, at the same moment."""
         workers = wait_until(
             lambda: [pid for pid in self.application.workers() if psutil.pid_exists(pid)],
             timeout_s=60,
             what="workers with tasks",
         )
-        for pid in workers if all_of_them else workers[:1]:
+        for pid in workers:
             os.kill(pid, signal.SIGKILL)
 
     def hide_broker(self) -> None:

@@ -34,7 +34,7 @@ ROWS = (
         "An executor dies",
         "on a Spark cluster `kill -9` of an executor, one of whose workers hangs inside a transaction and keeps its "
         "task's lock",
-        "Spark replaces it and tries its tasks again; the worker that it left behind is ended by whoever needs the task",
+        "Spark replaces it and tries its tasks again; the worker left behind is ended by whoever needs the task",
     ),
     Row(
         "driver",

@@ -118,7 +118,7 @@ def test_of_two_drivers_the_newer_one_goes_on(drilled: Drilled) -> None:
     # What the older one has on its disk is some minutes old for the next drill, which takes it away.
     newer.kill()
     drilled.application = older
-    older.start_and_wait()
+    drilled.start_application()
 
 
 def test_a_lost_disk_is_restored_from_the_changelogs(drilled: Drilled) -> None:
@@ -141,7 +141,7 @@ def test_offsets_moved_by_hand_are_noticed_and_can_be_put_back(drilled: Drilled)
     begin = time.monotonic()
     drilled.put_offsets_back()
     assert check_stores(drilled.application, drilled.committed())
-    drilled.application.start_and_wait()
+    drilled.start_application()
     drilled.wait_until_committed()
     applied = "the offsets of the status topic were put back and signed with `millrace take-over`; then it was started"
     drilled.keep(replace(result, applied=applied, seconds_after=time.monotonic() - begin))
@@ -163,7 +163,7 @@ def test_a_deleted_changelog_stops_the_application_until_it_is_reset(drilled: Dr
     assert not drilled.admin.describe_topics([changelog])
     begin = time.monotonic()
     drilled.reset()
-    drilled.application.start_and_wait()
+    drilled.start_application()
     drilled.application.wait_until_caught_up(timeout_s=120)
     applied = "`millrace reset --output-topics ...` and a start, which processed the whole input again"
     drilled.keep(replace(result, applied=applied, seconds_after=time.monotonic() - begin))
@@ -177,7 +177,7 @@ def test_new_partitions_of_the_input_stop_the_application_until_it_is_reset(dril
     assert check_stores(drilled.application, drilled.committed())
     begin = time.monotonic()
     drilled.reset()
-    drilled.application.start_and_wait()
+    drilled.start_application()
     drilled.application.wait_until_caught_up(timeout_s=120)
     applied = (
         "`millrace reset --output-topics ...` and a start, which made the internal topics anew with three partitions"

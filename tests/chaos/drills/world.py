@@ -22,7 +22,7 @@ from millrace.ops.reset import ResetOptions, reset
 from millrace.ops.spec import load_spec
 from millrace.ops.take_over import take_over
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
-from tests.application import Application, wait_until
+from tests.application import START_LIMIT_S, Application, wait_until
 from tests.chaos.drills.observing import Observer
 from tests.chaos.drills.results import Result, record
 from tests.chaos.load import SteadyLoad
@@ -32,6 +32,8 @@ OUTPUTS = ("copy", "running", "folds", "buckets")
 PARTITIONS = 2
 TRANSACTION_TIMEOUT_S = 5.0
 RECOVERY_LIMIT_S = 300.0
+
+_STARTS = 3
 
 _FIRST_PORT_OF_A_PLACE = re.compile(r"127\.0\.0\.1:\d+")
 _TOPIC_ID = re.compile(r"(?<=was )[\w-]{22}|(?<=is )[\w-]{22}")
@@ -64,12 +66,23 @@ class Drilled:
 
     def start(self) -> None:
         """Starts the application and the load, and waits until both are at work."""
-        self.application.start_and_wait()
+        self.start_application()
         self.places = self.application.inputs()
         self.load.__enter__()
         self._is_loaded = True
         wait_until(lambda: self.load.sent > 300, timeout_s=30, what="the load")
         self.wait_until_committed()
+
+    def start_application(self) -> None:
+        """Starts the application and waits until it runs; a start that finds a broker too busy is tried again, as
+        supervision would.
+        """
+        self.application.start()
+        for _ in range(_STARTS - 1):
+            if self._runs():
+                return
+            self.application.start()
+        self.application.wait_until_running()
 
     def close(self) -> None:
         """Ends what runs."""
@@ -154,7 +167,13 @@ class Drilled:
         """Returns once everything that is in the input now is committed."""
         ends = wait_until(lambda: end_offsets(self.admin, self.places), timeout_s=120, what="the ends of the input")
 
+        starts = 0
+
         def is_committed() -> bool:
+            nonlocal starts
+            if not self.application.is_alive() and starts < _STARTS:
+                self.application.start()  # as supervision would
+                starts += 1
             committed = self.committed()
             return all(committed.get(place, -1) >= end for place, end in ends.items())
 
@@ -252,6 +271,14 @@ class Drilled:
         self._specification()
         outputs = frozenset(f"{self.prefix}-{name}" for name in OUTPUTS)
         reset(self.home, self.application.application_id, options=ResetOptions(output_topics=outputs))
+
+    def _runs(self) -> bool:
+        def settled() -> bool:
+            status = self.application.status()
+            return not self.application.is_alive() or (status is not None and status.state == "RUNNING")
+
+        wait_until(settled, timeout_s=START_LIMIT_S, what="RUNNING or ended")
+        return self.application.is_alive()
 
     def _specification(self) -> Path:
         path = self.home.spec_path(self.application.application_id)

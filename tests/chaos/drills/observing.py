@@ -1,4 +1,4 @@
-"""Looks at an application while something is done to it: states, reasons, lag and counters."""
+"""Looks at an application while something is done to it: states, lag and counters."""
 
 from __future__ import annotations
 
@@ -33,7 +33,6 @@ class Observer:
 
     def __init__(self, application: Application) -> None:
         self.states: list[str] = []
-        self.reasons: list[str] = []
         self.lag = 0
         self._application = application
         self._before = self._counters()
@@ -68,20 +67,22 @@ class Observer:
     ) -> None:
         self._ended.set()
         self._thread.join(15)
+        self._look()
 
     def _run(self) -> None:
         while not self._ended.wait(_EVERY_S):
-            try:
-                status = self._application.status()
-            except (MillraceError, httpx.HTTPError):
-                status = None
-            if status is None:
-                continue
-            if not self.states or self.states[-1] != str(status.state):
-                self.states.append(str(status.state))
-            if status.reason and status.reason not in self.reasons:
-                self.reasons.append(status.reason)
-            self.lag = max(self.lag, status.total_lag or 0)
+            self._look()
+
+    def _look(self) -> None:
+        try:
+            status = self._application.status()
+        except (MillraceError, httpx.HTTPError):
+            return
+        if status is None:
+            return
+        if self.states[-1:] != [str(status.state)]:
+            self.states.append(str(status.state))
+        self.lag = max(self.lag, status.total_lag or 0)
 
     def _counters(self) -> dict[str, float]:
         return {name: self._application.metric(name) for name in (*COUNTERS, EPOCH)}

@@ -115,10 +115,6 @@ def test_of_two_drivers_the_newer_one_goes_on(drilled: Drilled) -> None:
             remedy="nothing, if the newer one is meant",
         )
     )
-    # What the older one has on its disk is some minutes old for the next drill, which takes it away.
-    newer.kill()
-    drilled.application = older
-    drilled.start_application()
 
 
 def test_a_lost_disk_is_restored_from_the_changelogs(drilled: Drilled) -> None:

@@ -59,6 +59,7 @@ class Drilled:
         self.home = Home.at(directory / "home", specs=directory / "home" / "specs")
         self._directory = directory
         self._points = points
+        self._made: list[Application] = []
         self.application = self._application("first")
         self.load = SteadyLoad(broker.bootstrap_servers, f"{prefix}-in", rate=100)
         self.places: list[Place] = []
@@ -88,7 +89,8 @@ class Drilled:
         """Ends what runs."""
         if self._is_loaded:
             self.load.__exit__(None, None, None)
-        self.application.kill()
+        for each in self._made:
+            each.kill()
 
     def second(self) -> Application:
         """The same application with another state directory, as on another host; not started."""
@@ -293,7 +295,7 @@ class Drilled:
     def _application(self, name: str) -> Application:
         directory = self._directory / name
         directory.mkdir(exist_ok=True)
-        return Application(
+        made = Application(
             self.broker.bootstrap_servers,
             f"{self.prefix}-app",
             "tests.chaos.topologies:build",
@@ -302,3 +304,5 @@ class Drilled:
             config={"transaction.timeout.ms": round(1000 * TRANSACTION_TIMEOUT_S)},
             environment={DIRECTORY_VARIABLE: str(self._points)},
         )
+        self._made.append(made)
+        return made

@@ -49,6 +49,8 @@ def test_the_commands_are_there() -> None:
         "operations",
         "plan",
         "prepare",
+        "query",
+        "query-server",
         "run",
         "status",
         "stop",

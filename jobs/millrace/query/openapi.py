@@ -39,10 +39,12 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
     "as_of": ("integer", "Milliseconds since the epoch; the newest version where it is missing."),
     "limit": ("integer", f"Most entries of the answer, 1 to {MAX_LIMIT}; 100 where it is missing."),
     "page": ("string", "`next` of the answer before."),
-    "partition": ("integer", "Only this partition; all, one after the other, where it is missing."),
+    "partition": (
+        "integer",
+        "Only this partition. Where it is missing: that of the key by Kafka's partitioner, or all in turn.",
+    ),
     "stale": ("boolean", "Answer also from a task that is being restored or runs elsewhere, as far as it is."),
 }
-_ONE_KEY = frozenset({Operation.GET, Operation.FETCH, Operation.VERSIONS})
 
 
 def document() -> dict[str, Any]:
@@ -82,8 +84,7 @@ def page() -> str:
 
 def _names(operation: Operation) -> list[str]:
     paging = () if operation is Operation.GET else ("limit", "page")
-    partition = () if operation in _ONE_KEY else ("partition",)
-    return [*_ABOUT[operation][1], *paging, *partition, "stale"]
+    return [*_ABOUT[operation][1], *paging, "partition", "stale"]
 
 
 def _operation(operation: Operation) -> dict[str, Any]:

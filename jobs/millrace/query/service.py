@@ -158,7 +158,7 @@ class QueryService:
         if not tasks:
             check(self._status(), TaskView(task="", state="", host="", remaining=0), self._application_id)
         if key is not None:
-            partition = entry.partition_of(key, self._partitions())
+            partition = _number(parameters, "partition", entry.partition_of(key, self._partitions()))
         else:
             partition = page.partition if page is not None else _number(parameters, "partition", 0)
         if not 0 <= partition < tasks:

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from millrace.cli import applications, broker, operations, plan, prepare, query, topics, topology
+from millrace.cli import applications, broker, operations, plan, prepare, query, reset, topics, topology
 from millrace.cli.console import show_error
 
 FAILED = 1
@@ -44,6 +44,7 @@ topology.add_to(app)
 plan.add_to(app)
 prepare.add_to(app)
 query.add_to(app)
+reset.add_to(app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(operations.app, name="operations")
 app.add_typer(topics.app, name="topics")

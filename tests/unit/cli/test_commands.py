@@ -51,6 +51,7 @@ def test_the_commands_are_there() -> None:
         "prepare",
         "query",
         "query-server",
+        "reset",
         "run",
         "status",
         "stop",

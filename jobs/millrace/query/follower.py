@@ -50,6 +50,7 @@ class Ask:
 
     task: TaskId
     query: StoreQuery
+    standby: bool
 
 
 def encode(message: object) -> bytes:
@@ -87,7 +88,7 @@ def main() -> None:
 def _answer(tasks: LocalTasks, message: object) -> object:
     try:
         if isinstance(message, Ask):
-            return tasks.answer(message.task, message.query)
+            return tasks.answer(message.task, message.query, standby=message.standby)
         tasks.catch_up()
         return None
     except Exception as error:

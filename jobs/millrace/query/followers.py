@@ -125,13 +125,13 @@ class Followers:
                 await turns
         await asyncio.gather(self._active.stop(), self._resting.stop())
 
-    async def answer(self, task: TaskId, query: StoreQuery) -> StoreAnswer:
-        """What the store of a task holds.
+    async def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
+        """What the store of a task holds, or, where that will do, a standby's copy of it.
 
         Raises:
             QueryRefusedError: the task is not here, is being restored, or the follower died.
         """
-        answer = await self._active.ask(Ask(task, query))
+        answer = await self._active.ask(Ask(task, query, standby))
         assert isinstance(answer, StoreAnswer)
         return answer
 

@@ -1,10 +1,11 @@
-"""The tasks whose databases are on this host, each followed by a secondary."""
+"""The tasks whose databases are on this host, and standby copies of tasks, each followed by a secondary."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -37,34 +38,55 @@ class LocalTasks:
         self._directory = StateDirectory(state_dir)
         self._application_id = application_id
         self._stores = stores
-        self._secondaries: dict[TaskId, Secondary] = {}
+        self._secondaries: dict[Path, Secondary] = {}
         self._scratch = Path(tempfile.mkdtemp(prefix="millrace-query-"))
         self._opened = 0
 
     def catch_up(self) -> None:
         """Bring every task to its last commit; open those that came, forget those that went or were replaced."""
-        present = set(self._directory.tasks(self._application_id))
-        for task in list(self._secondaries):
-            if task not in present:
-                self._forget(task)
-        for task in sorted(present):
-            secondary = self._secondaries.get(task)
+        tasks = self._directory.tasks(self._application_id)
+        present = [self._directory.task(self._application_id, *task) for task in tasks]
+        present += self._directory.standby_copies(self._application_id)
+        for directory in self._secondaries.keys() - present:
+            self._forget(directory)
+        for directory in present:
+            secondary = self._secondaries.get(directory)
             if secondary is not None:
                 try:
                     secondary.catch_up()
                 except StateError as error:
-                    _log.info("state database opened anew", task=_name(task), reason=error.message)
-                    self._forget(task)
-            if task not in self._secondaries:
-                self._open(task)
+                    _log.info("state database opened anew", directory=str(directory), reason=error.message)
+                    self._forget(directory)
+            if directory not in self._secondaries:
+                self._open(directory)
 
-    def answer(self, task: TaskId, query: StoreQuery) -> StoreAnswer:
+    def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
         """What the store of a task holds, as of the last :meth:`catch_up`.
+
+        Args:
+            task: the task.
+            query: what is asked.
+            standby: whether a standby's copy will do, where the task itself has no state here or cannot answer.
 
         Raises:
             QueryRefusedError: the task is not here, is being restored, or its database is being replaced.
         """
-        secondary = self._secondaries.get(task)
+        try:
+            return self._answer(task, self._directory.task(self._application_id, *task), query)
+        except QueryRefusedError as error:
+            copy = self._directory.standby(self._application_id, *task)
+            if not standby or copy not in self._secondaries or error.reason is Reason.BAD_REQUEST:
+                raise
+        return replace(self._answer(task, copy, query), standby=True)
+
+    def close(self) -> None:
+        """Close all. Idempotent."""
+        for directory in list(self._secondaries):
+            self._forget(directory)
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _answer(self, task: TaskId, directory: Path, query: StoreQuery) -> StoreAnswer:
+        secondary = self._secondaries.get(directory)
         if secondary is None:
             raise QueryRefusedError(
                 Reason.NOT_HERE, f"Task {_name(task)} of {self._application_id} has no state on this host."
@@ -74,32 +96,26 @@ class LocalTasks:
         except QueryRefusedError:
             raise
         except Exception as error:
-            self._forget(task)
+            self._forget(directory)
             raise QueryRefusedError(
                 Reason.RESTORING,
                 f"The state of task {_name(task)} cannot be read at this moment: {error}",
                 remedy="ask again",
             ) from error
 
-    def close(self) -> None:
-        """Close all. Idempotent."""
-        for task in list(self._secondaries):
-            self._forget(task)
-        shutil.rmtree(self._scratch, ignore_errors=True)
-
-    def _open(self, task: TaskId) -> None:
-        path = self._directory.task(self._application_id, *task) / DATABASE_DIRECTORY
+    def _open(self, directory: Path) -> None:
+        path = directory / DATABASE_DIRECTORY
         if not (path / "CURRENT").exists():
             return
         self._opened += 1
         try:
-            self._secondaries[task] = Secondary(path, self._scratch / str(self._opened))
+            self._secondaries[directory] = Secondary(path, self._scratch / str(self._opened))
         except StateError as error:
             # While it is replaced; the next catch-up tries again, and until then the task is not here.
-            _log.info("state database not opened", task=_name(task), reason=error.message)
+            _log.info("state database not opened", directory=str(directory), reason=error.message)
 
-    def _forget(self, task: TaskId) -> None:
-        secondary = self._secondaries.pop(task, None)
+    def _forget(self, directory: Path) -> None:
+        secondary = self._secondaries.pop(directory, None)
         if secondary is not None:
             secondary.close()
 

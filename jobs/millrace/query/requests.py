@@ -96,6 +96,7 @@ class StoreAnswer:
         entries: in the order of the store.
         after: where the next page goes on; ``None`` where this one is the last of the task.
         position: the commit that the entries stand for.
+        standby: whether they are from a standby's copy.
         looked_at_ms: when the application's writes were last looked for, milliseconds since the epoch.
     """
 
@@ -103,3 +104,4 @@ class StoreAnswer:
     after: bytes | None
     position: TaskPosition
     looked_at_ms: int
+    standby: bool = False

@@ -31,8 +31,8 @@ _LONGEST = 2**63 - 1
 class Backend(Protocol):
     """Answers from the databases on this host."""
 
-    async def answer(self, task: TaskId, query: StoreQuery) -> StoreAnswer:
-        """What the store of a task holds."""
+    async def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
+        """What the store of a task holds, or, where that will do, a standby's copy of it."""
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class QueryService:
             if view.host != self._host:
                 raise self._elsewhere(view)
         try:
-            answer = await self._backend.answer((entry.sub_topology, partition), query)
+            answer = await self._backend.answer((entry.sub_topology, partition), query, standby=stale)
         except QueryRefusedError as error:
             raise self._refused_here(error, view) from error
         about = {
@@ -129,7 +129,8 @@ class QueryService:
             "host": self._host,
             "owner": view.host,
             "state": view.state,
-            "stale": stale and (view.state != "RUNNING" or view.host != self._host),
+            "stale": stale and (answer.standby or view.state != "RUNNING" or view.host != self._host),
+            "standby": answer.standby,
             "behind": behind(status, answer.position),
             "position": _nested(answer),
             "age_ms": max(int(time.time() * 1000) - answer.position.written_at_ms, 0),
@@ -211,6 +212,10 @@ def _body(
 ) -> dict[str, Any]:
     shown = [_shown(entry, each) for each in answer.entries]
     if query.operation is Operation.GET:
+        if not shown and answer.standby:
+            # A copy that is still being loaded cannot be told from one that has everything.
+            message = f"The standby copy of task {about['task']} does not have the key, and may not be complete."
+            raise QueryRefusedError(Reason.RESTORING, message, remedy="ask again later", details=about)
         if not shown:
             raise QueryRefusedError(Reason.KEY_NOT_FOUND, f"Store {query.store} does not have the key.", details=about)
         return {**about, **shown[0]}

@@ -145,7 +145,8 @@ def test_answers_grow_with_the_input_and_never_go_back(queried: Queried, client:
         partition: offset for (name, partition), offset in queried.application.committed().items() if name == topic
     }
     sent.start()
-    last, distinct = 0, set()
+    last = 0
+    distinct: set[int] = set()
     deadline = time.monotonic() + 120
     while last < 50_000:
         assert time.monotonic() < deadline

@@ -97,7 +97,7 @@ def stateful(builder: StreamsBuilder) -> None:
 
 def summing(builder: StreamsBuilder) -> None:
     """Sums numbers by key."""
-    builder.stream(topic("numbers"), NUMBERS).group_by_key().reduce(
+    builder.stream(topic("numbers"), NUMBERS).group_by_key().aggregate(
         agg.sum_(), materialized=Materialized.as_("sums").with_value_serde(LongSerde())
     )
 

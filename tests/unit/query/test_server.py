@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
 import numpy as np
@@ -78,7 +78,8 @@ class World:
             state.commit(TaskPosition(inputs=inputs, written_at_ms=int(time.time() * 1000)))
 
     def get(self, path: str, **parameters: object) -> httpx.Response:
-        return self.http.get(path, params=parameters)  # type: ignore[arg-type]
+        answer: httpx.Response = self.http.get(path, params=cast(dict[str, str], parameters))
+        return answer
 
     def value(self, key: str) -> object:
         return self.get("/stores/counts/get", key=key).json().get("value")

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from millrace.cli import applications, broker, operations, plan, prepare, query, reset, topics, topology
+from millrace.cli import applications, broker, dead_letters, operations, plan, prepare, query, reset, topics, topology
 from millrace.cli.console import show_error
 
 FAILED = 1
@@ -46,6 +46,7 @@ prepare.add_to(app)
 query.add_to(app)
 reset.add_to(app)
 app.add_typer(broker.app, name="broker")
+app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(operations.app, name="operations")
 app.add_typer(topics.app, name="topics")
 

@@ -46,6 +46,7 @@ def test_the_commands_are_there() -> None:
     assert names == {
         "broker",
         "deploy",
+        "dlq",
         "operations",
         "plan",
         "prepare",

@@ -106,7 +106,7 @@ def _read_records(
     bootstrap_servers: str, client_settings: Mapping[str, str] | None, timeout_s: float
 ) -> dict[str, bytes]:
     deadline = time.monotonic() + timeout_s
-    with _consumer(bootstrap_servers, client_settings) as consumer:
+    with status_consumer(bootstrap_servers, client_settings) as consumer:
         try:
             topic = consumer.list_topics(STATUS_TOPIC, timeout=timeout_s).topics[STATUS_TOPIC]
             if not topic.partitions:
@@ -146,7 +146,8 @@ def _records_until(
 
 
 @contextlib.contextmanager
-def _consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> Iterator[Consumer]:
+def status_consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> Iterator[Consumer]:
+    """A consumer for the status topic, without a group of its own; it is closed in the end."""
     consumer = Consumer(
         {
             **base_settings(bootstrap_servers, client_settings),

@@ -2,45 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
-import pytest
+from collections.abc import Callable
 
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.topics import TopicSpec
 from millrace.ops.reset import ResetOptions, ToTime, reset
-from tests.application import PREFIX_VARIABLE
-from tests.integration.ops.resetting import Left, committed, home_in, topics_of
+from tests.integration.ops.resetting import Left, committed, create, topics_of
 from tests.records import Record, produce
-
-
-@pytest.fixture
-def admin(bootstrap_servers: str, unique: str) -> Iterator[KafkaAdmin]:
-    """An administrator; the test's topics are deleted afterwards."""
-    made = KafkaAdmin(bootstrap_servers)
-    yield made
-    made.delete_topics(topics_of(made, unique))
-
-
-@pytest.fixture
-def leave(
-    bootstrap_servers: str, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, admin: KafkaAdmin
-) -> Callable[..., Left]:
-    """``leave("my-app", "counting")``: an application over the topics ``in`` and ``out``, which has not run yet."""
-    monkeypatch.setenv(PREFIX_VARIABLE, unique)
-
-    def make(name: str, function: str, **config: Any) -> Left:
-        settings = {"bootstrap.servers": bootstrap_servers, **{k.replace("_", "."): v for k, v in config.items()}}
-        return Left(home_in(tmp_path), f"{unique}-{name}", function, settings)
-
-    return make
-
-
-def create(admin: KafkaAdmin, *names: str, partitions: int = 1, **settings: str) -> None:
-    named = {key.replace("_", "."): value for key, value in settings.items()}
-    admin.create_missing([TopicSpec(name=name, partitions=partitions, settings=named) for name in names])
 
 
 def test_a_reset_deletes_the_application_s_own_topics_and_no_others(

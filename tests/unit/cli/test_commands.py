@@ -46,9 +46,12 @@ def test_the_commands_are_there() -> None:
     assert names == {
         "broker",
         "deploy",
+        "dlq",
         "operations",
         "plan",
         "prepare",
+        "query",
+        "query-server",
         "reset",
         "run",
         "status",

@@ -13,10 +13,10 @@ _INTRODUCTION = """\
 What happens when something fails: what is seen, how long it takes, what Millrace does by itself and what it tells the
 operator. Each row is a drill (`tests/chaos/drills`, and tests that it names), in which the failure is real, records
 keep coming, and afterwards output and stores are compared with an independent model. A row without figures says what is
-meant to happen: no run of its drill is recorded yet. Figures are those of one run on a shared machine with 2 cores, with a topology of two sub-topologies,
-four tasks and three stores of some thousand entries, 100 records a second, and a heartbeat every second. Seconds count
-from the failure until everything that was in the input by then was committed, or, where the application stops, until it
-had. A start of a driver is a part of some of them: 15 to 25 s on two quiet cores, more than that on this machine.
+meant to happen: no run of its drill is recorded yet. Figures are those of one run on a shared machine with 2 cores,
+with a topology of two sub-topologies, four tasks and three stores of some thousand entries, 100 records a second, and a
+heartbeat every second. Seconds count from the failure until everything that was in the input by then was committed, or,
+where the application stops, until it had. A start of a driver is a part of some of them: 15 to 25 s on two quiet cores.
 
 To run the drills and make the page again:
 

@@ -112,7 +112,7 @@ def _read_records(
     bootstrap_servers: str, client_settings: Mapping[str, str] | None, timeout_s: float
 ) -> dict[str, bytes]:
     deadline = time.monotonic() + timeout_s
-    with _consumer(bootstrap_servers, client_settings) as consumer:
+    with status_consumer(bootstrap_servers, client_settings) as consumer:
         try:
             low, high = _ends(consumer, timeout_s, deadline)
         except KafkaException as error:
@@ -170,7 +170,8 @@ def _records_until(
 
 
 @contextlib.contextmanager
-def _consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> Iterator[Consumer]:
+def status_consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> Iterator[Consumer]:
+    """A consumer for the status topic, without a group of its own; it is closed in the end."""
     consumer = Consumer(
         {
             **base_settings(bootstrap_servers, client_settings),

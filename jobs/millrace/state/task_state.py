@@ -32,8 +32,8 @@ from millrace.state.window import LayeredWindowStore
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
-_POSITION_KEY = b"position"
-_SEGMENTS_KEY = b"segments."
+POSITION_KEY = b"position"
+SEGMENTS_KEY = b"segments."
 _OTHER_METHOD = "use the method of its kind"
 
 _log = structlog.get_logger(__name__)
@@ -240,7 +240,7 @@ class TaskState:
         if self._database is not None:
             persistent = [name for name, spec in self._specs.items() if self._is_persistent(spec)]
             kept = position.only_changelogs_of(persistent)
-            self._database.put_metadata(batch, _POSITION_KEY, kept.to_bytes())
+            self._database.put_metadata(batch, POSITION_KEY, kept.to_bytes())
         self._write(batch, list(self._stores), position)
         self._position = position
 
@@ -340,7 +340,7 @@ class TaskState:
                 {name: self._specs[name].rocksdb for name in persistent},
                 options=self._options.database,
             )
-            data = self._database.metadata(_POSITION_KEY)
+            data = self._database.metadata(POSITION_KEY)
             if data is not None:
                 self._position = TaskPosition.from_bytes(data).only_changelogs_of(persistent)
         for name, spec in self._specs.items():
@@ -359,7 +359,7 @@ class TaskState:
             metadata = self._custom[spec.name].metadata
         elif self._is_persistent(spec) and self._database is not None:
             committed = self._database.bytes_store(spec.name)
-            metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
+            metadata = self._database.metadata(SEGMENTS_KEY + spec.name.encode())
         else:
             committed, cache_bytes = MemoryBytesStore(), 0
         if spec.capacity is not None:
@@ -450,7 +450,7 @@ class TaskState:
         if metadata is not None and name in self._custom:
             self._custom[name].metadata = metadata
         elif metadata is not None and self._database is not None and self._is_persistent(self._specs[name]):
-            self._database.put_metadata(batch, _SEGMENTS_KEY + name.encode(), metadata)
+            self._database.put_metadata(batch, SEGMENTS_KEY + name.encode(), metadata)
 
     def _write(self, batch: Any, names: Collection[str], position: TaskPosition | None) -> None:
         stores = [self._stores[name] for name in names]

@@ -19,6 +19,7 @@ from millrace.cli import (
     operations,
     plan,
     prepare,
+    query,
     reset,
     standby,
     topics,
@@ -55,6 +56,7 @@ topology.add_to(app)
 plan.add_to(app)
 prepare.add_to(app)
 standby.add_to(app)
+query.add_to(app)
 reset.add_to(app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dlq")

@@ -135,8 +135,14 @@ class RunTasks:
             raise
         except MillraceError as error:
             return TaskResult(spec.name, worker, error=error)
+        context = TaskContext.get()
+        assert context is not None
         statistics = statistics_of(
-            outcome, batch_id=self.batch_id, run_id=self.run_id, transactional=spec.transactional_id is not None
+            outcome,
+            batch_id=self.batch_id,
+            run_id=self.run_id,
+            transactional=spec.transactional_id is not None,
+            failed_attempts=context.attemptNumber(),
         )
         return TaskResult(
             spec.name,

@@ -33,8 +33,8 @@ from millrace.state.window import LayeredWindowStore
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
-_POSITION_KEY = b"position"
-_SEGMENTS_KEY = b"segments."
+POSITION_KEY = b"position"
+SEGMENTS_KEY = b"segments."
 _OTHER_METHOD = "use the method of its kind"
 
 _log = structlog.get_logger(__name__)
@@ -242,7 +242,7 @@ class TaskState:
         if self._database is not None:
             persistent = [name for name, spec in self._specs.items() if self._is_persistent(spec)]
             kept = position.only_changelogs_of(persistent)
-            self._database.put_metadata(batch, _POSITION_KEY, kept.to_bytes())
+            self._database.put_metadata(batch, POSITION_KEY, kept.to_bytes())
         if self._loads is not None:
             self._loads.finish(batch)
         self._write(batch, list(self._stores), position)
@@ -373,9 +373,9 @@ class TaskState:
                 options=self._options.database,
             )
             for name in interrupted_loads(self._database, persistent):
-                forget_interrupted_load(self._database, name, [_SEGMENTS_KEY + name.encode()])
+                forget_interrupted_load(self._database, name, [SEGMENTS_KEY + name.encode()])
             self._loads = BulkLoads(self._database)
-            data = self._database.metadata(_POSITION_KEY)
+            data = self._database.metadata(POSITION_KEY)
             if data is not None:
                 self._position = TaskPosition.from_bytes(data).only_changelogs_of(persistent)
         for name, spec in self._specs.items():
@@ -394,7 +394,7 @@ class TaskState:
             metadata = self._custom[spec.name].metadata
         elif self._is_persistent(spec) and self._database is not None:
             committed = self._database.bytes_store(spec.name)
-            metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
+            metadata = self._database.metadata(SEGMENTS_KEY + spec.name.encode())
         else:
             committed, cache_bytes = MemoryBytesStore(), 0
         if spec.capacity is not None:
@@ -485,7 +485,7 @@ class TaskState:
         if metadata is not None and name in self._custom:
             self._custom[name].metadata = metadata
         elif metadata is not None and self._database is not None and self._is_persistent(self._specs[name]):
-            self._database.put_metadata(batch, _SEGMENTS_KEY + name.encode(), metadata)
+            self._database.put_metadata(batch, SEGMENTS_KEY + name.encode(), metadata)
 
     def _write(self, batch: Any, names: Collection[str], position: TaskPosition | None, *, logged: bool = True) -> None:
         stores = [self._stores[name] for name in names]

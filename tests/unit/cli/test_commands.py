@@ -50,6 +50,8 @@ def test_the_commands_are_there() -> None:
         "operations",
         "plan",
         "prepare",
+        "query",
+        "query-server",
         "reset",
         "run",
         "standby",

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from millrace.cli import applications, broker, operations, plan, prepare, topics, topology
+from millrace.cli import applications, audit, broker, compact, operations, plan, prepare, topics, topology
 from millrace.cli.console import show_error
 
 FAILED = 1
@@ -42,6 +42,8 @@ def _options(
 applications.add_to(app)
 topology.add_to(app)
 plan.add_to(app)
+audit.add_to(app)
+compact.add_to(app)
 prepare.add_to(app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(operations.app, name="operations")

@@ -13,6 +13,7 @@ import structlog
 from rocksdict import (
     BlockBasedOptions,
     Cache,
+    Checkpoint,
     ColumnFamily,
     DBCompressionType,
     Options,
@@ -23,6 +24,7 @@ from rocksdict import (
 )
 
 from millrace.errors import StateError, StateWriteError
+from millrace.state.file_compaction import CompactionProgress, FileCompaction
 from millrace.state.layout import Packed
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 
@@ -153,6 +155,7 @@ class RocksDatabase:
 
     def __init__(self, path: Path, stores: Mapping[str, RocksDBOptions | None], *, options: DatabaseOptions) -> None:
         self.path = path
+        self._compaction: FileCompaction | None = None
         database = _database_options(options)
         try:
             existing = Rdict.list_cf(str(path), database) if (path / "CURRENT").exists() else []
@@ -227,11 +230,49 @@ class RocksDatabase:
                 "their changelogs",
             ) from error
 
+    def checkpoint(self, path: Path) -> None:
+        """Make a copy of the database as it is now in a new directory: hard links where the file system allows.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        try:
+            Checkpoint(self._database).create_checkpoint(str(path))
+        except Exception as error:  # rocksdict raises plain Exception
+            raise StateError(
+                f"The state database {self.path} cannot be copied to {path}: {error}",
+                remedy="free space on the disk, and see that the directory does not exist",
+            ) from error
+
+    def begin_compaction(self, *, budget_s: float) -> None:
+        """Rewrite the files of all stores in a thread of their own, while the database goes on; see :meth:`compaction`.
+
+        A compaction that runs already goes on as it is.
+
+        Args:
+            budget_s: after that long no further part is begun, seconds.
+        """
+        if self._compaction is None or not self._compaction.is_running:
+            stores = {
+                name.removeprefix(_STORE_FAMILY_PREFIX): family
+                for name, family in self._families.items()
+                if name.startswith(_STORE_FAMILY_PREFIX)
+            }
+            self._compaction = FileCompaction(self._database, stores, budget_s=budget_s)
+
+    @property
+    def compaction(self) -> CompactionProgress | None:
+        """How far the last compaction of this open database is, ``None`` where there was none."""
+        return None if self._compaction is None else self._compaction.progress
+
     def close(self) -> None:
         """Close the database and its column families. Idempotent.
 
         A disk that refuses the last writes of this is only logged: what is not in the files is in the changelogs.
         """
+        if self._compaction is not None:
+            self._compaction.end()
+            self._compaction = None
         # RocksDB's own lock is given back only when the last handle is gone.
         self._handles.clear()
         families = list(self._families.values())
@@ -262,8 +303,7 @@ class RocksBytesStore:
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Entries of a range as they were when the scan began."""
-        items = self._database.family(self._name).items(from_key=from_key)
-        return items if before is None else _until(items, before)
+        return _checked(self._database.family(self._name), self._database.path, from_key, before)
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
         """Add writes to the batch."""
@@ -296,8 +336,25 @@ class RocksBytesStore:
         return int(self._database.family(self._name).property_int_value(name) or 0)
 
 
-def _until(items: Iterator[tuple[bytes, bytes]], before: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for key, value in items:
-        if key >= before:
+def _checked(family: Rdict, path: Path, from_key: bytes, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+    """Entries of a range. RocksDB's iterator just ends at a block that it cannot read; this says so.
+
+    Raises:
+        StateError: a file of the database is damaged.
+    """
+    last = None
+    for last, value in family.items(from_key=from_key):
+        if before is not None and last >= before:
             return
-        yield key, value
+        yield last, value
+    rest = family.iter()
+    try:
+        rest.seek(from_key if last is None else last)
+        if last is not None and rest.valid():
+            rest.next()
+        rest.status()
+    except Exception as error:  # rocksdict raises plain Exception
+        raise StateError(
+            f"The state database {path} is damaged: {error}",
+            remedy="stop the application and delete the directory: it is restored from the changelogs",
+        ) from error

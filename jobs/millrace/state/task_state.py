@@ -16,6 +16,7 @@ from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
 from millrace.state.custom import CustomBytesStore, open_custom_store, with_positions_of
 from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
+from millrace.state.file_compaction import CompactionProgress
 from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
@@ -32,8 +33,8 @@ from millrace.state.window import LayeredWindowStore
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 
-_POSITION_KEY = b"position"
-_SEGMENTS_KEY = b"segments."
+POSITION_KEY = b"position"
+SEGMENTS_KEY = b"segments."
 _OTHER_METHOD = "use the method of its kind"
 
 _log = structlog.get_logger(__name__)
@@ -231,7 +232,7 @@ class TaskState:
         if self._database is not None:
             persistent = [name for name, spec in self._specs.items() if self._is_persistent(spec)]
             kept = position.only_changelogs_of(persistent)
-            self._database.put_metadata(batch, _POSITION_KEY, kept.to_bytes())
+            self._database.put_metadata(batch, POSITION_KEY, kept.to_bytes())
         self._write(batch, list(self._stores), position)
         self._position = position
 
@@ -307,6 +308,35 @@ class TaskState:
         if self._lock is not None:
             self._lock.release()
 
+    def link_database(self, path: Path) -> bool:
+        """Make a copy of the database in a new directory, in hard links: what is committed now.
+
+        Returns:
+            whether there is a database; stores in memory and custom ones are not copied.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        self._check_open()
+        if self._database is not None:
+            self._database.checkpoint(path)
+        return self._database is not None
+
+    def begin_compaction(self, *, budget_s: float) -> None:
+        """Rewrite the database's files in the background, while the stores are used.
+
+        Args:
+            budget_s: after that long no further part is begun, seconds.
+        """
+        self._check_open()
+        if self._database is not None:
+            self._database.begin_compaction(budget_s=budget_s)
+
+    @property
+    def compaction(self) -> CompactionProgress | None:
+        """How far the compaction is that was begun last since the stores were opened."""
+        return None if self._database is None else self._database.compaction
+
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Committed entries and bytes of each store, both approximate."""
         self._check_open()
@@ -323,7 +353,7 @@ class TaskState:
                 {name: self._specs[name].rocksdb for name in persistent},
                 options=self._options.database,
             )
-            data = self._database.metadata(_POSITION_KEY)
+            data = self._database.metadata(POSITION_KEY)
             if data is not None:
                 self._position = TaskPosition.from_bytes(data).only_changelogs_of(persistent)
         for name, spec in self._specs.items():
@@ -342,7 +372,7 @@ class TaskState:
             metadata = self._custom[spec.name].metadata
         elif self._is_persistent(spec) and self._database is not None:
             committed = self._database.bytes_store(spec.name)
-            metadata = self._database.metadata(_SEGMENTS_KEY + spec.name.encode())
+            metadata = self._database.metadata(SEGMENTS_KEY + spec.name.encode())
         else:
             committed, cache_bytes = MemoryBytesStore(), 0
         if spec.capacity is not None:
@@ -433,7 +463,7 @@ class TaskState:
         if metadata is not None and name in self._custom:
             self._custom[name].metadata = metadata
         elif metadata is not None and self._database is not None and self._is_persistent(self._specs[name]):
-            self._database.put_metadata(batch, _SEGMENTS_KEY + name.encode(), metadata)
+            self._database.put_metadata(batch, SEGMENTS_KEY + name.encode(), metadata)
 
     def _write(self, batch: Any, names: Collection[str], position: TaskPosition | None) -> None:
         stores = [self._stores[name] for name in names]

@@ -12,7 +12,20 @@ from typing import Annotated, Any
 
 import typer
 
-from millrace.cli import applications, audit, broker, compact, operations, plan, prepare, topics, topology
+from millrace.cli import (
+    applications,
+    audit,
+    broker,
+    compact,
+    dead_letters,
+    operations,
+    plan,
+    prepare,
+    query,
+    reset,
+    topics,
+    topology,
+)
 from millrace.cli.console import show_error
 
 FAILED = 1
@@ -45,7 +58,10 @@ plan.add_to(app)
 audit.add_to(app)
 compact.add_to(app)
 prepare.add_to(app)
+query.add_to(app)
+reset.add_to(app)
 app.add_typer(broker.app, name="broker")
+app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(operations.app, name="operations")
 app.add_typer(topics.app, name="topics")
 

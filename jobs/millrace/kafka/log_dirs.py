@@ -15,7 +15,7 @@ from millrace.kafka.java import find_java
 from millrace.kafka.offsets import Place
 
 _TOOL = "org.apache.kafka.tools.LogDirsCommand"
-_LIMIT_S = 60.0
+_LIMIT_S = 180.0
 _SAME_NAMES = ("security.protocol", "ssl.endpoint.identification.algorithm", "ssl.keystore.location", "client.id")
 _PLAIN_LOGINS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",

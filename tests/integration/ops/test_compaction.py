@@ -22,7 +22,7 @@ from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import PREFIX_VARIABLE, ROOT
 from tests.integration.ops.compacting import OPTIONS
 from tests.integration.ops.worked import Worked
-from tests.records import Record
+from tests.records import Record, produce, read_topic
 
 STEPS = ("lower-settings", "roll-segments", "wait-for-cleaner", "settings-back", "stores", "check")
 
@@ -41,10 +41,14 @@ def cleaning_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def worked(cleaning_broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worked:
     prefix = f"c{uuid4().hex[:8]}"
     monkeypatch.setenv(PREFIX_VARIABLE, prefix)
-    application = Worked(
-        cleaning_broker, prefix, tmp_path, "counting", ["in"], config={"statestore.cache.enabled": False}
-    )
-    application.send("in", [Record(f"key-{n % 40}".encode(), b"x", 1_000_000 + n) for n in range(30_000)])
+    application = Worked(cleaning_broker, prefix, tmp_path, "counting", ["in"])
+    application.send("in", [Record(f"key-{n % 40}".encode(), b"x", 1_000_000 + n) for n in range(400)])
+    application.work()
+    for name in application.changelogs():
+        logged = read_topic(cleaning_broker, name)
+        same = [Record(each.key, each.value, each.timestamp) for each in logged]
+        produce(cleaning_broker, name, same * 300)
+    application.send("in", [Record(b"key-0", b"x", 1_001_000)])
     application.work()
     return application
 

@@ -1,4 +1,4 @@
-"""The files of a database are rewritten while it is used, and a damaged file is never taken for the end of a range."""
+"""The files of a database are rewritten while it is used."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from millrace.errors import StateError
 from millrace.state.file_compaction import CompactionProgress
 from millrace.state.rocksdb import DatabaseOptions, RocksDatabase
 
@@ -65,20 +64,3 @@ def test_a_database_is_closed_and_opened_again_in_the_middle_of_a_compaction(tmp
     again = RocksDatabase(path, {"counts": None}, options=DatabaseOptions())
     assert [key for key, _ in again.bytes_store("counts").scan(b"")] == KEYS
     again.close()
-
-
-def test_a_scan_that_meets_a_damaged_block_raises(tmp_path: Path) -> None:
-    path = tmp_path / "rocksdb"
-    database = RocksDatabase(path, {"counts": None}, options=DatabaseOptions())
-    write(database, KEYS)
-    database.close()
-    file = max(path.glob("*.sst"), key=lambda each: each.stat().st_size)
-    data = bytearray(file.read_bytes())
-    data[len(data) // 2] ^= 1
-    file.write_bytes(data)
-    damaged = RocksDatabase(path, {"counts": None}, options=DatabaseOptions())
-    with pytest.raises(StateError, match="is damaged: Corruption"):
-        for _ in damaged.bytes_store("counts").scan(b""):
-            pass
-    assert [key for key, _ in damaged.bytes_store("counts").scan(b"", KEYS[10])] == KEYS[:10]
-    damaged.close()

@@ -15,6 +15,7 @@ from millrace.kafka.producer import TaskProducer
 
 _KEY = b"millrace-compaction"
 _LOOK_EVERY_S = 5.0
+"""A look is a Java process of one or two seconds."""
 _SMALL_BYTES = 65_536
 
 

@@ -87,6 +87,16 @@ class Preparer:
         """
         self._described_external()
 
+    def prepare_topics(self) -> dict[str, TopicDescription]:
+        """Creates the internal topics that are missing; returns all topics that the application reads or writes.
+
+        Raises:
+            PreflightError: topics that are not the application's own are missing, or an internal one has another
+                number of partitions than it needs.
+        """
+        external = self._described_external()
+        return {**external, **self._internal_topics(external)}
+
     def prepare(self, last: ApplicationStatus | None, *, run_id: int) -> Preparation:
         """Creates internal topics, decides where to start, and commits the start of partitions that are new.
 
@@ -100,8 +110,7 @@ class Preparer:
             MillraceError: topics are missing, or offsets and state do not fit; see ``starting_offsets``.
         """
         self._check_topology(last)
-        external = self._described_external()
-        topics = {**external, **self._internal_topics(external)}
+        topics = self.prepare_topics()
         places = [place for task in self._tasks(topics) for place in task]
         commits = committed_offsets(self._admin, self._config.application_id, places)
         run_id = number_of_run(commits, epoch=run_id)

@@ -16,6 +16,7 @@ from millrace.control.preparation import Preparation, Preparer, start_transactio
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Application, Prepared
 from millrace.control.restarts import RestartPolicy
+from millrace.control.savepoint import SAVEPOINT_OPERATION, TakeSavepoint
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import StatusPublisher
 from millrace.control.watch import InputWatch
@@ -117,6 +118,7 @@ class _Run:
                 metrics=self._exposition,
                 describe=topology.describe,
                 picture=lambda: picture(topology).encode(),
+                operations={SAVEPOINT_OPERATION: TakeSavepoint(config, topology)},
             ),
             self._publisher,
             DriverSettings(

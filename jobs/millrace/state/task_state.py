@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,6 +14,8 @@ from millrace.config import StreamsConfig
 from millrace.errors import StateError
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.checkpoint import write_checkpoint
+from millrace.state.contents import in_batches
 from millrace.state.custom import CustomBytesStore, open_custom_store, with_positions_of
 from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
 from millrace.state.join_window import JoinWindowStore
@@ -21,6 +23,7 @@ from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
 from millrace.state.lru import LruKeyValueStore
 from millrace.state.position import TaskPosition
+from millrace.state.record_file import RecordBatch
 from millrace.state.rocksdb import MEBIBYTE, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
 from millrace.state.session import LayeredSessionStore
@@ -306,6 +309,34 @@ class TaskState:
         self._close_database()
         if self._lock is not None:
             self._lock.release()
+
+    def checkpoint(self, directory: Path) -> None:
+        """Keep what is committed in a new directory, which does not change any more.
+
+        It gets ``rocksdb``, the database in hard links, and for each logged store outside of it (in memory, or the
+        user's own) a file of records that restores it.
+
+        Args:
+            directory: on the file system of the state; must not exist.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        self._check_open()
+        write_checkpoint(
+            directory,
+            self._database,
+            {name: self._stores[name] for name, spec in self._specs.items() if not self._is_persistent(spec)},
+        )
+
+    def records(self, store: str) -> Iterator[RecordBatch]:
+        """What is committed of a store, as changelog records that make an empty store equal to it.
+
+        Raises:
+            StateError: the task has no such store, or is closed.
+        """
+        layered = self._layered(store)
+        return in_batches(layered.records(), layered.record_headers)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Committed entries and bytes of each store, both approximate."""

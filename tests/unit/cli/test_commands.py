@@ -50,6 +50,7 @@ def test_the_commands_are_there() -> None:
         "plan",
         "prepare",
         "run",
+        "savepoint",
         "status",
         "stop",
         "take-over",

@@ -1,0 +1,17 @@
+"""Savepoints: the state and the progress of a whole application at one moment, kept, checked and restored."""
+
+from millrace.ops.savepoints.create import create_savepoint
+from millrace.ops.savepoints.manage import delete_savepoint, list_savepoints, show_savepoint, verify_savepoint
+from millrace.ops.savepoints.manifest import Manifest, SavepointState
+from millrace.ops.savepoints.restore import restore_savepoint
+
+__all__ = [
+    "Manifest",
+    "SavepointState",
+    "create_savepoint",
+    "delete_savepoint",
+    "list_savepoints",
+    "restore_savepoint",
+    "show_savepoint",
+    "verify_savepoint",
+]

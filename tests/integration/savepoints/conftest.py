@@ -75,6 +75,16 @@ class Installation:
         self.home.spec_path(application).write_text(yaml.safe_dump(document))
         return application
 
+    @staticmethod
+    def clone_writes_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+        """From now on topologies of this process write to the outputs of clones."""
+        monkeypatch.setenv(OUTPUT_VARIABLE, "clone-")
+
+    @staticmethod
+    def original_writes_again(monkeypatch: pytest.MonkeyPatch) -> None:
+        """From now on topologies of this process write to the outputs of the original."""
+        monkeypatch.setenv(OUTPUT_VARIABLE, "")
+
     def send(self, count: int, *, keys: int = 50) -> None:
         """Sends records whose values count on."""
         with self._guard:

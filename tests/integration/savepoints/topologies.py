@@ -36,3 +36,15 @@ def counting(builder: StreamsBuilder) -> None:
         lambda key, value: bucket(key),
         Grouped.as_("buckets").with_key_serde(StringSerde()).with_value_serde(StringSerde()),
     ).count(Materialized.as_("by-bucket").with_caching_disabled()).to_stream().to(output("by-bucket"), COUNTS)
+
+
+def counting_without_windows(builder: StreamsBuilder) -> None:
+    """As :func:`counting`, without the store of the windows."""
+    stream = builder.stream(topic("in"), Consumed.with_(StringSerde(), StringSerde()))
+    stream.group_by_key().count(Materialized.as_("by-key").with_caching_disabled()).to_stream().to(
+        output("by-key"), COUNTS
+    )
+    stream.group_by(
+        lambda key, value: bucket(key),
+        Grouped.as_("buckets").with_key_serde(StringSerde()).with_value_serde(StringSerde()),
+    ).count(Materialized.as_("by-bucket").with_caching_disabled()).to_stream().to(output("by-bucket"), COUNTS)

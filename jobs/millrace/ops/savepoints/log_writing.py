@@ -5,11 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
+from confluent_kafka import KafkaError, KafkaException
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
+
 from millrace.config import StreamsConfig
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.clients import kafka_error
 from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.state.record_file import RecordBatch
+
+POLICY_LIMIT_S = 10.0
+"""How long a broker may take to go by new settings of a topic."""
 
 LogRange = tuple[int, int]
 """First offset, and the one behind the last."""
@@ -71,7 +78,13 @@ class LogWriter:
         wanted = {place: start for place, start in starts.items() if start > begins[place]}
         if wanted:
             with self._deletable(policies):
-                self._admin.delete_records(wanted)
+                # A broker that has been told of the new settings goes by the old ones for a moment.
+                Retrying(
+                    retry=retry_if_exception(_is_policy_violation),
+                    stop=stop_after_delay(POLICY_LIMIT_S),
+                    wait=wait_fixed(0.05),
+                    reraise=True,
+                )(self._admin.delete_records, wanted)
 
     @contextmanager
     def _deletable(self, policies: Mapping[str, Mapping[str, str | None]]) -> Iterator[None]:
@@ -85,6 +98,11 @@ class LogWriter:
         finally:
             for topic, settings in policies.items():
                 self._admin.change_topic_settings(topic, settings)
+
+
+def _is_policy_violation(error: BaseException) -> bool:
+    cause = error.__cause__
+    return isinstance(cause, KafkaException) and kafka_error(cause).code() == KafkaError.POLICY_VIOLATION
 
 
 def policies_to_restore(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, dict[str, str | None]]:

@@ -96,5 +96,9 @@ class RecordTooLargeError(MillraceError):
     """A record is larger than the topic takes."""
 
 
+class UnknownTopicError(MillraceError):
+    """A record is for a topic that does not exist."""
+
+
 class OperationError(MillraceError):
     """An operation (deploy, stop, reconcile, ...) could not reach its goal."""

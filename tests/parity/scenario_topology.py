@@ -53,6 +53,7 @@ from tests.parity.functions import (
     TABLE_AGGREGATES,
     TABLE_REDUCERS,
     TIMESTAMP_EXTRACTORS,
+    TOPIC_EXTRACTORS,
     VALUE_MAPPERS,
     joiner_with_keys,
 )
@@ -74,7 +75,7 @@ def is_order_defined(topology: FrozenTopology) -> bool:
         full_topic_name(node.topic, "app", internal=True): part.number
         for part in topology.sub_topologies
         for node in part.nodes
-        if isinstance(node, SinkNode) and node.internal
+        if isinstance(node, SinkNode) and node.internal and node.topic is not None
     }
 
     def origins(topic: str, on_the_way: frozenset[str] = frozenset()) -> set[str]:
@@ -393,7 +394,7 @@ class ScenarioTopology:
         self._low_level.add_processor(step["name"], PROCESSORS[step["fn"]], *step["parents"])
 
     def add_sink(self, _: Any, step: dict[str, Any]) -> None:
-        self._low_level.add_sink(step["name"], step["topic"], *step["parents"], key_serde=KEY, value_serde=VALUE)
+        self._low_level.add_sink(step["name"], _topic(step), *step["parents"], key_serde=KEY, value_serde=VALUE)
 
     def connect(self, _: Any, step: dict[str, Any]) -> None:
         self._low_level.connect_processor_and_state_stores(step["name"], *step["stores"])
@@ -492,7 +493,12 @@ class ScenarioTopology:
         return on.aggregate(*TABLE_AGGREGATES[step["fn"]], self._store(step, VALUE))
 
     def to(self, on: Any, step: dict[str, Any]) -> None:
-        on.to(step["topic"], Produced.with_(self._windowed_keys.get(step["on"], KEY), self._value_serde(step)))
+        on.to(_topic(step), Produced.with_(self._windowed_keys.get(step["on"], KEY), self._value_serde(step)))
+
+
+def _topic(step: dict[str, Any]) -> Any:
+    """The topic of a sink, or what chooses it."""
+    return TOPIC_EXTRACTORS[step["by"]] if "by" in step else step["topic"]
 
 
 _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = {

@@ -331,7 +331,11 @@ class Preparer:
         plans = []
         for part in self._topology.sub_topologies:
             read = part.input_topics(application_id)
-            written = [full_topic_name(sink.topic, application_id, internal=sink.internal) for sink in part.sinks]
+            written = [
+                full_topic_name(sink.topic, application_id, internal=sink.internal)
+                for sink in part.sinks
+                if sink.topic is not None
+            ]
             changelogs = {
                 store.name: name for store in part.stores if (name := store.changelog_topic(application_id)) is not None
             }

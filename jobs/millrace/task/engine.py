@@ -22,7 +22,8 @@ from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
 from millrace.task.processing.steps import Punctuating, Steps
 from millrace.task.processor import Forwarded, JointProcessor, Processor, TaskContext, no_global_store
 from millrace.task.records import Records, merge_in_order, object_array
-from millrace.task.sink import Sink, merge_outputs, record_of
+from millrace.task.routing_sink import RoutingSink
+from millrace.task.sink import Output, Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.task.versioned_view import VersionedTableView
@@ -116,7 +117,7 @@ class Engine:
         self._fans_out = _reconverging(sub_topology, self._children)
         self._sources: dict[str, Source] = {}
         self._source_of_topic: dict[str, str] = {}
-        self._sinks: dict[str, Sink] = {}
+        self._sinks: dict[str, Sink | RoutingSink] = {}
         self._processors: dict[str, Processor] = {}
         self._joint_nodes = _joint_nodes(sub_topology)
         self._joint_processors: dict[str, JointProcessor] = {}
@@ -127,7 +128,11 @@ class Engine:
                     name = full_topic_name(topic, config.application_id, internal=node.internal)
                     self._source_of_topic[name] = node.name
             elif isinstance(node, SinkNode):
-                self._sinks[node.name] = Sink(node, config.application_id)
+                self._sinks[node.name] = (
+                    RoutingSink(node)
+                    if node.topic is None
+                    else Sink(node, full_topic_name(node.topic, config.application_id, internal=node.internal))
+                )
             elif node.name in self._joint_nodes:
                 members = self._joint_nodes[node.name]
                 if node is members[0]:
@@ -217,14 +222,13 @@ class Engine:
 
     def _write(self, pending: dict[str, list[Records]], collector: Collector) -> None:
         """Sends what came to the sinks."""
-        outputs: dict[str, list[tuple[OutputBatch, tuple[IntArray, ...]]]] = {}
+        outputs: dict[str, list[Output]] = {}
         for name, sink in self._sinks.items():
             inputs = pending.pop(name, None)
             if inputs:
-                records = merge_in_order(inputs)
                 self.failures.node = name
-                partitions = collector.partition_count(sink.topic)
-                outputs.setdefault(sink.topic, []).append(sink.encode(records, partitions, self.failures))
+                for batch, order in sink.outputs(merge_in_order(inputs), collector, self.failures):
+                    outputs.setdefault(batch.topic, []).append((batch, order))
         for parts in outputs.values():
             self._send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]), collector)
 
@@ -436,9 +440,11 @@ def _reconverging(sub_topology: SubTopology, children: Mapping[str, tuple[str, .
     for name, before in feeds.items():
         for feed in before:
             followers.setdefault(feed, set()).add(name)
-    for node in sub_topology.nodes:
-        if isinstance(node, SinkNode):
-            followers.setdefault(node.name, set()).add(f"topic {node.topic}")
+    topics_are_chosen = any(sink.topic is None for sink in sub_topology.sinks)
+    for sink in sub_topology.sinks:
+        # Sinks that choose their topics may meet any other in one of them.
+        together = topics_are_chosen and not sink.internal
+        followers.setdefault(sink.name, set()).add("topics" if together else f"topic {sink.topic}")
 
     def reached_from(start: str) -> set[str]:
         seen: set[str] = set()

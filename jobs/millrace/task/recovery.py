@@ -50,6 +50,9 @@ def bring_to(
     stores = spec.sub_topology.stores
     if not stores:
         return 0
+    if state.position.written_at_ms and state.position.run_id < signature.reset:
+        _log.info("stores are from before a reset", task=spec.name, written_by=state.position.run_id)
+        state.wipe()
     position = state.position
     stored = {place: position.inputs[place] for place in committed if place in position.inputs}
     ahead = {place: offset for place, offset in stored.items() if offset > committed[place]}

@@ -26,7 +26,7 @@ from functools import partial
 import numpy as np
 import structlog
 
-from millrace.errors import DriverFencedError, OffsetsMovedError, RecordTooLargeError, StateError
+from millrace.errors import DriverFencedError, OffsetsMovedError, RecordTooLargeError, StateError, TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
@@ -50,6 +50,7 @@ from millrace.task.processor import HeldBack
 from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
+from millrace.task.topics_written import TopicsWritten
 
 PRODUCER_TIMEOUT_S = 15.0
 """Longest time of one call of the producer: the sooner one that gets no answer is given up, the sooner a new one goes
@@ -118,12 +119,14 @@ class Task:
         self._global: dict[str, GlobalCopy] = {}
         self._admin = KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin."))
         self._log = _log.bind(application=spec.config.application_id, task=spec.name)
+        self._topics = TopicsWritten(spec, self._admin)
         self._producer: TaskProducer | None = None
         self._state: TaskState | None = None
         self._engine: Engine | None = None
         self._committed: dict[TopicPartition, int] = {}
         self._untold: Mapping[str, int] = {}
         self._changelog_ends: dict[str, int] = {}
+        self._reset = 0
         self._restored = 0
 
     @property
@@ -189,10 +192,10 @@ class Task:
         decided = ordered.slice(length)
         clock.lap("read")
         crash_here(CrashPoint.BEFORE_PROCESSING)
-        collector = _ProducerCollector(self._open_producer(), self.spec)
+        collector = self._collector()
         try:
-            self._tell(findings, collector)
             self._engine.process(decided, collector, wall_clock=True)
+            self._tell(findings, collector)
             clock.lap("process")
             positions = {**self._committed, **positions_after(ordered, length, ranges)}
             counts = self._counts(decided, collector, findings)
@@ -242,21 +245,14 @@ class Task:
             self._state = TaskState.open(
                 spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(spec.config)
             )
-            self._producer = TaskProducer(
-                spec.config.bootstrap_servers,
-                transactional_id=spec.transactional_id,
-                transaction_timeout_ms=spec.config.transaction_timeout_ms,
-                settings=spec.config.client_settings("producer."),
-                max_message_bytes=spec.max_message_bytes,
-                timeout_s=PRODUCER_TIMEOUT_S,
-            )
-            self._producer.init()
+            self._producer = self._new_producer()
             signature = self._read_committed()
             clock.lap("open")
             crash_here(CrashPoint.TASK_OPENED)
             self._restored = bring_to(self._state, spec, self._committed, signature, self._on_restore)
             clock.lap("restore")
             self._changelog_ends = dict(signature.changelogs)
+            self._reset = signature.reset
             stream_times = self._state.position.stream_times if signature.taken_over else signature.stream_times
             self._global = {each.name: self._copies.copy(each, spec.config) for each in spec.global_stores}
             self._engine = Engine(
@@ -279,6 +275,50 @@ class Task:
             seconds=round(clock.laps["open"] + clock.laps["restore"], 3),
         )
         return signature
+
+    def _new_producer(self) -> TaskProducer:
+        spec = self.spec
+        producer = TaskProducer(
+            spec.config.bootstrap_servers,
+            transactional_id=spec.transactional_id,
+            transaction_timeout_ms=spec.config.transaction_timeout_ms,
+            settings=spec.config.client_settings("producer."),
+            max_message_bytes=self._topics.max_message_bytes,
+            timeout_s=PRODUCER_TIMEOUT_S,
+        )
+        try:
+            producer.init()
+        except BaseException:
+            producer.close()
+            raise
+        return producer
+
+    def _collector(self) -> _ProducerCollector:
+        return _ProducerCollector(self._open_producer(), self._topics, self._learn)
+
+    def _learn(self, topic: str) -> TaskProducer:
+        """Asks for a topic that a record names; returns the producer that can write to it.
+
+        A producer's batches fit the topics that were known when it was made. Nothing of the batch is sent yet: all
+        topics are asked for before that.
+        """
+        self._topics.learn(topic)
+        producer = self._open_producer()
+        limit = self._topics.max_message_bytes[topic]
+        if producer.fits(limit):
+            producer.add_topic(topic, limit)
+            return producer
+        producer.close()
+        self._producer = self._new_producer()
+        committed = self._committed
+        self._read_committed()
+        if self._committed != committed:
+            # Taking the id over once more has fenced what had taken it over from this task.
+            raise TaskMigratedError(
+                f"Another attempt at task {self.spec.name} has committed meanwhile.",
+                remedy="none needed: the batch is processed again from what it committed",
+            )
+        return self._producer
 
     def _read_committed(self) -> Signature:
         config = self.spec.config
@@ -389,6 +429,7 @@ class Task:
             changelogs=self._changelog_ends,
             stream_times=engine.context.stream_times,
             counts=counts,
+            reset=self._reset,
         )
         metadata = signature.to_metadata(positions)
         producer.commit(
@@ -422,7 +463,7 @@ class Task:
 
     def _commit_again(self, clock: _Clock, findings: Findings) -> None:
         """Commits the committed offsets once more, with the state's signature as it is."""
-        collector = _ProducerCollector(self._open_producer(), self.spec)
+        collector = self._collector()
         try:
             self._tell(findings, collector)
             self._commit(self._committed, {}, collector, clock)
@@ -451,9 +492,10 @@ class Task:
 class _ProducerCollector:
     """Sends output into the batch's transaction, which it opens with the first record."""
 
-    def __init__(self, producer: TaskProducer, spec: TaskSpec) -> None:
+    def __init__(self, producer: TaskProducer, topics: TopicsWritten, learn: Callable[[str], TaskProducer]) -> None:
         self._producer = producer
-        self._spec = spec
+        self._topics = topics
+        self._learn = learn
         self.written: Counter[str] = Counter()
         self.changelog_topics: dict[str, str] = {}
 
@@ -487,18 +529,15 @@ class _ProducerCollector:
         return self._producer.too_large(batch.topic, batch.keys, batch.values, headers)
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has.
+        """How many partitions a topic has; one that a record names is asked for.
 
         Raises:
             StateError: the topic was not there when the application started.
+            UnknownTopicError: a record names it, and it does not exist.
         """
-        count = self._spec.partition_counts.get(topic)
-        if count is None:
-            raise StateError(
-                f"Task {self._spec.name} writes to topic {topic}, which did not exist when the application started.",
-                remedy="create the topic and start the application again",
-            )
-        return count
+        if not self._topics.knows(topic):
+            self._producer = self._learn(topic)
+        return self._topics.partition_counts[topic]
 
 
 TaskAction = Callable[[Task], object]

@@ -134,6 +134,7 @@ MERGERS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 JOINERS: dict[str, Callable[[Any, Any], Any]] = {
     "left|right": lambda left, right: "|".join("null" if (n := number(v)) is None else str(n) for v in (left, right)),
+    "left-right": lambda left, right: _or_zero(left) - _or_zero(right),
     "null if even": lambda left, right: left if _or_zero(left) % 2 else None,
 }
 

@@ -23,6 +23,7 @@ from tests.parity.store_scenarios import STORE_SCENARIOS
 from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 from tests.parity.versioned_scenarios import VERSIONED_SCENARIOS
+from tests.parity.windowed_table_scenarios import WINDOWED_TABLE_SCENARIOS
 
 SCENARIOS = {
     **STREAM_SCENARIOS,
@@ -36,6 +37,7 @@ SCENARIOS = {
     **STORE_SCENARIOS,
     **VERSIONED_SCENARIOS,
     **ROUTING_SCENARIOS,
+    **WINDOWED_TABLE_SCENARIOS,
 }
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 

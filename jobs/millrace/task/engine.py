@@ -11,7 +11,14 @@ import numpy as np
 from millrace.config import StreamsConfig
 from millrace.errors import RecordTooLargeError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
-from millrace.state import KeyValueStore, SuppressionBuffer, TaskState, VersionedKeyValueStore
+from millrace.state import (
+    KeyValueStore,
+    SessionStore,
+    SuppressionBuffer,
+    TaskState,
+    VersionedKeyValueStore,
+    WindowStore,
+)
 from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
@@ -28,8 +35,11 @@ from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.task.versioned_view import VersionedTableView
 from millrace.task.walking import Walker, must_walk, processor_nodes
+from millrace.task.windowed_table_view import WindowedTableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
+    SessionAggregate,
+    SlidingAggregate,
     StreamAggregate,
     TableAggregate,
     WindowedAggregate,
@@ -91,7 +101,10 @@ class Engine:
             aggregators={
                 node.operator.store: node.operator.aggregator
                 for node in sub_topology.processors
-                if isinstance(node.operator, StreamAggregate | WindowedAggregate | TableAggregate)
+                if isinstance(
+                    node.operator,
+                    StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate | TableAggregate,
+                )
             },
             processors={node.name: node for node in sub_topology.processors},
             wall_clock_ms=wall_clock,
@@ -109,6 +122,11 @@ class Engine:
                 continue
             if isinstance(store, VersionedKeyValueStore):
                 self.context.tables[name] = VersionedTableView(store)
+                continue
+            if isinstance(store, WindowStore | SessionStore):
+                retention_ms = self._specs[name].retention_ms
+                view = WindowedTableView(store, retention_ms, self.context.after_batch)
+                self.context.windowed_tables[name] = view
                 continue
             assert isinstance(store, KeyValueStore)
             self.context.tables[name] = TableView(store)
@@ -180,6 +198,8 @@ class Engine:
             self.context.after_batch.clear()
             for view in self.context.tables.values():
                 view.clear()
+            for windowed_view in self.context.windowed_tables.values():
+                windowed_view.clear()
             for buffer_view in self.context.buffers.values():
                 buffer_view.clear()
             for processor in self._processors.values():

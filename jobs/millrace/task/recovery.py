@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from millrace.config import ProcessingGuarantee
-from millrace.errors import StateError, StateWriteError
+from millrace.errors import StateCorruptedError, StateError, StateWriteError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import TaskPosition, TaskState
 from millrace.state.restore import RestoreProgress, restore
@@ -74,7 +74,7 @@ def bring_to(
     )
     try:
         restored = replay(position=state.position)
-    except StateWriteError:
+    except (StateCorruptedError, StateWriteError):
         raise
     except StateError as error:
         if not state.position.changelogs:

@@ -26,7 +26,14 @@ from functools import partial
 import numpy as np
 import structlog
 
-from millrace.errors import DriverFencedError, OffsetsMovedError, RecordTooLargeError, StateError, TaskMigratedError
+from millrace.errors import (
+    DriverFencedError,
+    OffsetsMovedError,
+    RecordTooLargeError,
+    StateCorruptedError,
+    StateError,
+    TaskMigratedError,
+)
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
@@ -76,6 +83,7 @@ class BatchOutcome:
         stream_times: stream time of each windowed operator, milliseconds, by store.
         held_back: what waits for stream time to pass, by store.
         restored: changelog records that were replayed before the batch.
+        rebuilds: how often stores were emptied before the batch because their files were damaged.
         next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch; ``None`` where
             none is scheduled.
         answer: what the action that came with the batch returned.
@@ -93,6 +101,7 @@ class BatchOutcome:
     stream_times: Mapping[str, int] = field(default_factory=dict)
     held_back: Mapping[str, HeldBack] = field(default_factory=dict)
     restored: int = 0
+    rebuilds: int = 0
     next_punctuation_ms: int | None = None
     answer: object = None
 
@@ -128,6 +137,7 @@ class Task:
         self._changelog_ends: dict[str, int] = {}
         self._reset = 0
         self._restored = 0
+        self._rebuilds = 0
 
     @property
     def state(self) -> TaskState:
@@ -160,6 +170,9 @@ class Task:
     ) -> BatchOutcome:
         """Processes what is not committed yet of the ranges, and commits it.
 
+        Stores whose files turn out to be damaged are emptied and restored from their changelogs, and the batch is
+        processed from its beginning.
+
         Args:
             rows: what Spark brought, in any order.
             ranges: the batch's part of each of the task's input partitions.
@@ -173,6 +186,22 @@ class Task:
             TaskMigratedError: a newer attempt took over.
             MillraceError: a record could not be processed, and its handler does not continue; nothing was committed.
         """
+        try:
+            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+        except StateCorruptedError as error:
+            self._log.warning("damaged state is built anew", reason=error.message)
+            self.close()
+            self._rebuilds += 1
+            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+
+    def _run_batch(
+        self,
+        rows: list[InputBatch],
+        ranges: Mapping[TopicPartition, OffsetRange],
+        *,
+        recommit: bool,
+        global_ends: Mapping[TopicPartition, int],
+    ) -> BatchOutcome:
         clock = _Clock()
         if self._engine is None:
             signature = self._open(clock)
@@ -180,7 +209,7 @@ class Task:
                 # An earlier attempt at this batch committed and died before it could say what it had counted.
                 self._untold = signature.counts
         assert self._engine is not None
-        findings = self._catch_up(global_ends or {}, clock)
+        findings = self._catch_up(global_ends, clock)
         nothing_new = all(self._committed[place] >= offsets.end for place, offsets in ranges.items())
         if nothing_new and not self._engine.is_punctuation_due:
             if recommit or findings:
@@ -219,11 +248,14 @@ class Task:
             stream_times=dict(self._engine.context.stream_times),
             held_back={store: waiting() for store, waiting in self._engine.context.held_back.items()},
             restored=self._take_restored(),
+            rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
 
     def close(self) -> None:
-        """Gives up an open transaction and closes the stores. May be called more than once."""
+        """Gives up an open transaction and closes the stores, which are emptied where their files are damaged. May be
+        called more than once.
+        """
         producer, state, engine = self._producer, self._state, self._engine
         self._producer = self._state = self._engine = None
         try:
@@ -233,11 +265,19 @@ class Task:
                 producer.close()
         finally:
             if state is not None:
-                state.close()
+                try:
+                    if state.is_damaged:
+                        state.wipe()
+                finally:
+                    state.close()
 
     def _take_restored(self) -> int:
         restored, self._restored = self._restored, 0
         return restored
+
+    def _take_rebuilds(self) -> int:
+        rebuilds, self._rebuilds = self._rebuilds, 0
+        return rebuilds
 
     def _open(self, clock: _Clock) -> Signature:
         spec = self.spec
@@ -245,6 +285,7 @@ class Task:
             self._state = TaskState.open(
                 spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(spec.config)
             )
+            self._rebuilds += self._state.was_damaged
             self._producer = self._new_producer()
             signature = self._read_committed()
             clock.lap("open")
@@ -417,8 +458,15 @@ class Task:
             self._admin,
             self.spec.topic_ids,
             self.spec.config.application_id,
+            changelog_ids=self.spec.changelog_ids,
             global_topic_ids=self.spec.global_topic_ids,
         )
+        if state.is_damaged or any(copy.is_damaged for copy in self._global.values()):
+            # Whoever met it may have taken it for the failure of one record, and skipped that.
+            raise StateCorruptedError(
+                f"Task {self.spec.name} met damaged state while it processed a batch.",
+                remedy="none needed: the stores are restored from their changelogs; check the disk, though",
+            )
         for store, topic in collector.changelog_topics.items():
             end = producer.sent_end_offset(topic, self.spec.partition)
             if end is not None:
@@ -485,6 +533,7 @@ class Task:
             counts=dict(counts),
             durations=clock.laps,
             restored=self._take_restored(),
+            rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
 

@@ -931,6 +931,7 @@ public class RunScenarios {
     private static Object joined(final String fn, final Object left, final Object right) {
         return switch (fn) {
             case "left|right" -> TextNode.valueOf(number(left) + "|" + number(right));
+            case "left-right" -> LongNode.valueOf(orZero(left) - orZero(right));
             case "null if even" -> Math.floorMod(orZero(left), 2) == 0 ? null : left;
             default -> throw new IllegalArgumentException(fn);
         };

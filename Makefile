@@ -1,8 +1,9 @@
 # make demo [FOR=seconds] [RATE=payments a second]   the platform at work
 # make test [PARTS="check unit ..."]                 everything that must hold
 # make parity [N=scenarios] [SEED=number] [REPLAY=file]   random scenarios against Kafka Streams' test driver
+# make soak [MINUTES=30] [SEED=number]             kills, savepoints, restores, resets at random, and a checker
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity check format bench docs clean
+.PHONY: help setup demo test parity soak check format bench docs clean
 
 PYTHON := .venv/bin/python
 FOR ?=
@@ -12,6 +13,7 @@ BENCH ?=
 N ?= 10000
 SEED ?= 1
 REPLAY ?=
+MINUTES ?= 30
 
 help:
 	@sed -n 's/^# //p' Makefile
@@ -29,6 +31,9 @@ test:
 
 parity: setup
 	@PYTHONPATH=jobs:. $(PYTHON) -m tests.parity.run --scenarios $(N) --seed $(SEED) $(if $(REPLAY),--replay $(REPLAY))
+
+soak: setup
+	@PYTHONPATH=jobs:. $(PYTHON) -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)
 
 check: setup
 	@$(PYTHON) scripts/check.py

@@ -60,6 +60,10 @@ class StateWriteError(StateError):
     """The disk refused a write of the state; what was committed to Kafka is brought to the stores at the next start."""
 
 
+class StateCorruptedError(StateError):
+    """The files of a store are damaged or gone; a task empties its stores then and restores them from changelogs."""
+
+
 class StateDirectoryLockedError(StateError):
     """Another live process holds the state directory of the task or the application."""
 
@@ -94,6 +98,10 @@ class BufferFullError(MillraceError):
 
 class RecordTooLargeError(MillraceError):
     """A record is larger than the topic takes."""
+
+
+class UnknownTopicError(MillraceError):
+    """A record is for a topic that does not exist."""
 
 
 class OperationError(MillraceError):

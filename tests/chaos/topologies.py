@@ -15,20 +15,20 @@ _DAY_MS = 86_400_000
 _EVENT = pa.schema({"n": pa.int64(), "repeat": pa.int64()})
 
 
-def build(builder: StreamsBuilder) -> None:
+def build(builder: StreamsBuilder, *, outputs: str = "") -> None:
     """``copy`` of the input; ``running`` counts by key, every one of them; ``folds`` of the order by key and window;
-    ``buckets``: running counts behind a repartition topic."""
+    ``buckets``: running counts behind a repartition topic. ``outputs`` stands before the names of the output topics."""
     events = _events(builder)
-    events.map_values(_inflate).to(topic("copy"), Produced.with_(StringSerde(), StringSerde()))
+    events.map_values(_inflate).to(topic(f"{outputs}copy"), Produced.with_(StringSerde(), StringSerde()))
     grouped = events.group_by_key()
     running = Materialized.as_("running").with_value_serde(LongSerde()).with_caching_disabled()
-    grouped.count(running).to_stream().to(topic("running"), Produced.with_(StringSerde(), LongSerde()))
+    grouped.count(running).to_stream().to(topic(f"{outputs}running"), Produced.with_(StringSerde(), LongSerde()))
     folds = Materialized.as_("folds").with_value_serde(LongSerde()).with_retention(_DAY_MS)
     (
         grouped.windowed_by(TimeWindows.of_size_with_no_grace(WINDOW_MS))
         .aggregate(_nothing, _fold, folds)
         .to_stream()
-        .to(topic("folds"), Produced.with_(TimeWindowedSerde(StringSerde(), WINDOW_MS), LongSerde()))
+        .to(topic(f"{outputs}folds"), Produced.with_(TimeWindowedSerde(StringSerde(), WINDOW_MS), LongSerde()))
     )
     buckets = Materialized.as_("buckets").with_value_serde(LongSerde()).with_caching_disabled()
     (
@@ -37,8 +37,13 @@ def build(builder: StreamsBuilder) -> None:
         )
         .count(buckets)
         .to_stream()
-        .to(topic("buckets"), Produced.with_(StringSerde(), LongSerde()))
+        .to(topic(f"{outputs}buckets"), Produced.with_(StringSerde(), LongSerde()))
     )
+
+
+def build_clone(builder: StreamsBuilder) -> None:
+    """The same with output topics of its own: ``clone-copy`` and so on."""
+    build(builder, outputs="clone-")
 
 
 def build_behind_another(builder: StreamsBuilder) -> None:

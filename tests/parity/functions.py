@@ -17,6 +17,7 @@ from millrace.dsl import (
 from millrace.dsl import aggregators as built_in
 from millrace.topology.aggregators import BuiltInAggregator
 from millrace.topology.timestamp_extractors import TimestampExtractor
+from millrace.topology.topic_extractors import RecordContext
 
 
 def number(value: Any) -> int | None:
@@ -133,6 +134,7 @@ MERGERS: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 JOINERS: dict[str, Callable[[Any, Any], Any]] = {
     "left|right": lambda left, right: "|".join("null" if (n := number(v)) is None else str(n) for v in (left, right)),
+    "left-right": lambda left, right: _or_zero(left) - _or_zero(right),
     "null if even": lambda left, right: left if _or_zero(left) % 2 else None,
 }
 
@@ -195,6 +197,36 @@ TABLE_AGGREGATES: dict[
 }
 
 # What stays in columns. The first table is for objects, the second for numbers.
+
+
+class TopicExtractor:
+    """A topic name extractor that ``describe()`` shows by its name."""
+
+    def __init__(self, name: str, choose: Callable[[Any, Any, RecordContext], str]) -> None:
+        self._name = name
+        self._choose = choose
+
+    def __call__(self, key: Any, value: Any, context: RecordContext) -> str:
+        return self._choose(key, value, context)
+
+    def __str__(self) -> str:
+        return self._name
+
+
+def _place(context: RecordContext) -> str:
+    headers = "".join(f".{name}" for name, _ in context.headers)
+    return f"{context.topic or 'none'}.{context.partition}.{context.offset}.{context.timestamp}{headers}"
+
+
+TOPIC_EXTRACTORS = {
+    name: TopicExtractor(name, choose)
+    for name, choose in {
+        "key": lambda key, value, context: f"out-{'null' if key is None else key}",
+        "even or odd": lambda key, value, context: "odd" if _or_zero(value) % 2 else "even",
+        "context": lambda key, value, context: _place(context),
+        "window start": lambda key, value, context: f"from-{key.start}",
+    }.items()
+}
 OBJECT_EXPRESSIONS: dict[str, pc.Expression] = {
     "amount>10": pc.field("amount") > 10,
     "has amount": pc.field("amount").is_valid(),

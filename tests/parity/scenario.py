@@ -229,7 +229,11 @@ def _entries(
         return sorted(entries, key=lambda entry: (entry[3], entry[0])) if by_time else entries
     if driver.store_kind(store) is StoreKind.SESSION:
         return [[at.key, _json(value), at.start, at.end] for at, value in driver.session_store(store).all().items()]
-    return [[key, _json(value), timestamp] for key, value, timestamp in driver.key_value_store(store).entries()]
+    rows = driver.key_value_store(store)
+    # Kafka Streams' side reads every key as text, also that of a window, whose bytes must all be ASCII then.
+    return [
+        [rows._key_serde.serialize(key).decode(), _json(value), timestamp] for key, value, timestamp in rows.entries()
+    ]
 
 
 def _versions(driver: TopologyTestDriver, store: str, records: list[list[Any]]) -> list[list[Any]]:

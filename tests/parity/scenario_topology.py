@@ -53,6 +53,7 @@ from tests.parity.functions import (
     TABLE_AGGREGATES,
     TABLE_REDUCERS,
     TIMESTAMP_EXTRACTORS,
+    TOPIC_EXTRACTORS,
     VALUE_MAPPERS,
     joiner_with_keys,
 )
@@ -74,7 +75,7 @@ def is_order_defined(topology: FrozenTopology) -> bool:
         full_topic_name(node.topic, "app", internal=True): part.number
         for part in topology.sub_topologies
         for node in part.nodes
-        if isinstance(node, SinkNode) and node.internal
+        if isinstance(node, SinkNode) and node.internal and node.topic is not None
     }
 
     def origins(topic: str, on_the_way: frozenset[str] = frozenset()) -> set[str]:
@@ -114,7 +115,7 @@ _KEEPS_SHAPE = {
 }
 
 
-_LOSES_WINDOWS = {"select_key", "table_group_by", "map", "flat_map", "group_by", "join", "left_join"}
+_LOSES_WINDOWS = {"select_key", "table_group_by", "map", "flat_map", "group_by"}
 
 
 def _windowed_key(step: dict[str, Any]) -> Serde | None:
@@ -143,10 +144,16 @@ def supplier(step: dict[str, Any], name: str, *, duplicates: bool = False) -> St
 
 
 class ScenarioTopology:
-    """A scenario's topology through our DSL."""
+    """A scenario's topology through our DSL.
 
-    def __init__(self, scenario: dict[str, Any], *, in_columns: bool) -> None:
-        self.builder = StreamsBuilder()
+    Args:
+        scenario: it.
+        in_columns: whether what has a columnar form takes it.
+        builder: takes the operators, where several scenarios make one topology.
+    """
+
+    def __init__(self, scenario: dict[str, Any], *, in_columns: bool, builder: StreamsBuilder | None = None) -> None:
+        self.builder = builder or StreamsBuilder()
         self._by_hand: Topology | None = None
         self._in_columns = in_columns
         self._named: dict[str, Any] = {}
@@ -315,7 +322,11 @@ class ScenarioTopology:
             return self._versioned(step, value_serde)
         place = supplier(step, step["store"]) if "place" in step else step.get("store")
         named = Materialized.with_(None, None) if place is None else Materialized.as_(place)
-        store = named.with_key_serde(KEY).with_value_serde(value_serde).with_caching_disabled()
+        is_table = step["op"].startswith("table_") or step["op"] == "foreign_key_join"
+        key_serde = self._windowed_keys.get(step.get("on", ""), KEY) if is_table else KEY
+        store = named.with_key_serde(key_serde).with_value_serde(value_serde)
+        if not step.get("cached"):
+            store = store.with_caching_disabled()
         if not step.get("logged", True):
             store = store.with_logging_disabled()
         return store.with_retention(step["retention"]) if "retention" in step and "place" not in step else store
@@ -334,7 +345,7 @@ class ScenarioTopology:
         return on.to_table(self._store(step, serde))
 
     def _joined(self, step: dict[str, Any]) -> Joined:
-        options = Joined.with_(KEY, self._value_serde(step))
+        options = Joined.with_(KEY, self._value_serde(step), VALUE)
         options = options if "name" not in step else options.with_name(step["name"])
         return options if "grace" not in step else options.with_grace_period(step["grace"])
 
@@ -393,7 +404,7 @@ class ScenarioTopology:
         self._low_level.add_processor(step["name"], PROCESSORS[step["fn"]], *step["parents"])
 
     def add_sink(self, _: Any, step: dict[str, Any]) -> None:
-        self._low_level.add_sink(step["name"], step["topic"], *step["parents"], key_serde=KEY, value_serde=VALUE)
+        self._low_level.add_sink(step["name"], _topic(step), *step["parents"], key_serde=KEY, value_serde=VALUE)
 
     def connect(self, _: Any, step: dict[str, Any]) -> None:
         self._low_level.connect_processor_and_state_stores(step["name"], *step["stores"])
@@ -492,7 +503,12 @@ class ScenarioTopology:
         return on.aggregate(*TABLE_AGGREGATES[step["fn"]], self._store(step, VALUE))
 
     def to(self, on: Any, step: dict[str, Any]) -> None:
-        on.to(step["topic"], Produced.with_(self._windowed_keys.get(step["on"], KEY), self._value_serde(step)))
+        on.to(_topic(step), Produced.with_(self._windowed_keys.get(step["on"], KEY), self._value_serde(step)))
+
+
+def _topic(step: dict[str, Any]) -> Any:
+    """The topic of a sink, or what chooses it."""
+    return TOPIC_EXTRACTORS[step["by"]] if "by" in step else step["topic"]
 
 
 _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = {

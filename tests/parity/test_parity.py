@@ -15,6 +15,7 @@ from tests.parity.foreign_key_scenarios import FOREIGN_KEY_SCENARIOS
 from tests.parity.global_table_scenarios import GLOBAL_TABLE_SCENARIOS
 from tests.parity.kafka_streams import KafkaStreams
 from tests.parity.processor_scenarios import PROCESSOR_SCENARIOS
+from tests.parity.routing_scenarios import ROUTING_SCENARIOS
 from tests.parity.scenario import Form, Result, compare_buffers, run_in_millrace, settled
 from tests.parity.scenarios import FATAL
 from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
@@ -22,6 +23,7 @@ from tests.parity.store_scenarios import STORE_SCENARIOS
 from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
 from tests.parity.versioned_scenarios import VERSIONED_SCENARIOS
+from tests.parity.windowed_table_scenarios import WINDOWED_TABLE_SCENARIOS
 
 SCENARIOS = {
     **STREAM_SCENARIOS,
@@ -34,6 +36,8 @@ SCENARIOS = {
     **PROCESSOR_SCENARIOS,
     **STORE_SCENARIOS,
     **VERSIONED_SCENARIOS,
+    **ROUTING_SCENARIOS,
+    **WINDOWED_TABLE_SCENARIOS,
 }
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))
 

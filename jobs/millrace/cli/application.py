@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from millrace.cli import applications, broker, operations, plan, prepare, savepoint, topics, topology
+from millrace.cli import applications, broker, operations, plan, prepare, reset, savepoint, topics, topology
 from millrace.cli.console import show_error
 
 FAILED = 1
@@ -43,6 +43,7 @@ applications.add_to(app)
 topology.add_to(app)
 plan.add_to(app)
 prepare.add_to(app)
+reset.add_to(app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(operations.app, name="operations")
 app.add_typer(savepoint.app, name="savepoint")

@@ -78,14 +78,14 @@ def deploy(
     """Bring up what the application's specification says, or change the running one to it."""
     from millrace import ops
 
-    _quiet()
+    quiet()
     home = ops.Home.from_environment()
     with progress(f"deploying {name}") as tell:
         outcome = ops.deploy(home, name, reason=reason, dry_run=dry_run)
         if wait and not dry_run:
             tell(f"waiting until {name} is ready; its log is {home.application(name).log}")
             observation = ops.wait_until_ready(home, name)
-    _print_outcome(outcome)
+    print_outcome(outcome)
     if wait and not dry_run:
         out.print(f"{name} is ready: {observation.text}", markup=False)
 
@@ -95,7 +95,7 @@ def stop(name: Name, dry_run: DryRun = False, reason: Reason = "stopped with `mi
     from millrace import ops
     from millrace.errors import OperationError
 
-    _quiet()
+    quiet()
     home = ops.Home.from_environment()
     deployed = home.deployed()
     if name not in deployed:
@@ -105,7 +105,7 @@ def stop(name: Name, dry_run: DryRun = False, reason: Reason = "stopped with `mi
         )
     with progress(f"stopping {name}"):
         outcome = ops.stop(home, name, reason=reason, dry_run=dry_run)
-    _print_outcome(outcome)
+    print_outcome(outcome)
 
 
 def take_over(
@@ -119,10 +119,10 @@ def take_over(
     """
     from millrace import ops
 
-    _quiet()
+    quiet()
     fill_in_environment()
     loaded = ops.load_spec(spec_path(spec))
-    _print_outcome(ops.take_over(ops.Home.from_environment(), loaded, reason=reason, dry_run=dry_run))
+    print_outcome(ops.take_over(ops.Home.from_environment(), loaded, reason=reason, dry_run=dry_run))
 
 
 def status(
@@ -137,7 +137,7 @@ def status(
     """
     from millrace.cli.status_table import look, print_json, table, watch
 
-    _quiet()
+    quiet()
     if as_json or once:
         rows = look(names or [])
         if as_json:
@@ -148,12 +148,14 @@ def status(
     watch(names or [], interval_s=interval)
 
 
-def _quiet() -> None:
+def quiet() -> None:
+    """Only warnings are logged, and the environment is filled in: what a command does first."""
     configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
     fill_in_environment()
 
 
-def _print_outcome(outcome: object) -> None:
+def print_outcome(outcome: object) -> None:
+    """What was done: the steps to standard error, the result to standard output."""
     from millrace.ops.outcome import Outcome
 
     assert isinstance(outcome, Outcome)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import structlog
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.control.changelogs import check_changelogs, recorded_changelogs
 from millrace.control.start_commits import commits_of_new_partitions, commits_of_new_run, number_of_run
 from millrace.control.start_offsets import (
     ChangelogTopic,
@@ -95,7 +96,7 @@ class Preparer:
                 number of partitions than it needs.
         """
         external = self._described_external()
-        return {**external, **self._internal_topics(external)}
+        return {**external, **self._internal_topics(self._internal_specs(external))}
 
     def prepare(self, last: ApplicationStatus | None, *, run_id: int) -> Preparation:
         """Creates internal topics, decides where to start, and commits the start of partitions that are new.
@@ -110,7 +111,21 @@ class Preparer:
             MillraceError: topics are missing, or offsets and state do not fit; see ``starting_offsets``.
         """
         self._check_topology(last)
-        topics = self.prepare_topics()
+        external = self._described_external()
+        internal = self._internal_specs(external)
+        existing = self._admin.describe_topics([spec.name for spec in internal])
+        # Before missing ones are created, which would hide that they are gone.
+        check_changelogs(
+            recorded_changelogs(
+                self._admin,
+                self._topology,
+                {**external, **existing},
+                last_ids=last.changelog_topic_ids if last is not None else {},
+                application_id=self._config.application_id,
+            ),
+            self._config.application_id,
+        )
+        topics = {**external, **self._internal_topics(internal)}
         places = [place for task in self._tasks(topics) for place in task]
         commits = committed_offsets(self._admin, self._config.application_id, places)
         run_id = number_of_run(commits, epoch=run_id)
@@ -159,8 +174,8 @@ class Preparer:
             names.add(self._config.errors_dead_letter_queue_topic_name)
         return sorted(names)
 
-    def _internal_topics(self, external: Mapping[str, TopicDescription]) -> dict[str, TopicDescription]:
-        """Creates repartition and changelog topics, and returns all that there are."""
+    def _internal_specs(self, external: Mapping[str, TopicDescription]) -> list[TopicSpec]:
+        """The repartition and changelog topics that there have to be."""
         application_id = self._config.application_id
         partitions = {name: topic.partitions for name, topic in external.items()}
         counts = repartition_partition_counts(self._topology, partitions)
@@ -188,9 +203,13 @@ class Preparer:
                 )
                 if changelog is not None:
                     specs.append(changelog)
+        return specs
+
+    def _internal_topics(self, specs: list[TopicSpec]) -> dict[str, TopicDescription]:
+        """Creates those that are missing, and returns all."""
         created = self._admin.create_missing(specs)
         if created:
-            log.info("internal topics created", application=application_id, topics=created)
+            log.info("internal topics created", application=self._config.application_id, topics=created)
         return self._admin.describe_topics([spec.name for spec in specs])
 
     def _tasks(self, topics: Mapping[str, TopicDescription]) -> list[list[TopicPartition]]:
@@ -331,7 +350,11 @@ class Preparer:
         plans = []
         for part in self._topology.sub_topologies:
             read = part.input_topics(application_id)
-            written = [full_topic_name(sink.topic, application_id, internal=sink.internal) for sink in part.sinks]
+            written = [
+                full_topic_name(sink.topic, application_id, internal=sink.internal)
+                for sink in part.sinks
+                if sink.topic is not None
+            ]
             changelogs = {
                 store.name: name for store in part.stores if (name := store.changelog_topic(application_id)) is not None
             }
@@ -345,6 +368,7 @@ class Preparer:
                     run_id=run_id,
                     input_partitions={name: topics[name].partitions for name in read},
                     topic_ids={name: topics[name].topic_id for name in read},
+                    changelog_ids={name: topics[name].topic_id for name in changelogs.values() if name not in read},
                     partition_counts={name: topics[name].partitions for name in written},
                     max_message_bytes={name: int(settings[name]["max.message.bytes"]) for name in written},
                     largest_input_bytes=max(int(settings[name]["max.message.bytes"]) for name in read),

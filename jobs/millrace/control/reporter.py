@@ -63,6 +63,7 @@ class Prepared:
         offsets: where each input partition starts, by sub-topology.
         topic_ids: UUID of each input topic.
         partitions: number of partitions of each input topic.
+        changelog_ids: UUID of each changelog topic.
         global_topic_ids: UUID of each topic of a global store.
     """
 
@@ -71,6 +72,7 @@ class Prepared:
     offsets: Mapping[int, Mapping[TopicPartition, int]] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
     partitions: Mapping[str, int] = field(default_factory=dict)
+    changelog_ids: Mapping[str, str] = field(default_factory=dict)
     global_topic_ids: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -238,14 +240,17 @@ class StatusReporter:
             ids = list(prepared.transactional_ids)
             offsets = _nested(self._positions)
             topic_ids, partitions = dict(prepared.topic_ids), dict(prepared.partitions)
+            changelog_ids = dict(prepared.changelog_ids)
             # Only now the state is this topology's: until it was accepted, the next start compares with the one before.
             fingerprint, summary = application.topology_fingerprint, dict(application.topology_summary)
         elif previous is not None:
             ids, offsets = previous.transactional_ids, previous.offsets
             topic_ids, partitions = previous.topic_ids, previous.partitions
+            changelog_ids = previous.changelog_topic_ids
             fingerprint, summary = previous.topology_fingerprint, previous.topology_summary
         else:
             ids, offsets, topic_ids, partitions, fingerprint, summary = [], {}, {}, {}, "", {}
+            changelog_ids = {}
         return ApplicationStatus(
             application_id=application.application_id,
             state=self._lifecycle.state,
@@ -262,6 +267,7 @@ class StatusReporter:
             offsets=offsets,
             topic_ids=topic_ids,
             partitions=partitions,
+            changelog_topic_ids=changelog_ids,
             global_topic_ids={} if prepared is None else dict(prepared.global_topic_ids),
             processing_guarantee=application.processing_guarantee,
             heartbeat_interval_ms=self._heartbeat_interval_ms,

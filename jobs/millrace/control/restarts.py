@@ -15,6 +15,7 @@ from millrace.errors import (
     StateDirectoryLockedError,
     StateError,
     TopologyError,
+    UnknownTopicError,
 )
 
 NEVER_RETRIED = (
@@ -27,6 +28,7 @@ NEVER_RETRIED = (
     SerializationError,
     StateError,
     TopologyError,
+    UnknownTopicError,
 )
 """Failures that the same input and state would only repeat."""
 

@@ -192,6 +192,9 @@ class _Run:
             },
             topic_ids={name: preparation.topics[name].topic_id for name in inputs},
             partitions={name: preparation.topics[name].partitions for name in inputs},
+            changelog_ids={
+                name: topic_id for plan in preparation.plans for name, topic_id in plan.changelog_ids.items()
+            },
             global_topic_ids={name: preparation.topics[name].topic_id for name in sorted(self._topology.global_topics)},
         )
 
@@ -210,6 +213,7 @@ class _Run:
             self._input_watch.check(
                 topic_ids=self._prepared.topic_ids,
                 partitions=self._prepared.partitions,
+                changelog_ids=self._prepared.changelog_ids,
                 global_topic_ids=self._prepared.global_topic_ids,
             )
 

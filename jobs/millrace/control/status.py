@@ -82,6 +82,9 @@ class ApplicationStatus(_StatusModel):
     )
     topic_ids: dict[str, str] = Field(default_factory=dict, description="UUID of each input topic.")
     partitions: dict[str, int] = Field(default_factory=dict, description="Number of partitions of each input topic.")
+    changelog_topic_ids: dict[str, str] = Field(
+        default_factory=dict, description="UUID of each changelog topic that is not an input topic as well."
+    )
     global_topic_ids: dict[str, str] = Field(
         default_factory=dict, description="UUID of each topic of a global store; the group does not consume them."
     )

@@ -39,6 +39,7 @@ class InputWatch:
         *,
         topic_ids: Mapping[str, str],
         partitions: Mapping[str, int],
+        changelog_ids: Mapping[str, str] | None = None,
         global_topic_ids: Mapping[str, str] | None = None,
     ) -> None:
         """Looks once.
@@ -46,6 +47,7 @@ class InputWatch:
         Args:
             topic_ids: UUID of each input topic as of the start.
             partitions: number of partitions of each input topic as of the start.
+            changelog_ids: UUID of each changelog topic as of the start.
             global_topic_ids: UUID of each topic of a global store as of the start.
 
         Raises:
@@ -54,7 +56,9 @@ class InputWatch:
             MillraceError: the broker could not be asked.
         """
         application_id = self._config.application_id
-        check_input_topics(self._admin, topic_ids, application_id, global_topic_ids=global_topic_ids)
+        check_input_topics(
+            self._admin, topic_ids, application_id, changelog_ids=changelog_ids, global_topic_ids=global_topic_ids
+        )
         moved = foreign_commits(
             self._commits([(name, number) for name, count in partitions.items() for number in range(count)])
         )

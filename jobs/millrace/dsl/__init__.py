@@ -70,6 +70,7 @@ from millrace.topology.timestamp_extractors import (
     UsePartitionTimeOnInvalidTimestamp,
     WallclockTimestampExtractor,
 )
+from millrace.topology.topic_extractors import RecordContext
 from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import JoinWindows, TimeWindows
@@ -112,6 +113,7 @@ __all__ = [
     "ReadOnlySessionStore",
     "ReadOnlyWindowStore",
     "Record",
+    "RecordContext",
     "RecordMetadata",
     "Repartitioned",
     "RocksDBOptions",

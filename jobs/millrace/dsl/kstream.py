@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, overload
 from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.options import Grouped, Joined, Materialized, Named, Produced, Repartitioned, name_of
+from millrace.dsl.output_topics import output_topic
 from millrace.dsl.processing import check_supplier, connected_stores
 from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
@@ -39,6 +40,7 @@ from millrace.topology.operators import (
     ValueMapper,
 )
 from millrace.topology.processor_api import FixedKeyProcessorSupplier, ProcessorSupplier
+from millrace.topology.topic_extractors import TopicNameExtractor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -223,18 +225,30 @@ class KStream:
         self._graph.add(replace(node, partitions=options.number_of_partitions, partitioner=options.stream_partitioner))
         return self._behind(node)
 
-    def to(self, topic: str, produced: Produced | None = None) -> None:
-        """Writes the stream to ``topic``, which must exist."""
+    def to(self, topic: str | TopicNameExtractor, produced: Produced | None = None) -> None:
+        """Writes the stream to ``topic``, or each record to the topic that is chosen for it (KIP-303).
+
+        Args:
+            topic: the topic's name; or a callable ``(key, value, context) -> name``, whose context is a
+                :class:`~millrace.topology.topic_extractors.RecordContext`; or a pyarrow expression. Topics must exist.
+                A record for one that does not is left to the production exception handler, and stops the application
+                unless that resumes.
+            produced: name, serdes and partitioner.
+
+        Raises:
+            TopologyError: the topic's name is not legal, or the callable does not take these arguments.
+        """
         options = produced or Produced()
-        naming.check_name(topic, what="topic")
+        fixed, extractor = output_topic(topic)
         self._graph.add(
             Output(
                 name=self._graph.new_name(naming.STREAM_SINK, options.name),
                 parents=(self._name,),
-                topic=topic,
+                topic=fixed,
                 key_serde=options.key_serde or self._key_serde,
                 value_serde=options.value_serde or self._value_serde,
                 partitioner=options.stream_partitioner,
+                extractor=extractor,
             )
         )
 

@@ -8,6 +8,7 @@ from typing import Any
 from millrace.dsl.callables import check_callable
 from millrace.dsl.global_ktable import global_store_spec
 from millrace.dsl.options import AutoOffsetReset, Partitioner
+from millrace.dsl.output_topics import output_topic
 from millrace.dsl.processing import check_supplier, stores_of
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
@@ -20,6 +21,7 @@ from millrace.topology.processor_api import ProcessorSupplier
 from millrace.topology.store_builders import StoreBuilder
 from millrace.topology.stores import StoreSpec
 from millrace.topology.timestamp_extractors import TimestampExtractor
+from millrace.topology.topic_extractors import TopicNameExtractor
 
 
 class Topology:
@@ -101,17 +103,17 @@ class Topology:
     def add_sink(
         self,
         name: str,
-        topic: str,
+        topic: str | TopicNameExtractor,
         *parent_names: str,
         key_serde: Serde | None = None,
         value_serde: Serde | None = None,
         partitioner: Partitioner | None = None,
     ) -> Topology:
-        """Writes what its parents forward to a topic, which must exist.
+        """Writes what its parents forward to a topic, or to the topic of each record; it must exist.
 
         Args:
             name: name of the node.
-            topic: the topic.
+            topic: the topic, or what chooses it for each record, as in :meth:`millrace.dsl.KStream.to`.
             parent_names: at least one source or processor.
             key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
             partitioner: ``(topic, key, value, number of partitions) -> partition``; ``None`` takes the murmur2 hash of
@@ -121,17 +123,18 @@ class Topology:
             TopologyError: the name is taken, or a parent is unknown or a sink.
         """
         self._check_new(name)
-        check_name(topic, what="topic")
+        fixed, extractor = output_topic(topic)
         self._check_parents("sink", name, parent_names)
         if partitioner is not None:
             check_callable(partitioner, 4, what="partitioner", takes="topic, key, value, partitions")
         self._nodes[name] = SinkNode(
             name=name,
             parents=parent_names,
-            topic=topic,
+            topic=fixed,
             key_serde=key_serde,
             value_serde=value_serde,
             partitioner=partitioner,
+            extractor=extractor,
         )
         return self
 

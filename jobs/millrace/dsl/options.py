@@ -255,6 +255,8 @@ class Joined:
         name: name of the join node and of the repartition topic in front of it, where it needs one.
         key_serde: ``None`` takes the stream's; the same for ``value_serde``. They are used for the repartition topic,
             and for the buffer of a join with grace.
+        other_value_serde: of the table's values. As in Kafka Streams nothing depends on it: a table has a serde of its
+            own. It is here so that a join may be written with all three.
         grace_ms: how long a stream record waits for late updates of a versioned table, milliseconds of stream time;
             ``None``: it is joined at once.
     """
@@ -262,6 +264,7 @@ class Joined:
     name: str | None = None
     key_serde: Serde | None = None
     value_serde: Serde | None = None
+    other_value_serde: Serde | None = None
     grace_ms: int | None = None
 
     @classmethod
@@ -270,9 +273,14 @@ class Joined:
         return cls().with_name(name)
 
     @classmethod
-    def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Joined:
-        """With these serdes."""
-        return cls(key_serde=key_serde, value_serde=value_serde)
+    def with_(
+        cls,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        other_value_serde: Serde | None = None,
+    ) -> Joined:
+        """With these serdes, the last that of the table's values."""
+        return cls(key_serde=key_serde, value_serde=value_serde, other_value_serde=other_value_serde)
 
     def with_key_serde(self, key_serde: Serde | None) -> Joined:
         """With another key serde."""
@@ -281,6 +289,10 @@ class Joined:
     def with_value_serde(self, value_serde: Serde | None) -> Joined:
         """With another value serde of the stream."""
         return replace(self, value_serde=value_serde)
+
+    def with_other_value_serde(self, other_value_serde: Serde | None) -> Joined:
+        """With another value serde of the table."""
+        return replace(self, other_value_serde=other_value_serde)
 
     def with_grace_period(self, grace: Duration) -> Joined:
         """Each stream record waits until stream time is ``grace`` past it, for late updates of the table (KIP-923).

@@ -209,6 +209,14 @@ class TaskProducer:
         """The records that :meth:`send` would refuse: their places, and the error of each."""
         return self._limits.too_large(topic, keys, values, headers)
 
+    def fits(self, max_message_bytes: int) -> bool:
+        """Whether batches and records of this producer suit a topic that takes so much, bytes."""
+        return self._limits.smallest <= max_message_bytes <= self._limits.largest
+
+    def add_topic(self, topic: str, max_message_bytes: int) -> None:
+        """Checks records for a further topic, which the producer must fit, before they are handed on."""
+        self._limits = self._limits.with_topic(topic, max_message_bytes)
+
     def flush(self) -> None:
         """Wait until every record handed on is acknowledged.
 

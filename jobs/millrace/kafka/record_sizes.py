@@ -36,6 +36,10 @@ class SizeLimits:
         """Limit of one topic, bytes."""
         return self._by_topic.get(topic, DEFAULT_MAX_MESSAGE_BYTES)
 
+    def with_topic(self, topic: str, max_message_bytes: int) -> SizeLimits:
+        """The same limits, and that of a further topic."""
+        return SizeLimits({**self._by_topic, topic: max_message_bytes})
+
     @property
     def smallest(self) -> int:
         """The least of all limits, at most the default: no batch may be larger, whatever topic it is for."""

@@ -193,6 +193,13 @@ RESTORE_RATE = MetricDefinition(
     "records per second",
     "stream-task-metrics: restore-rate",
 )
+STATE_REBUILDS_TOTAL = MetricDefinition(
+    "millrace_stream_task_state_rebuilds_total",
+    MetricKind.COUNTER,
+    _TASK,
+    "Times the task emptied its stores, because their files were damaged or gone, and restored them.",
+    "rebuilds",
+)
 STORE_ENTRIES = MetricDefinition(
     "millrace_stream_state_estimate_num_keys",
     MetricKind.GAUGE,
@@ -331,6 +338,7 @@ METRICS: tuple[MetricDefinition, ...] = (
     RESTORE_REMAINING,
     RESTORE_TOTAL,
     RESTORE_RATE,
+    STATE_REBUILDS_TOTAL,
     BATCH_DURATION,
     QUERY_RESTARTS_TOTAL,
     APPLICATION_STATE,

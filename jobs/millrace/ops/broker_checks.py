@@ -10,6 +10,7 @@ from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
 from millrace.ops.spec import ApplicationSpec, UpgradeMode
 from millrace.topology.diff import ChangeKind, TopologyDiff, diff
+from millrace.topology.labels import written_topic
 from millrace.topology.partitions import repartition_partition_counts, task_counts
 from millrace.topology.topology import Topology, full_topic_name
 
@@ -26,6 +27,7 @@ def broker_checks(spec: ApplicationSpec, topology: Topology, view: BrokerView) -
     known = _with_declared(spec, view)
     yield _topics_exist("input topics", input_topics(topology), known)
     yield _topics_exist("output topics", output_topics(topology, config), known)
+    yield from _chosen_topics(topology)
     yield from _co_partitioning(topology, config, known)
     yield _internal_partitions(topology, config, known)
     yield _replication(spec, config, topology, known, view)
@@ -89,6 +91,17 @@ def _topics_exist(name: str, needed: tuple[str, ...], known: Mapping[str, TopicV
         ok=True,
         text=", ".join(f"{topic} ({known[topic].partitions} partitions)" for topic in needed) or "none",
     )
+
+
+def _chosen_topics(topology: Topology) -> Iterator[Check]:
+    """What cannot be looked at before records come."""
+    if topology.choosing_sinks:
+        chosen = "; ".join(f"{sink.name}: {written_topic(sink)}" for sink in topology.choosing_sinks)
+        yield Check(
+            name="chosen topics",
+            ok=True,
+            text=f"not known before records come, and must exist then, writable for the application: {chosen}",
+        )
 
 
 def _co_partitioning(topology: Topology, config: StreamsConfig, known: Mapping[str, TopicView]) -> Iterator[Check]:

@@ -179,7 +179,8 @@ def _partitions_written(
     changelogs = sum(store.creates_changelog for store in stores if store.sub_topology == part.number)
     return changelogs + sum(
         distinct_keys(
-            traffic.records_into(sink.name) / tasks * interval_s, traffic.partitions_of(sink.topic, otherwise=tasks)
+            traffic.records_into(sink.name) / tasks * interval_s,
+            tasks if sink.topic is None else traffic.partitions_of(sink.topic, otherwise=tasks),
         )
         for sink in part.sinks
     )

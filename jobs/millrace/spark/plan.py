@@ -26,6 +26,7 @@ class QueryPlan:
         run_id: number of the application's run.
         input_partitions: number of partitions of each input topic.
         topic_ids: UUID of each input topic as of the start.
+        changelog_ids: UUID of each changelog topic of the sub-topology's own as of the start.
         partition_counts: partitions of every topic that the sub-topology writes to.
         max_message_bytes: largest record that those topics take.
         largest_input_bytes: largest record that an input topic takes.
@@ -40,6 +41,7 @@ class QueryPlan:
     run_id: int
     input_partitions: Mapping[str, int]
     topic_ids: Mapping[str, str]
+    changelog_ids: Mapping[str, str] = field(default_factory=dict)
     partition_counts: Mapping[str, int] = field(default_factory=dict)
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     largest_input_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
@@ -81,6 +83,7 @@ class QueryPlan:
             run_id=self.run_id,
             inputs=self.inputs_of(partition),
             topic_ids=self.topic_ids,
+            changelog_ids=self.changelog_ids,
             partition_counts=self.partition_counts,
             max_message_bytes=self.max_message_bytes,
             tombstone_retention_ms=self.tombstone_retention_ms,

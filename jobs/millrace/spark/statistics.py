@@ -43,6 +43,7 @@ def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, transact
         dead_letters=outcome.counts.get("dead_letters", 0),
         transactions_committed=int(transactional and outcome.committed),
         restored=outcome.restored,
+        rebuilds=outcome.rebuilds,
         restore_s=durations.get("restore", 0.0) if outcome.restored else 0.0,
         store_entries={store: entries for store, (entries, _) in outcome.store_sizes.items()},
         store_bytes={store: size for store, (_, size) in outcome.store_sizes.items()},

@@ -6,6 +6,8 @@ import fcntl
 import os
 import shutil
 import weakref
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import orjson
@@ -17,6 +19,7 @@ from millrace.processes import ProcessIdentity
 LOCK_FILE = "lock"
 DATABASE_DIRECTORY = "rocksdb"
 GLOBAL_DIRECTORY = "global"
+STANDBY_DIRECTORY = "standby"
 _TASK_PARTS = 2
 
 _log = structlog.get_logger(__name__)
@@ -125,6 +128,16 @@ class StateDirectory:
         """The directories of all copies of global stores."""
         return sorted(path for path in self.global_store(application_id, "").glob("*/*") if path.is_dir())
 
+    def standby(self, application_id: str, sub_topology: int, partition: int) -> Path:
+        """Directory of the standby copy of one task, which whoever keeps it up to date locks."""
+        return self.application(application_id) / STANDBY_DIRECTORY / f"{sub_topology}_{partition}"
+
+    def standby_copies(self, application_id: str) -> list[Path]:
+        """The directories of all standby copies of an application's tasks."""
+        return sorted(
+            path for path in (self.application(application_id) / STANDBY_DIRECTORY).glob("*") if path.is_dir()
+        )
+
     def tasks(self, application_id: str) -> list[tuple[int, int]]:
         """(sub-topology, partition) of the tasks that have a directory."""
         root = self.application(application_id)
@@ -137,34 +150,51 @@ class StateDirectory:
             if len(name) == _TASK_PARTS and name[0].isdigit() and name[1].isdigit()
         )
 
+    def check_unused(self, application_id: str) -> None:
+        """Does nothing where nobody uses the local state of an application.
+
+        Raises:
+            StateDirectoryLockedError: a live process holds the application, a task or a copy.
+        """
+        if self.application(application_id).exists():
+            with self._all_locked(application_id):
+                pass
+
     def clean(self, application_id: str) -> list[tuple[int, int]]:
-        """Remove the local state of a stopped application; its next start restores from the changelogs.
+        """Remove the local state of a stopped application, standby copies included; its next start restores it.
 
         Returns:
             the tasks whose state was removed.
 
         Raises:
-            StateDirectoryLockedError: a live process holds the application or a task; nothing is removed then.
+            StateDirectoryLockedError: a live process holds the application, a task or a copy; nothing is removed then.
             StateError: the directory cannot be removed.
         """
         root = self.application(application_id)
         if not root.exists():
             return []
-        # The driver holds the application's directory, the workers hold those of the tasks.
-        locks = [DirectoryLock(root)]
-        try:
-            tasks = self.tasks(application_id)
-            for sub_topology, partition in tasks:
-                locks.append(DirectoryLock(self.task(application_id, sub_topology, partition)))
-            locks.extend(map(DirectoryLock, self.global_copies(application_id)))
-            shutil.rmtree(root)
-            _log.info("local state removed", application_id=application_id, tasks=len(tasks))
-        except OSError as error:
-            raise StateError(
-                f"The local state of {application_id} in {self._root} cannot be removed: {error}",
-                remedy="check the permissions of the directory",
-            ) from error
-        finally:
-            for lock in locks:
-                lock.release()
+        tasks = self.tasks(application_id)
+        with self._all_locked(application_id):
+            try:
+                shutil.rmtree(root)
+            except OSError as error:
+                raise StateError(
+                    f"The local state of {application_id} in {self._root} cannot be removed: {error}",
+                    remedy="check the permissions of the directory",
+                ) from error
+        _log.info("local state removed", application_id=application_id, tasks=len(tasks))
         return tasks
+
+    @contextmanager
+    def _all_locked(self, application_id: str) -> Iterator[None]:
+        # The driver holds the application's directory, the workers hold those of the tasks, standbys their copies.
+        directories = [
+            self.application(application_id),
+            *(self.task(application_id, *task) for task in self.tasks(application_id)),
+            *self.global_copies(application_id),
+            *self.standby_copies(application_id),
+        ]
+        with ExitStack() as locks:
+            for directory in directories:
+                locks.callback(DirectoryLock(directory).release)
+            yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
@@ -23,7 +24,7 @@ from rocksdict import (
     WriteOptions,
 )
 
-from millrace.errors import StateError, StateWriteError
+from millrace.errors import StateCorruptedError, StateError, StateWriteError
 from millrace.state.layout import Packed
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 
@@ -32,6 +33,8 @@ _log = structlog.get_logger(__name__)
 MEBIBYTE = 1 << 20
 METADATA_FAMILY = "metadata"
 _STORE_FAMILY_PREFIX = "store."
+_SIGNS_OF_DAMAGE = ("Corruption", "No such file or directory")
+"""In RocksDB's messages: bytes that do not fit their checksum, or files that somebody removed."""
 
 
 DEFAULTS = RocksDBOptions(
@@ -149,11 +152,13 @@ class RocksDatabase:
         options: memory and durability.
 
     Raises:
+        StateCorruptedError: its files are damaged.
         StateError: the database cannot be opened.
     """
 
     def __init__(self, path: Path, stores: Mapping[str, RocksDBOptions | None], *, options: DatabaseOptions) -> None:
         self.path = path
+        self.is_damaged = False
         database = _database_options(options)
         try:
             existing = Rdict.list_cf(str(path), database) if (path / "CURRENT").exists() else []
@@ -165,10 +170,8 @@ class RocksDatabase:
             }
             self._database = Rdict(str(path), database, column_families=families)
         except Exception as error:  # rocksdict raises plain Exception
-            raise StateError(
-                f"The state database {path} cannot be opened: {error}",
-                remedy="check disk and permissions; if the database is damaged, delete the directory: "
-                "it is restored from the changelogs",
+            raise self._damaged(error) or StateError(
+                f"The state database {path} cannot be opened: {error}", remedy="check disk and permissions"
             ) from error
         self._families: dict[str, Rdict] = {name: self._database.get_column_family(name) for name in names}
         self._handles: dict[str, ColumnFamily] = {name: self._database.get_column_family_handle(name) for name in names}
@@ -185,7 +188,8 @@ class RocksDatabase:
 
     def metadata(self, key: bytes) -> bytes | None:
         """A metadata value."""
-        value: bytes | None = self._families[METADATA_FAMILY].get(key)
+        with self.reading():
+            value: bytes | None = self._families[METADATA_FAMILY].get(key)
         return value
 
     def new_batch(self) -> WriteBatch:
@@ -217,12 +221,13 @@ class RocksDatabase:
         """Write a batch: all of it or nothing, also when the process dies.
 
         Raises:
+            StateCorruptedError: files are damaged or gone, which is why RocksDB takes no writes any more.
             StateWriteError: the disk is full or fails.
         """
         try:
             self._database.write(batch, self._write_options)
         except Exception as error:  # rocksdict raises plain Exception
-            raise StateWriteError(
+            raise self._damaged(error) or StateWriteError(
                 f"The state database {self.path} refused a write: {error}",
                 remedy="free space on the disk or replace it, and start again: the stores are brought forward from "
                 "their changelogs",
@@ -241,6 +246,66 @@ class RocksDatabase:
                 f"The state database {self.path} cannot be copied to {path}: {error}",
                 remedy="free space on the disk, and see that the directory does not exist",
             ) from error
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """What reads inside may raise as RocksDB does.
+
+        Raises:
+            StateCorruptedError: the files are damaged or gone.
+            StateError: the disk fails.
+        """
+        try:
+            yield
+        except Exception as error:  # rocksdict raises plain Exception
+            raise self.unreadable(error) from error
+
+    def unreadable(self, error: Exception) -> StateError:
+        """The error for a read that failed."""
+        return self._damaged(error) or StateError(
+            f"The state database {self.path} cannot be read: {error}", remedy="check the disk"
+        )
+
+    def scan(self, family: str, from_key: bytes, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
+        """Entries of a range of one column family as they were when the scan began."""
+        with self.reading():
+            items = self._families[family].items(from_key=from_key)
+        return self._checked(items, family, from_key, before)
+
+    def is_empty(self, family: str) -> bool:
+        """Whether a column family has no entry."""
+        with self.reading():
+            iterator = self._families[family].iter()
+            iterator.seek_to_first()
+            iterator.status()
+            return not iterator.valid()
+
+    def _checked(
+        self, items: Iterator[tuple[bytes, bytes]], family: str, from_key: bytes, before: bytes | None
+    ) -> Iterator[tuple[bytes, bytes]]:
+        last = from_key
+        for key, value in items:
+            if before is not None and key >= before:
+                return
+            yield key, value
+            last = key
+        # At a damaged block rocksdict's iterator ends as if nothing came after it: look whether that is so.
+        with self.reading():
+            iterator = self._families[family].iter()
+            iterator.seek(last)
+            if iterator.valid():
+                iterator.next()
+            iterator.status()
+
+    def _damaged(self, error: Exception) -> StateCorruptedError | None:
+        """The error for damaged files; ``None`` where something else is wrong."""
+        if not any(sign in str(error) for sign in _SIGNS_OF_DAMAGE):
+            return None
+        self.is_damaged = True
+        return StateCorruptedError(
+            f"The state database {self.path} is damaged: {error}",
+            remedy="none needed now: its stores are emptied and restored from the changelogs; check the disk, though",
+        )
 
     def close(self) -> None:
         """Close the database and its column families. Idempotent.
@@ -267,18 +332,21 @@ class RocksBytesStore:
 
     def get(self, key: bytes) -> Packed:
         """The value of ``key``."""
-        value: Packed = self._database.family(self._name).get(key)
+        try:
+            value: Packed = self._database.family(self._name).get(key)
+        except Exception as error:  # rocksdict raises plain Exception; a context manager would cost a third of the read
+            raise self._database.unreadable(error) from error
         return value
 
     def get_many(self, keys: Sequence[bytes]) -> list[Packed]:
         """The values of ``keys``, in their order."""
         # One call per key through map() takes two thirds of the time of RocksDB's multi-get through rocksdict 0.3.29.
-        return list(map(self._database.family(self._name).get, keys))
+        with self._database.reading():
+            return list(map(self._database.family(self._name).get, keys))
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
         """Entries of a range as they were when the scan began."""
-        items = self._database.family(self._name).items(from_key=from_key)
-        return items if before is None else _until(items, before)
+        return self._database.scan(self._name, from_key, before)
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
         """Add writes to the batch."""
@@ -296,9 +364,7 @@ class RocksBytesStore:
 
     def is_empty(self) -> bool:
         """Whether there is no committed entry."""
-        iterator = self._database.family(self._name).iter()
-        iterator.seek_to_first()
-        return not iterator.valid()
+        return self._database.is_empty(self._name)
 
     def size(self) -> tuple[int, int]:
         """RocksDB's own estimates: number of keys; bytes in files and write buffers."""
@@ -309,10 +375,3 @@ class RocksBytesStore:
 
     def _number(self, name: str) -> int:
         return int(self._database.family(self._name).property_int_value(name) or 0)
-
-
-def _until(items: Iterator[tuple[bytes, bytes]], before: bytes) -> Iterator[tuple[bytes, bytes]]:
-    for key, value in items:
-        if key >= before:
-            return
-        yield key, value

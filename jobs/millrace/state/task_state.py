@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import structlog
 
 from millrace.config import StreamsConfig
-from millrace.errors import StateError
+from millrace.errors import StateCorruptedError, StateError
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
 from millrace.state.checkpoint import write_checkpoint
@@ -107,8 +107,9 @@ class TaskState:
         self._custom: dict[str, CustomBytesStore] = {}
         self._position = TaskPosition()
         self._closed = False
+        self.was_damaged = False
         try:
-            self._open_stores()
+            self._open_undamaged_stores()
         except BaseException:
             self.close()
             raise
@@ -119,6 +120,9 @@ class TaskState:
     ) -> TaskState:
         """Open the stores of a task, made if missing.
 
+        A database that cannot be opened because its files are damaged is removed: the stores are empty then, as on a
+        host that never had them, and ``was_damaged`` says so.
+
         Args:
             directory: the task's directory, ``<state.dir>/<application-id>/<s>_<p>``; ``None`` keeps all stores in
                 memory, whatever their backend.
@@ -127,7 +131,7 @@ class TaskState:
 
         Raises:
             StateDirectoryLockedError: another live process has the directory. A dead one's lock does not count.
-            StateError: the database is damaged or the disk fails.
+            StateError: the disk fails.
         """
         return cls(directory, stores, options=options or StateOptions())
 
@@ -136,6 +140,11 @@ class TaskState:
         """The position of the last commit. It has no changelog offset for a store that is empty or must be restored
         from the beginning (a memory store after a restart, a new store)."""
         return self._position
+
+    @property
+    def is_damaged(self) -> bool:
+        """Whether a read or write met files that are damaged or gone: :meth:`wipe` and restore."""
+        return self._database is not None and self._database.is_damaged
 
     @property
     def directory(self) -> Path | None:
@@ -342,6 +351,14 @@ class TaskState:
         """Committed entries and bytes of each store, both approximate."""
         self._check_open()
         return {name: store.size() for name, store in self._stores.items()}
+
+    def _open_undamaged_stores(self) -> None:
+        try:
+            self._open_stores()
+        except StateCorruptedError as error:
+            _log.warning("damaged state is removed", directory=str(self._directory), reason=error.message)
+            self.was_damaged = True
+            self.wipe()
 
     def _open_stores(self) -> None:
         self._position = TaskPosition()

@@ -70,7 +70,11 @@ class Collector(Protocol):
         """The records of a batch that are larger than their topic takes, by row."""
 
     def partition_count(self, topic: str, /) -> int:
-        """How many partitions ``topic`` has."""
+        """How many partitions ``topic`` has.
+
+        Raises:
+            UnknownTopicError: there is no such topic.
+        """
 
 
 class OutputBuffer:

@@ -11,7 +11,14 @@ import numpy as np
 from millrace.config import StreamsConfig
 from millrace.errors import RecordTooLargeError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
-from millrace.state import KeyValueStore, SuppressionBuffer, TaskState, VersionedKeyValueStore
+from millrace.state import (
+    KeyValueStore,
+    SessionStore,
+    SuppressionBuffer,
+    TaskState,
+    VersionedKeyValueStore,
+    WindowStore,
+)
 from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
@@ -22,13 +29,17 @@ from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
 from millrace.task.processing.steps import Punctuating, Steps
 from millrace.task.processor import Forwarded, JointProcessor, Processor, TaskContext, no_global_store
 from millrace.task.records import Records, merge_in_order, object_array
-from millrace.task.sink import Sink, merge_outputs, record_of
+from millrace.task.routing_sink import RoutingSink
+from millrace.task.sink import Output, Sink, merge_outputs, record_of
 from millrace.task.source import Source
 from millrace.task.table_view import TableView
 from millrace.task.versioned_view import VersionedTableView
 from millrace.task.walking import Walker, must_walk, processor_nodes
+from millrace.task.windowed_table_view import WindowedTableView
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
+    SessionAggregate,
+    SlidingAggregate,
     StreamAggregate,
     TableAggregate,
     WindowedAggregate,
@@ -90,7 +101,10 @@ class Engine:
             aggregators={
                 node.operator.store: node.operator.aggregator
                 for node in sub_topology.processors
-                if isinstance(node.operator, StreamAggregate | WindowedAggregate | TableAggregate)
+                if isinstance(
+                    node.operator,
+                    StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate | TableAggregate,
+                )
             },
             processors={node.name: node for node in sub_topology.processors},
             wall_clock_ms=wall_clock,
@@ -109,6 +123,11 @@ class Engine:
             if isinstance(store, VersionedKeyValueStore):
                 self.context.tables[name] = VersionedTableView(store)
                 continue
+            if isinstance(store, WindowStore | SessionStore):
+                retention_ms = self._specs[name].retention_ms
+                view = WindowedTableView(store, retention_ms, self.context.after_batch)
+                self.context.windowed_tables[name] = view
+                continue
             assert isinstance(store, KeyValueStore)
             self.context.tables[name] = TableView(store)
         default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
@@ -116,7 +135,7 @@ class Engine:
         self._fans_out = _reconverging(sub_topology, self._children)
         self._sources: dict[str, Source] = {}
         self._source_of_topic: dict[str, str] = {}
-        self._sinks: dict[str, Sink] = {}
+        self._sinks: dict[str, Sink | RoutingSink] = {}
         self._processors: dict[str, Processor] = {}
         self._joint_nodes = _joint_nodes(sub_topology)
         self._joint_processors: dict[str, JointProcessor] = {}
@@ -127,7 +146,11 @@ class Engine:
                     name = full_topic_name(topic, config.application_id, internal=node.internal)
                     self._source_of_topic[name] = node.name
             elif isinstance(node, SinkNode):
-                self._sinks[node.name] = Sink(node, config.application_id)
+                self._sinks[node.name] = (
+                    RoutingSink(node)
+                    if node.topic is None
+                    else Sink(node, full_topic_name(node.topic, config.application_id, internal=node.internal))
+                )
             elif node.name in self._joint_nodes:
                 members = self._joint_nodes[node.name]
                 if node is members[0]:
@@ -175,6 +198,8 @@ class Engine:
             self.context.after_batch.clear()
             for view in self.context.tables.values():
                 view.clear()
+            for windowed_view in self.context.windowed_tables.values():
+                windowed_view.clear()
             for buffer_view in self.context.buffers.values():
                 buffer_view.clear()
             for processor in self._processors.values():
@@ -217,14 +242,13 @@ class Engine:
 
     def _write(self, pending: dict[str, list[Records]], collector: Collector) -> None:
         """Sends what came to the sinks."""
-        outputs: dict[str, list[tuple[OutputBatch, tuple[IntArray, ...]]]] = {}
+        outputs: dict[str, list[Output]] = {}
         for name, sink in self._sinks.items():
             inputs = pending.pop(name, None)
             if inputs:
-                records = merge_in_order(inputs)
                 self.failures.node = name
-                partitions = collector.partition_count(sink.topic)
-                outputs.setdefault(sink.topic, []).append(sink.encode(records, partitions, self.failures))
+                for batch, order in sink.outputs(merge_in_order(inputs), collector, self.failures):
+                    outputs.setdefault(batch.topic, []).append((batch, order))
         for parts in outputs.values():
             self._send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]), collector)
 
@@ -436,9 +460,11 @@ def _reconverging(sub_topology: SubTopology, children: Mapping[str, tuple[str, .
     for name, before in feeds.items():
         for feed in before:
             followers.setdefault(feed, set()).add(name)
-    for node in sub_topology.nodes:
-        if isinstance(node, SinkNode):
-            followers.setdefault(node.name, set()).add(f"topic {node.topic}")
+    topics_are_chosen = any(sink.topic is None for sink in sub_topology.sinks)
+    for sink in sub_topology.sinks:
+        # Sinks that choose their topics may meet any other in one of them.
+        together = topics_are_chosen and not sink.internal
+        followers.setdefault(sink.name, set()).add("topics" if together else f"topic {sink.topic}")
 
     def reached_from(start: str) -> set[str]:
         seen: set[str] = set()

@@ -12,7 +12,14 @@ from typing import NoReturn
 import structlog
 
 from millrace.config import StreamsConfig
-from millrace.errors import MillraceError, ProcessingError, RecordTooLargeError, SerializationError
+from millrace.errors import (
+    MillraceError,
+    ProcessingError,
+    RecordTooLargeError,
+    SerializationError,
+    TransactionAbortedError,
+    UnknownTopicError,
+)
 from millrace.handlers import (
     ConsumerRecord,
     ErrorHandlerContext,
@@ -195,6 +202,29 @@ class FailureHandler:
         self._letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             self._warn_of_retry(response, error)
+            raise error
+        self.dropped[DropReason.PRODUCTION] += 1
+
+    def unknown_topic(self, error: UnknownTopicError, row: int, record: ProducerRecord) -> None:
+        """A record is for a topic that does not exist. It may be created, so another attempt may succeed.
+
+        Args:
+            error: why; raised unless the handler resumes or retries.
+            row: the input row it comes from.
+            record: the record.
+
+        Raises:
+            UnknownTopicError: the handler fails.
+            TransactionAbortedError: the handler asks for another attempt.
+        """
+        response = self._ask(self._production, self._context(row), record, error)
+        self._letters.add(row, response.dead_letter_queue_records)
+        if response.result is Result.RETRY:
+            raise TransactionAbortedError(
+                f"Task {self._task} gives the batch up: {error.message}",
+                remedy="the same input is processed again; " + error.remedy,
+            ) from error
+        if response.result is not Result.RESUME:
             raise error
         self.dropped[DropReason.PRODUCTION] += 1
 

@@ -17,7 +17,7 @@ from pathlib import Path
 import structlog
 
 from millrace.config import StreamsConfig
-from millrace.errors import OffsetOutOfRangeError, StateDirectoryLockedError, StateError
+from millrace.errors import OffsetOutOfRangeError, StateCorruptedError, StateDirectoryLockedError, StateError
 from millrace.metrics import DropReason
 from millrace.state import KeyValueStore, StateDirectory, StateOptions, TaskPosition, TaskState
 from millrace.state.restore import RestoreProgress
@@ -105,6 +105,11 @@ class GlobalCopy:
         """How far it is."""
         return self._state.position
 
+    @property
+    def is_damaged(self) -> bool:
+        """Whether its files are damaged or gone, so that :meth:`catch_up` builds it anew."""
+        return self._task_state.is_damaged
+
     def catch_up(self, ends: Mapping[TopicPartition, int], on_progress: ProgressListener = lambda _: None) -> None:
         """Returns once the copy has everything before the ends; what is newer may be in it as well.
 
@@ -150,10 +155,10 @@ class GlobalCopy:
             self._task_state.close()
 
     def _read_or_rebuild(self, ends: Mapping[TopicPartition, int], on_progress: ProgressListener) -> None:
-        if not self._state.is_incomplete:
+        if not self._state.is_incomplete and not self.is_damaged:
             try:
                 self._read_to(ends, on_progress)
-            except OffsetOutOfRangeError as error:
+            except (OffsetOutOfRangeError, StateCorruptedError) as error:
                 self._log.warning("global store is built anew", reason=error.message)
                 self._close_reader()
             else:
@@ -163,7 +168,9 @@ class GlobalCopy:
 
     def _is_due(self, ends: Mapping[TopicPartition, int]) -> bool:
         position = self.position
-        return self._state.is_incomplete or bool(behind(position, ends)) or self._must_refresh(position)
+        return (
+            self._state.is_incomplete or self.is_damaged or bool(behind(position, ends)) or self._must_refresh(position)
+        )
 
     def _must_refresh(self, position: TaskPosition) -> bool:
         retention_ms = self.spec.tombstone_retention_ms

@@ -29,6 +29,7 @@ from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.records import Records
 from millrace.task.table_view import TableView
 from millrace.task.versioned_view import VersionedTableView
+from millrace.task.windowed_table_view import WindowedTableView
 from millrace.topology.aggregators import Aggregator, TableAggregator
 from millrace.topology.nodes import ProcessorNode
 from millrace.topology.operators import TableJoinSide
@@ -103,6 +104,7 @@ class TaskContext:
         stream_times: stream time of each windowed operator, milliseconds, by the name of its store. Survives
             restarts, and topologies in which the operator has another name.
         tables: views of the tables that other processors look up, by store name.
+        windowed_tables: the same of windowed tables.
         buffers: views of the suppression buffers behind such tables, by store name.
         shared_stores: stores that a processor other than their writer reads.
         aggregators: what the rows of a store were made by, by store name, where an aggregation writes it.
@@ -128,6 +130,7 @@ class TaskContext:
     processing: ProcessingRuntime
     stream_times: dict[str, int] = field(default_factory=dict)
     tables: dict[str, TableView | VersionedTableView] = field(default_factory=dict)
+    windowed_tables: dict[str, WindowedTableView] = field(default_factory=dict)
     buffers: dict[str, BufferView] = field(default_factory=dict)
     shared_stores: frozenset[str] = frozenset()
     aggregators: Mapping[str, Aggregator | TableAggregator] = field(default_factory=dict)
@@ -145,6 +148,13 @@ class TaskContext:
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""
         return self.stores[store].cached and self.config.statestore_cache_enabled
+
+    def merges_windows(self, store: str) -> bool:
+        """Whether only the last update of a window in a batch goes downstream: not where the table is looked up.
+
+        Its readers must see each window as of their places, so that every update has to be known.
+        """
+        return self.is_cached(store) and store not in self.shared_stores
 
     def merges_updates(self, store: str) -> bool:
         """Whether only the last update of a key in a batch goes downstream.

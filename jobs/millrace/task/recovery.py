@@ -9,7 +9,7 @@ from functools import partial
 import structlog
 
 from millrace.config import ProcessingGuarantee
-from millrace.errors import StateError, StateWriteError
+from millrace.errors import StateCorruptedError, StateError, StateWriteError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import TaskPosition, TaskState
 from millrace.state.restore import RestoreProgress, restore
@@ -50,6 +50,9 @@ def bring_to(
     stores = spec.sub_topology.stores
     if not stores:
         return 0
+    if state.position.written_at_ms and state.position.run_id < signature.reset:
+        _log.info("stores are from before a reset", task=spec.name, written_by=state.position.run_id)
+        state.wipe()
     position = state.position
     stored = {place: position.inputs[place] for place in committed if place in position.inputs}
     ahead = {place: offset for place, offset in stored.items() if offset > committed[place]}
@@ -71,7 +74,7 @@ def bring_to(
     )
     try:
         restored = replay(position=state.position)
-    except StateWriteError:
+    except (StateCorruptedError, StateWriteError):
         raise
     except StateError as error:
         if not state.position.changelogs:

@@ -15,6 +15,7 @@ STREAM_TIME_PREFIX = "streamtime."
 COUNT_PREFIX = "count."
 OFFSET_PREFIX = "offset."
 TAKEN_OVER = "millrace.taken-over"
+RESET = "millrace.reset"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +35,8 @@ class Signature:
             batch done can still report it.
         taken_over: whether the offsets are those of a Kafka Streams application, signed by ``millrace take-over``: the
             stream times are then those that the changelogs tell.
+        reset: number of the run that a reset stands for, 0 where there was none: stores that an earlier run wrote, on
+            whichever host they lie, belong to what the reset has ended. Every later commit carries it on.
     """
 
     run: int
@@ -42,6 +45,7 @@ class Signature:
     stream_times: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, int] = field(default_factory=dict)
     taken_over: bool = False
+    reset: int = 0
 
     def to_metadata(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, str]:
         """The metadata text of each input partition.
@@ -56,6 +60,8 @@ class Signature:
         }
         if self.taken_over:
             of_task[TAKEN_OVER] = 1
+        if self.reset:
+            of_task[RESET] = self.reset
         texts = {}
         for number, place in enumerate(sorted(offsets)):
             values = {RUN: self.run, OFFSET_PREFIX + place[0]: offsets[place], **(of_task if number == 0 else {})}
@@ -82,6 +88,7 @@ class Signature:
             stream_times=_with_prefix(values, STREAM_TIME_PREFIX),
             counts=_with_prefix(values, COUNT_PREFIX),
             taken_over=TAKEN_OVER in values,
+            reset=values.get(RESET, 0),
         )
 
 

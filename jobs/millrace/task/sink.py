@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -11,35 +11,44 @@ from millrace.handlers import ProducerRecord, SerializationExceptionOrigin
 from millrace.kafka.murmur2 import partitions_for
 from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
 from millrace.serdes.changes import ChangeSerde, join_change
-from millrace.task.collector import UNASSIGNED_PARTITION, OutputBatch
+from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.columns import Column, IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
-from millrace.topology.topology import full_topic_name
+
+Output = tuple[OutputBatch, tuple[IntArray, ...]]
+"""Records for a topic, and their order columns."""
 
 WINDOW_BYTES = {TimeWindowedSerde: 8, SessionWindowedSerde: 16}
 """How many bytes behind the key's own say which window it is."""
 
 
 class Sink:
-    """Turns what reaches it into records of its topic, with their own timestamps and headers."""
+    """Turns what reaches it into records of its topic, with their own timestamps and headers.
 
-    def __init__(self, node: SinkNode, application_id: str) -> None:
+    Args:
+        node: the node.
+        topic: the broker's name of its topic.
+    """
+
+    def __init__(self, node: SinkNode, topic: str) -> None:
         self._node = node
-        self.topic = full_topic_name(node.topic, application_id, internal=node.internal)
+        self.topic = topic
         self._key_serde = or_default(node.key_serde)
         self._value_serde = or_default(node.value_serde)
 
-    def encode(
-        self, records: Records, partition_count: int, failures: FailureHandler
-    ) -> tuple[OutputBatch, tuple[IntArray, ...]]:
+    def outputs(self, records: Records, collector: Collector, failures: FailureHandler) -> Iterator[Output]:
+        """The records as bytes, for the topic's partitions: see :meth:`encode`."""
+        yield self.encode(records, collector.partition_count(self.topic), failures)
+
+    def encode(self, records: Records, partition_count: int | None, failures: FailureHandler) -> Output:
         """The records as bytes, and their order columns. Those that cannot be written are left to the handler.
 
         Args:
             records: what reached the node.
-            partition_count: partitions of the topic.
+            partition_count: partitions of the topic; ``None`` leaves the partitions open.
             failures: what follows a record that cannot be written.
 
         Raises:
@@ -52,7 +61,9 @@ class Sink:
             # At least one cannot be written; which, shows one by one.
             records = self._writable(records, failures)
             keys, values = self._serialized(records) if len(records) else ([], [])
-        if self._node.partitioner:
+        if partition_count is None:
+            partitions = np.full(len(records), UNASSIGNED_PARTITION, dtype=np.int32)
+        elif self._node.partitioner:
             partitions = self._chosen(records, partition_count)
         elif isinstance(self._key_serde, TimeWindowedSerde | SessionWindowedSerde):
             # As in Kafka Streams the windows of a key share its partition.

@@ -54,6 +54,7 @@ class TaskSpec:
         inputs: the task's input partitions.
         topic_ids: UUID of each input topic as of the start.
         partition_counts: partitions of every topic that the sub-topology writes to.
+        changelog_ids: UUID of each changelog topic of the sub-topology's own as of the start.
         max_message_bytes: largest record that those topics take, where it is not the broker's default.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         global_stores: the global stores that the sub-topology may look up.
@@ -66,6 +67,7 @@ class TaskSpec:
     inputs: tuple[TopicPartition, ...]
     topic_ids: Mapping[str, str]
     partition_counts: Mapping[str, int]
+    changelog_ids: Mapping[str, str] = field(default_factory=dict)
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
     global_stores: tuple[GlobalStoreSpec, ...] = ()

@@ -7,9 +7,10 @@ from typing import Protocol
 
 import numpy as np
 
-from millrace.errors import TopologyError
+from millrace.errors import ProcessingError, TopologyError
+from millrace.serdes import Windowed
 from millrace.state.layout import NO_TIMESTAMP
-from millrace.task.columns import Column, IntArray
+from millrace.task.columns import Column, IntArray, WindowedColumn
 from millrace.task.operators.table_rows import RowFunctions, present_key_bytes
 from millrace.task.operators.table_writing import decoded
 from millrace.task.processor import TaskContext
@@ -17,6 +18,8 @@ from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list
 from millrace.topology.operators import (
     CogroupMerge,
+    SessionAggregate,
+    SlidingAggregate,
     StreamAggregate,
     TableAggregate,
     TableFilter,
@@ -25,6 +28,7 @@ from millrace.topology.operators import (
     TableSource,
     TableSuppress,
     TableTransformValues,
+    WindowedAggregate,
 )
 from millrace.topology.stores import StoreKind
 
@@ -84,9 +88,14 @@ def table_getter(table: str, context: TaskContext) -> TableGetter:
             | TableTransformValues(store=str(store))
             | TableJoinMerge(store=str(store))
             | StreamAggregate(store=store)
+            | WindowedAggregate(store=store)
+            | SlidingAggregate(store=store)
+            | SessionAggregate(store=store)
             | CogroupMerge(store=store)
             | TableAggregate(store=store)
         ):
+            if context.stores[store].kind in (StoreKind.WINDOW, StoreKind.SESSION):
+                return _WindowedGetter(store, context)
             return _StoredGetter(store, context)
         case _:
             raise TopologyError(
@@ -113,6 +122,47 @@ class _StoredGetter:
         keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._store}")
         found, timestamps = self._view.lookup(keys, records.order, as_of)
         return Rows(decoded(self._context, self._store, found), timestamps)
+
+
+class _WindowedGetter:
+    """Reads a store of windows or sessions; the keys are windowed."""
+
+    def __init__(self, store: str, context: TaskContext) -> None:
+        self._store = store
+        self._context = context
+        self._view = context.windowed_tables[store]
+        self._key_serde = or_default(context.stores[store].key_serde)
+
+    is_versioned = False
+
+    def get(self, records: Records, _functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
+        assert as_of is None
+        keys = windowed_keys(records.keys, self._store)
+        inner = present_key_bytes(to_bytes_list(keys.inner, self._key_serde), f"that reads store {self._store}")
+        found, timestamps = self._view.lookup(inner, keys.starts, keys.ends, records.order)
+        return Rows(decoded(self._context, self._store, found), timestamps)
+
+
+def windowed_keys(keys: Column, store: str) -> WindowedColumn:
+    """Keys of a windowed table, also where they came through a topic.
+
+    Raises:
+        ProcessingError: they have no windows.
+    """
+    if isinstance(keys, WindowedColumn):
+        return keys
+    objects = keys.objects
+    strange = next((key for key in objects if not isinstance(key, Windowed)), None)
+    if strange is not None:
+        raise ProcessingError(
+            f"Store {store} holds windows, and is asked for the key {strange!r}, which has none.",
+            remedy="join it with a table or stream whose keys are Windowed",
+        )
+    return WindowedColumn(
+        Column(objects=[key.key for key in objects]),
+        np.array([key.start for key in objects], dtype=np.int64),
+        np.array([key.end for key in objects], dtype=np.int64),
+    )
 
 
 class _SuppressedGetter:

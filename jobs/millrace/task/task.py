@@ -26,7 +26,14 @@ from functools import partial
 import numpy as np
 import structlog
 
-from millrace.errors import DriverFencedError, OffsetsMovedError, RecordTooLargeError, StateError
+from millrace.errors import (
+    DriverFencedError,
+    OffsetsMovedError,
+    RecordTooLargeError,
+    StateCorruptedError,
+    StateError,
+    TaskMigratedError,
+)
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
@@ -50,6 +57,7 @@ from millrace.task.processor import HeldBack
 from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
+from millrace.task.topics_written import TopicsWritten
 
 PRODUCER_TIMEOUT_S = 15.0
 """Longest time of one call of the producer: the sooner one that gets no answer is given up, the sooner a new one goes
@@ -75,6 +83,7 @@ class BatchOutcome:
         stream_times: stream time of each windowed operator, milliseconds, by store.
         held_back: what waits for stream time to pass, by store.
         restored: changelog records that were replayed before the batch.
+        rebuilds: how often stores were emptied before the batch because their files were damaged.
         next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch; ``None`` where
             none is scheduled.
         answer: what the action that came with the batch returned.
@@ -92,6 +101,7 @@ class BatchOutcome:
     stream_times: Mapping[str, int] = field(default_factory=dict)
     held_back: Mapping[str, HeldBack] = field(default_factory=dict)
     restored: int = 0
+    rebuilds: int = 0
     next_punctuation_ms: int | None = None
     answer: object = None
 
@@ -118,13 +128,16 @@ class Task:
         self._global: dict[str, GlobalCopy] = {}
         self._admin = KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin."))
         self._log = _log.bind(application=spec.config.application_id, task=spec.name)
+        self._topics = TopicsWritten(spec, self._admin)
         self._producer: TaskProducer | None = None
         self._state: TaskState | None = None
         self._engine: Engine | None = None
         self._committed: dict[TopicPartition, int] = {}
         self._untold: Mapping[str, int] = {}
         self._changelog_ends: dict[str, int] = {}
+        self._reset = 0
         self._restored = 0
+        self._rebuilds = 0
 
     @property
     def state(self) -> TaskState:
@@ -157,6 +170,9 @@ class Task:
     ) -> BatchOutcome:
         """Processes what is not committed yet of the ranges, and commits it.
 
+        Stores whose files turn out to be damaged are emptied and restored from their changelogs, and the batch is
+        processed from its beginning.
+
         Args:
             rows: what Spark brought, in any order.
             ranges: the batch's part of each of the task's input partitions.
@@ -170,6 +186,22 @@ class Task:
             TaskMigratedError: a newer attempt took over.
             MillraceError: a record could not be processed, and its handler does not continue; nothing was committed.
         """
+        try:
+            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+        except StateCorruptedError as error:
+            self._log.warning("damaged state is built anew", reason=error.message)
+            self.close()
+            self._rebuilds += 1
+            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+
+    def _run_batch(
+        self,
+        rows: list[InputBatch],
+        ranges: Mapping[TopicPartition, OffsetRange],
+        *,
+        recommit: bool,
+        global_ends: Mapping[TopicPartition, int],
+    ) -> BatchOutcome:
         clock = _Clock()
         if self._engine is None:
             signature = self._open(clock)
@@ -177,7 +209,7 @@ class Task:
                 # An earlier attempt at this batch committed and died before it could say what it had counted.
                 self._untold = signature.counts
         assert self._engine is not None
-        findings = self._catch_up(global_ends or {}, clock)
+        findings = self._catch_up(global_ends, clock)
         nothing_new = all(self._committed[place] >= offsets.end for place, offsets in ranges.items())
         if nothing_new and not self._engine.is_punctuation_due:
             if recommit or findings:
@@ -189,10 +221,10 @@ class Task:
         decided = ordered.slice(length)
         clock.lap("read")
         crash_here(CrashPoint.BEFORE_PROCESSING)
-        collector = _ProducerCollector(self._open_producer(), self.spec)
+        collector = self._collector()
         try:
-            self._tell(findings, collector)
             self._engine.process(decided, collector, wall_clock=True)
+            self._tell(findings, collector)
             clock.lap("process")
             positions = {**self._committed, **positions_after(ordered, length, ranges)}
             counts = self._counts(decided, collector, findings)
@@ -216,11 +248,14 @@ class Task:
             stream_times=dict(self._engine.context.stream_times),
             held_back={store: waiting() for store, waiting in self._engine.context.held_back.items()},
             restored=self._take_restored(),
+            rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
 
     def close(self) -> None:
-        """Gives up an open transaction and closes the stores. May be called more than once."""
+        """Gives up an open transaction and closes the stores, which are emptied where their files are damaged. May be
+        called more than once.
+        """
         producer, state, engine = self._producer, self._state, self._engine
         self._producer = self._state = self._engine = None
         try:
@@ -230,11 +265,19 @@ class Task:
                 producer.close()
         finally:
             if state is not None:
-                state.close()
+                try:
+                    if state.is_damaged:
+                        state.wipe()
+                finally:
+                    state.close()
 
     def _take_restored(self) -> int:
         restored, self._restored = self._restored, 0
         return restored
+
+    def _take_rebuilds(self) -> int:
+        rebuilds, self._rebuilds = self._rebuilds, 0
+        return rebuilds
 
     def _open(self, clock: _Clock) -> Signature:
         spec = self.spec
@@ -242,21 +285,15 @@ class Task:
             self._state = TaskState.open(
                 spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(spec.config)
             )
-            self._producer = TaskProducer(
-                spec.config.bootstrap_servers,
-                transactional_id=spec.transactional_id,
-                transaction_timeout_ms=spec.config.transaction_timeout_ms,
-                settings=spec.config.client_settings("producer."),
-                max_message_bytes=spec.max_message_bytes,
-                timeout_s=PRODUCER_TIMEOUT_S,
-            )
-            self._producer.init()
+            self._rebuilds += self._state.was_damaged
+            self._producer = self._new_producer()
             signature = self._read_committed()
             clock.lap("open")
             crash_here(CrashPoint.TASK_OPENED)
             self._restored = bring_to(self._state, spec, self._committed, signature, self._on_restore)
             clock.lap("restore")
             self._changelog_ends = dict(signature.changelogs)
+            self._reset = signature.reset
             stream_times = self._state.position.stream_times if signature.taken_over else signature.stream_times
             self._global = {each.name: self._copies.copy(each, spec.config) for each in spec.global_stores}
             self._engine = Engine(
@@ -279,6 +316,50 @@ class Task:
             seconds=round(clock.laps["open"] + clock.laps["restore"], 3),
         )
         return signature
+
+    def _new_producer(self) -> TaskProducer:
+        spec = self.spec
+        producer = TaskProducer(
+            spec.config.bootstrap_servers,
+            transactional_id=spec.transactional_id,
+            transaction_timeout_ms=spec.config.transaction_timeout_ms,
+            settings=spec.config.client_settings("producer."),
+            max_message_bytes=self._topics.max_message_bytes,
+            timeout_s=PRODUCER_TIMEOUT_S,
+        )
+        try:
+            producer.init()
+        except BaseException:
+            producer.close()
+            raise
+        return producer
+
+    def _collector(self) -> _ProducerCollector:
+        return _ProducerCollector(self._open_producer(), self._topics, self._learn)
+
+    def _learn(self, topic: str) -> TaskProducer:
+        """Asks for a topic that a record names; returns the producer that can write to it.
+
+        A producer's batches fit the topics that were known when it was made. Nothing of the batch is sent yet: all
+        topics are asked for before that.
+        """
+        self._topics.learn(topic)
+        producer = self._open_producer()
+        limit = self._topics.max_message_bytes[topic]
+        if producer.fits(limit):
+            producer.add_topic(topic, limit)
+            return producer
+        producer.close()
+        self._producer = self._new_producer()
+        committed = self._committed
+        self._read_committed()
+        if self._committed != committed:
+            # Taking the id over once more has fenced what had taken it over from this task.
+            raise TaskMigratedError(
+                f"Another attempt at task {self.spec.name} has committed meanwhile.",
+                remedy="none needed: the batch is processed again from what it committed",
+            )
+        return self._producer
 
     def _read_committed(self) -> Signature:
         config = self.spec.config
@@ -377,8 +458,15 @@ class Task:
             self._admin,
             self.spec.topic_ids,
             self.spec.config.application_id,
+            changelog_ids=self.spec.changelog_ids,
             global_topic_ids=self.spec.global_topic_ids,
         )
+        if state.is_damaged or any(copy.is_damaged for copy in self._global.values()):
+            # Whoever met it may have taken it for the failure of one record, and skipped that.
+            raise StateCorruptedError(
+                f"Task {self.spec.name} met damaged state while it processed a batch.",
+                remedy="none needed: the stores are restored from their changelogs; check the disk, though",
+            )
         for store, topic in collector.changelog_topics.items():
             end = producer.sent_end_offset(topic, self.spec.partition)
             if end is not None:
@@ -389,6 +477,7 @@ class Task:
             changelogs=self._changelog_ends,
             stream_times=engine.context.stream_times,
             counts=counts,
+            reset=self._reset,
         )
         metadata = signature.to_metadata(positions)
         producer.commit(
@@ -422,7 +511,7 @@ class Task:
 
     def _commit_again(self, clock: _Clock, findings: Findings) -> None:
         """Commits the committed offsets once more, with the state's signature as it is."""
-        collector = _ProducerCollector(self._open_producer(), self.spec)
+        collector = self._collector()
         try:
             self._tell(findings, collector)
             self._commit(self._committed, {}, collector, clock)
@@ -444,6 +533,7 @@ class Task:
             counts=dict(counts),
             durations=clock.laps,
             restored=self._take_restored(),
+            rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
 
@@ -451,9 +541,10 @@ class Task:
 class _ProducerCollector:
     """Sends output into the batch's transaction, which it opens with the first record."""
 
-    def __init__(self, producer: TaskProducer, spec: TaskSpec) -> None:
+    def __init__(self, producer: TaskProducer, topics: TopicsWritten, learn: Callable[[str], TaskProducer]) -> None:
         self._producer = producer
-        self._spec = spec
+        self._topics = topics
+        self._learn = learn
         self.written: Counter[str] = Counter()
         self.changelog_topics: dict[str, str] = {}
 
@@ -487,18 +578,15 @@ class _ProducerCollector:
         return self._producer.too_large(batch.topic, batch.keys, batch.values, headers)
 
     def partition_count(self, topic: str) -> int:
-        """How many partitions a topic has.
+        """How many partitions a topic has; one that a record names is asked for.
 
         Raises:
             StateError: the topic was not there when the application started.
+            UnknownTopicError: a record names it, and it does not exist.
         """
-        count = self._spec.partition_counts.get(topic)
-        if count is None:
-            raise StateError(
-                f"Task {self._spec.name} writes to topic {topic}, which did not exist when the application started.",
-                remedy="create the topic and start the application again",
-            )
-        return count
+        if not self._topics.knows(topic):
+            self._producer = self._learn(topic)
+        return self._topics.partition_counts[topic]
 
 
 TaskAction = Callable[[Task], object]

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from millrace.topology.java_order import TreeOrder, hash_order
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
+from millrace.topology.topic_extractors import extractor_text
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
 
 
@@ -68,6 +69,8 @@ def _describe_node(described: _Described) -> str:
             return f"Source: {node.name} (topics: {_set(hash_order(node.topics, sized=True))}){successors}"
         case ProcessorNode():
             return f"Processor: {node.name} (stores: {_set(hash_order(node.stores))}){successors}{predecessors}"
+        case SinkNode(extractor=extractor) if extractor is not None:
+            return f"Sink: {node.name} (extractor class: {extractor_text(extractor)}){predecessors}"
         case SinkNode():
             return f"Sink: {node.name} (topic: {node.topic}){predecessors}"
 

@@ -415,6 +415,7 @@ def _(node: Output, draft: _Draft) -> None:
             key_serde=node.key_serde,
             value_serde=node.value_serde,
             partitioner=node.partitioner,
+            extractor=node.extractor,
         )
     )
 

@@ -32,6 +32,7 @@ from millrace.topology.operators import (
     WindowedAggregate,
 )
 from millrace.topology.summary import describe_aggregation
+from millrace.topology.topic_extractors import extractor_text
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
 _JOINED: dict[type[Operator], str] = {
@@ -48,9 +49,17 @@ def label(node: Node) -> str:
         case SourceNode():
             return ", ".join(node.topics)
         case SinkNode():
-            return node.topic
+            return written_topic(node)
         case ProcessorNode():
             return _operator_label(node)
+
+
+def written_topic(sink: SinkNode) -> str:
+    """The topic of a sink, or how it is chosen."""
+    if sink.topic is not None:
+        return sink.topic
+    assert sink.extractor is not None
+    return f"topic by {extractor_text(sink.extractor)}"
 
 
 def _operator_label(node: ProcessorNode) -> str:

@@ -13,6 +13,7 @@ from millrace.serdes import Serde
 from millrace.topology.operators import JoinKind, Operator, TableJoinKind
 from millrace.topology.stores import StoreSpec
 from millrace.topology.timestamp_extractors import TimestampExtractor
+from millrace.topology.topic_extractors import TopicNameExtractor
 from millrace.topology.windows import JoinWindows
 
 if TYPE_CHECKING:
@@ -206,10 +207,11 @@ class ForeignKeyTopic(LogicalNode):
 class Output(LogicalNode):
     """A topic written. The fields are those of ``SinkNode``."""
 
-    topic: str
+    topic: str | None
     key_serde: Serde | None = None
     value_serde: Serde | None = None
     partitioner: Callable[[str, Any, Any, int], int] | None = None
+    extractor: TopicNameExtractor | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

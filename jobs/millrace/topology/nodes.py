@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from millrace.serdes import Serde
 from millrace.topology.operators import Operator
 from millrace.topology.timestamp_extractors import TimestampExtractor
+from millrace.topology.topic_extractors import TopicNameExtractor
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -65,19 +66,22 @@ class SinkNode:
     Args:
         name: node name.
         parents: names of the nodes that feed it.
-        topic: topic name; a repartition topic stands without its application prefix.
+        topic: topic name; a repartition topic stands without its application prefix. ``None`` where ``extractor``
+            chooses it for each record.
         key_serde: ``None`` takes the default of the configuration; the same for ``value_serde``.
         partitioner: ``(topic, key, value, number of partitions) -> partition`` or ``None`` (murmur2 of the key bytes).
         internal: whether the topic is a repartition topic.
+        extractor: chooses the topic of each record; ``None`` where there is one topic.
     """
 
     name: str
     parents: tuple[str, ...]
-    topic: str
+    topic: str | None
     key_serde: Serde | None = None
     value_serde: Serde | None = None
     partitioner: Callable[[str, Any, Any, int], int | None] | None = None
     internal: bool = False
+    extractor: TopicNameExtractor | None = None
 
 
 Node = SourceNode | ProcessorNode | SinkNode

@@ -26,6 +26,7 @@ from millrace.topology.operators import (
     WindowedAggregate,
 )
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
+from millrace.topology.topic_extractors import extractor_text
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
@@ -57,6 +58,13 @@ def _node(node: Node) -> dict[str, Any]:
     match node:
         case SourceNode():
             return {"name": node.name, "kind": "Source", "topics": sorted(node.topics)}
+        case SinkNode(extractor=extractor) if extractor is not None:
+            return {
+                "name": node.name,
+                "kind": "Sink",
+                "parents": list(node.parents),
+                "extractor": extractor_text(extractor),
+            }
         case SinkNode():
             return {"name": node.name, "kind": "Sink", "parents": list(node.parents), "topic": node.topic}
         case ProcessorNode():
@@ -202,7 +210,7 @@ def origin_topics(topology: Topology, name: str) -> set[str]:
     nodes = {node.name: node for part in topology.sub_topologies for node in part.nodes}
     writers: dict[str, list[str]] = {}
     for node in nodes.values():
-        if isinstance(node, SinkNode) and node.internal:
+        if isinstance(node, SinkNode) and node.internal and node.topic is not None:
             writers.setdefault(node.topic, []).append(node.name)
     topics: set[str] = set()
     seen: set[str] = set()

@@ -22,7 +22,6 @@ from millrace.topology.operators import (
     TableTransformValues,
     looked_up_table,
 )
-from millrace.topology.stores import StoreKind, StoreSpec
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,6 @@ class _Walk:
         match node:
             case Process(operator=TableSuppress(store=buffer), parents=(parent,)):
                 return (buffer, *self.look_up(parent, reader))
-            case Process(store=StoreSpec(kind=kind)) if kind in (StoreKind.WINDOW, StoreKind.SESSION):
-                raise TopologyError(
-                    f"Node {reader!r} reads windowed table {table!r}, which cannot be looked up.",
-                    remedy="give its rows a plain key with to_stream() and a mapper, and make a table of them again",
-                )
             case Process(operator=CogroupMerge(), parents=(first, *_)):
                 return self.look_up(first, reader)
             case TableInput(store=store) | Process(operator=TableSource(), store=store) if store is not None:

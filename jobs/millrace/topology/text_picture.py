@@ -40,6 +40,6 @@ def _line(node: Node, *, again: bool) -> str:
     if again:
         return f"↑ {node.name}"
     if isinstance(node, SinkNode):
-        return f"▶ {node.topic}   {node.name}"
+        return f"▶ {label(node)}   {node.name}"
     stores = f"  [{', '.join(node.stores)}]" if isinstance(node, ProcessorNode) and node.stores else ""
     return f"{label(node)}   {node.name}{stores}"

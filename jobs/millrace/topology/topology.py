@@ -122,8 +122,18 @@ class Topology:
 
     @cached_property
     def external_outputs(self) -> frozenset[str]:
-        """The topics that it writes to and that are not its own."""
-        return frozenset(sink.topic for part in self.sub_topologies for sink in part.sinks if not sink.internal)
+        """The topics that it writes to and that are not its own, as far as they are known before records come."""
+        return frozenset(
+            sink.topic
+            for part in self.sub_topologies
+            for sink in part.sinks
+            if not sink.internal and sink.topic is not None
+        )
+
+    @cached_property
+    def choosing_sinks(self) -> tuple[SinkNode, ...]:
+        """The sinks whose topics are chosen for each record."""
+        return tuple(sink for part in self.sub_topologies for sink in part.sinks if sink.extractor is not None)
 
     def describe(self) -> str:
         """The text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""

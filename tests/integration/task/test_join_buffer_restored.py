@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from random import Random
 
-from tests.parity.on_broker import ScenarioOnBroker
+from tests.parity.real_path.tasks import ScenarioOnBroker
 from tests.parity.scenario import Scenario
 
 SCENARIO: Scenario = {

@@ -1,62 +1,47 @@
-"""Generated scenarios through real tasks: whatever restarts and cuts there are, what is committed is the driver's."""
+"""Generated scenarios through real tasks: whatever restarts and kills there are, what is committed is the driver's.
+
+``python -m tests.parity.real_path.run`` runs more of them.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from itertools import count
 from pathlib import Path
-from random import Random
-from typing import Any
 
 import pytest
 
-from tests.parity.comparing import as_text
-from tests.parity.generating import generate
-from tests.parity.on_broker import ScenarioOnBroker, for_broker
-from tests.parity.scenario import Form, run_in_millrace
-from tests.records import ReadRecord
+from tests.parity.real_path.caching import Defined
+from tests.parity.real_path.searching import Tally, run_one, scenario_of
 
-SCENARIOS_OF_A_TEST = 6
-FIRST_SEEDS = (500, 1022)
+SCENARIOS_OF_A_TEST = 3
 
 
-def _rows(records: list[ReadRecord]) -> list[list[Any]]:
-    rows = []
-    for record in records:
-        row: list[Any] = [
-            None if record.key is None else record.key.hex(),
-            None if record.value is None else record.value.hex(),
-            record.timestamp,
-        ]
-        headers = [f"{name}={(value or b'').decode()}" for name, value in record.headers or []]
-        rows.append([*row, headers] if headers else row)
-    return rows
+def run_seeds(first: int, bootstrap_servers: str, directory: Path, *, caching: bool) -> Tally:
+    """Runs the first scenarios from a seed on that a cluster can run."""
+    seen = Tally()
+    for seed in count(first):
+        if seen.scenarios == SCENARIOS_OF_A_TEST:
+            break
+        scenario = scenario_of(seed, caching=caching)
+        if scenario is not None:
+            run_one(seed, scenario, bootstrap_servers, directory, seen)
+    assert seen.restarts > 0
+    assert seen.kills.total() > 0
+    return seen
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("first_seed", FIRST_SEEDS)
-def test_what_is_committed_is_what_the_driver_gives(
-    bootstrap_servers: str, unique: str, tmp_path: Path, first_seed: int
+@pytest.mark.parametrize("first_seed", [500, 1022])
+def test_what_is_committed_is_what_the_driver_gives(bootstrap_servers: str, tmp_path: Path, first_seed: int) -> None:
+    seen = run_seeds(first_seed, bootstrap_servers, tmp_path, caching=False)
+    assert set(seen.records) == {Defined.ORDER}
+    assert seen.records[Defined.ORDER] > 10
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("first_seed", [2000, 3000])
+def test_with_caches_the_last_value_of_each_key_is_what_the_driver_gives(
+    bootstrap_servers: str, tmp_path: Path, first_seed: int
 ) -> None:
-    seen: Counter[str] = Counter()
-    seed, done = first_seed, 0
-    while done < SCENARIOS_OF_A_TEST:
-        random = Random(seed)
-        scenario = for_broker(generate(seed), random)
-        seed += 1
-        if scenario is None:
-            continue
-        done += 1
-        expected = run_in_millrace(scenario, Form.CALLABLES)["topics"]
-        run = ScenarioOnBroker(
-            scenario, bootstrap_servers, f"{unique}-{seed}", tmp_path, random, in_columns=seed % 2 == 0
-        )
-        try:
-            found = run.run()
-        finally:
-            run.delete_topics()
-        for topic, records in found.items():
-            assert _rows(records) == expected.get(topic, []), f"seed {seed - 1}, topic {topic}: {as_text(scenario)}"
-            seen["records"] += len(records)
-        seen["restarts"] += run.restarts
-    assert seen["records"] > 20
-    assert seen["restarts"] > 2
+    seen = run_seeds(first_seed, bootstrap_servers, tmp_path, caching=True)
+    assert seen.records[Defined.LAST_VALUES] > 5

@@ -74,7 +74,9 @@ import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.FailOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
+import org.apache.kafka.streams.processor.RecordContext;
 import org.apache.kafka.streams.processor.TimestampExtractor;
+import org.apache.kafka.streams.processor.TopicNameExtractor;
 import org.apache.kafka.streams.processor.UsePartitionTimeOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.Cancellable;
 import org.apache.kafka.streams.processor.PunctuationType;
@@ -371,7 +373,13 @@ public class RunScenarios {
             case "state_store", "add_source", "add_processor", "add_sink", "connect" -> addByHand(step, fn);
             case "suppress" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).suppress(suppressed(step)));
             case "foreign_key_join" -> named.put(as, foreignKeyJoin(step, fn));
-            case "to" -> stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
+            case "to" -> {
+                if (step.has("by")) {
+                    stream(step).to(new Extractor(step.get("by").asText()), Produced.with(KEY, VALUE));
+                } else {
+                    stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
+                }
+            }
             default -> throw new IllegalArgumentException(step.toString());
         }
     }
@@ -923,6 +931,7 @@ public class RunScenarios {
     private static Object joined(final String fn, final Object left, final Object right) {
         return switch (fn) {
             case "left|right" -> TextNode.valueOf(number(left) + "|" + number(right));
+            case "left-right" -> LongNode.valueOf(orZero(left) - orZero(right));
             case "null if even" -> Math.floorMod(orZero(left), 2) == 0 ? null : left;
             default -> throw new IllegalArgumentException(fn);
         };
@@ -971,8 +980,15 @@ public class RunScenarios {
                 lowLevel.addSource(name, new KeyDeserializer(), new ValueDeserializer(), texts(step.get("topics")));
             }
             case "add_processor" -> lowLevel.addProcessor(name, () -> processor(fn), parents);
-            case "add_sink" -> lowLevel.addSink(
-                name, step.get("topic").asText(), new KeySerializer(), new ValueSerializer(), parents);
+            case "add_sink" -> {
+                if (step.has("by")) {
+                    lowLevel.addSink(name, new Extractor(step.get("by").asText()), new KeySerializer(),
+                        new ValueSerializer(), parents);
+                } else {
+                    lowLevel.addSink(
+                        name, step.get("topic").asText(), new KeySerializer(), new ValueSerializer(), parents);
+                }
+            }
             case "connect" -> lowLevel.connectProcessorAndStateStores(name, texts(step.get("stores")));
             default -> {
                 if (isLowLevel) {
@@ -1486,6 +1502,32 @@ public class RunScenarios {
 
         @Override
         public void close() { }
+    }
+
+    /** Chooses topics, and is described by its name. */
+    private record Extractor(String fn) implements TopicNameExtractor<Object, Object> {
+        @Override
+        public String extract(final Object key, final Object value, final RecordContext context) {
+            return switch (fn) {
+                case "key" -> "out-" + key;
+                case "even or odd" -> Math.floorMod(orZero(value), 2) == 1 ? "odd" : "even";
+                case "context" -> {
+                    final StringBuilder place = new StringBuilder(
+                        context.topic() == null || context.topic().isEmpty() ? "none" : context.topic());
+                    place.append('.').append(context.partition()).append('.').append(context.offset())
+                        .append('.').append(context.timestamp());
+                    context.headers().forEach(header -> place.append('.').append(header.key()));
+                    yield place.toString();
+                }
+                case "window start" -> "from-" + ((Windowed<Object>) key).window().start();
+                default -> throw new IllegalArgumentException(fn);
+            };
+        }
+
+        @Override
+        public String toString() {
+            return fn;
+        }
     }
 
     private static final class KeySerializer implements Serializer<Object> {

@@ -49,6 +49,7 @@ def test_the_commands_are_there() -> None:
         "operations",
         "plan",
         "prepare",
+        "reset",
         "run",
         "savepoint",
         "status",

@@ -7,12 +7,16 @@ import pytest
 
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.dsl import Materialized, StreamsBuilder, TimeWindows
+from millrace.dsl import Materialized, RecordContext, StreamsBuilder, TimeWindows
 from millrace.ops.broker_checks import broker_checks
 from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
 from millrace.ops.spec import ApplicationSpec, TopicDeclaration, UpgradeMode
 from millrace.topology.topology import Topology
+
+
+def by_country(key: str, value: Any, context: RecordContext) -> str:
+    return f"payments-{key}"
 
 
 def topology() -> Topology:
@@ -152,3 +156,12 @@ def test_every_check_is_made_although_an_early_one_fails(guarantee: str) -> None
         "replication",
         "group members",
     }
+
+
+def test_topics_that_records_choose_are_told_of_and_cannot_be_checked() -> None:
+    builder = StreamsBuilder()
+    builder.stream("payments").to(by_country)
+    (check,) = [each for each in broker_checks(spec(), builder.build(), view()) if each.name == "chosen topics"]
+    assert check.ok
+    assert "not known before records come" in check.text
+    assert "KSTREAM-SINK-0000000001: topic by by_country" in check.text

@@ -188,16 +188,15 @@ def test_a_second_state_on_the_directory_is_refused_and_the_first_goes_on(tmp_pa
     TaskState.open(tmp_path, [key_value()]).close()
 
 
-def test_a_damaged_database_names_its_directory(tmp_path: Path) -> None:
-    state = TaskState.open(tmp_path, [key_value()])
-    state.close()
-    (tmp_path / "rocksdb" / "CURRENT").write_text("nonsense")
+def test_a_database_that_cannot_be_opened_names_its_directory(tmp_path: Path) -> None:
+    (tmp_path / "rocksdb").write_text("a file where the directory has to be")
 
     with pytest.raises(StateError, match=str(tmp_path / "rocksdb")):
         TaskState.open(tmp_path, [key_value()])
 
     # The failed opening left no lock behind.
-    (tmp_path / "rocksdb").rename(tmp_path / "rocksdb.removed")
+    (tmp_path / "rocksdb").unlink()
+    (tmp_path / "rocksdb.removed").mkdir()
     TaskState.open(tmp_path, [key_value()]).close()
     assert not (tmp_path / "rocksdb.removed").exists()
 

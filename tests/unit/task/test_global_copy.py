@@ -15,7 +15,13 @@ import pytest
 
 from millrace.config import StreamsConfig
 from millrace.dsl import Consumed, Materialized, StoreBackend, StreamsBuilder
-from millrace.errors import BrokerUnavailableError, OffsetOutOfRangeError, SerializationError, StateError
+from millrace.errors import (
+    BrokerUnavailableError,
+    OffsetOutOfRangeError,
+    SerializationError,
+    StateCorruptedError,
+    StateError,
+)
 from millrace.metrics import DropReason
 from millrace.serdes import LongSerde, Serde, StringSerde
 from millrace.task.global_copy import GlobalCopies, GlobalCopy
@@ -23,6 +29,7 @@ from millrace.task.global_reader import GlobalRows
 from millrace.task.input import InputBatch
 from millrace.task.spec import GlobalStoreSpec
 from millrace.topology.topology import GlobalStore
+from tests.damage import flip_middle
 
 TEXT = StringSerde()
 HOUR_MS = 3_600_000
@@ -339,3 +346,22 @@ def test_readers_of_other_threads_see_whole_updates_while_the_copy_is_brought_fo
         reader.join(10)
     assert seen
     assert {len(values) for values in seen} == {1}
+
+
+def test_a_copy_with_damaged_files_is_read_anew(open_copy: Open, log: Log, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    written = {b"%05d" % number: random.bytes(20).hex().encode() for number in range(5_000)}
+    log.partitions = {0: list(written.items()), 1: []}
+    log.at_most = 5_000
+    for _ in range(2):  # what is in the write-ahead log comes into a table when the database is opened
+        copy = open_copy()
+        copy.catch_up(log.ends())
+        copy.close()
+    (directory,) = {path.parent.parent for path in tmp_path.rglob("*.sst")}
+    assert flip_middle(directory)
+    copy = open_copy()
+    with pytest.raises(StateCorruptedError):
+        rows(copy)
+    assert copy.is_damaged
+    copy.catch_up(log.ends())
+    assert rows(copy) == written

@@ -262,9 +262,17 @@ def test_tables_of_different_builders_are_not_joined() -> None:
         StreamsBuilder().table("in").join(StreamsBuilder().table("other"), lambda left, right: left)
 
 
-def test_a_windowed_table_cannot_be_looked_up() -> None:
+def test_a_windowed_table_is_looked_up_by_key_and_window() -> None:
     builder = StreamsBuilder()
-    windowed = builder.stream("in").group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10)).count()
-    windowed.join(windowed.map_values(lambda key, count: count + 1), lambda left, right: right)
-    with pytest.raises(TopologyError, match="windowed table"):
-        builder.build()
+    source = builder.stream("in", Consumed.with_(TEXT, TEXT))
+    windowed = source.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(10)).count()
+    joined = windowed.join(windowed.map_values(lambda key, count: count * 10), lambda left, right: [left, right])
+    joined.to_stream(lambda key, _: f"{key.key}@{key.start}").to("out", Produced.with_(TEXT, JSON))
+    with TopologyTestDriver(builder.build()) as driver:
+        topic = driver.create_input_topic("in", TEXT, TEXT)
+        for timestamp in (1, 2, 11):
+            topic.pipe_input("a", "x", timestamp)
+        assert driver.create_output_topic("out", TEXT, JSON).read_key_values_to_map() == {
+            "a@0": [2, 20],
+            "a@10": [1, 10],
+        }

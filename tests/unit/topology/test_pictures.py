@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from millrace.dsl import Grouped, Materialized, StreamsBuilder, TimeWindows
+from millrace.dsl import Grouped, Materialized, RecordContext, StreamsBuilder, TimeWindows
 from millrace.topology.labels import label
 from millrace.topology.operators import looked_up_table, may_look_up_global_store
 from millrace.topology.picture import picture
@@ -14,6 +14,10 @@ from millrace.topology.topology import Topology
 from tests.unit.topology.catalogue import CATALOGUE
 
 SVG = "{http://www.w3.org/2000/svg}"
+
+
+def by_key(key: str, value: object, context: RecordContext) -> str:
+    return key
 
 
 @pytest.fixture
@@ -104,3 +108,11 @@ def test_every_kind_of_node_is_drawn_with_words_of_its_own_in_both_pictures(name
         or any(may_look_up_global_store(node.operator, each.store.name) for each in topology.global_stores)
     ]
     assert len(ends) == len(looking)
+
+
+def test_a_sink_that_chooses_topics_is_drawn_with_what_chooses() -> None:
+    builder = StreamsBuilder()
+    builder.stream("in").to(by_key)
+    topology = builder.build()
+    assert "▶ topic by by_key   KSTREAM-SINK-0000000001" in text_picture(topology)
+    assert "KSTREAM-SINK-0000000001: topic by by_key" in picture(topology)

@@ -10,7 +10,11 @@ from typing import Any
 from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory, Home
 
-_MODULES: tuple[str, ...] = ("millrace.ops.savepoints.create", "millrace.ops.savepoints.restore")
+_MODULES: tuple[str, ...] = (
+    "millrace.ops.reset.steps",
+    "millrace.ops.savepoints.create",
+    "millrace.ops.savepoints.restore",
+)
 """Modules that register operations; imported only when a plan is to be carried out."""
 
 

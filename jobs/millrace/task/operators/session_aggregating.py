@@ -63,7 +63,7 @@ class SessionAggregateProcessor(Processor):
         self._columns: SessionColumns | None = None
         if (
             self._closing is None
-            and context.is_cached(operator.store)
+            and context.merges_windows(operator.store)
             and isinstance(operator.aggregator, BuiltInAggregator | StructAggregator)
         ):
             self._columns = SessionColumns(operator, store, serde=self._value_serde, context=context, node=node)
@@ -75,7 +75,7 @@ class SessionAggregateProcessor(Processor):
     def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[tuple[int, bytes]], IntArray]:
         """Collects what goes downstream; and stream time as each record sees it."""
         if self._closing is None:
-            merged = self._context.is_cached(self._operator.store)
+            merged = self._context.merges_windows(self._operator.store)
             stream_times = advance_stream_time(self._context, self._operator.store, records)
             return WindowedResults(merged=merged, with_old_values=self._sends_old_values), stream_times
         self._closing.load()
@@ -172,7 +172,8 @@ class SessionAggregateProcessor(Processor):
                 # A tombstone has taken a replaced session back already.
                 old=None if continued is None or replaced else self._old_result(continued),
             )
-            self._write(stored_key, replaced, window, aggregate, timestamp)
+            place = tuple(column[row] for column in records.order)
+            self._write(stored_key, replaced, window, aggregate, timestamp=timestamp, place=place)
         return results.of_sessions(records), np.array(late, dtype=np.int64)
 
     def _old_result(self, session: Session) -> Any:
@@ -203,16 +204,35 @@ class SessionAggregateProcessor(Processor):
         return self._calls.add(key, value, aggregate)
 
     def _write(
-        self, key: bytes, replaced: list[Session], window: tuple[int, int], aggregate: Any, timestamp: int
+        self,
+        key: bytes,
+        replaced: list[Session],
+        window: tuple[int, int],
+        aggregate: Any,
+        *,
+        timestamp: int,
+        place: tuple[int, ...],
     ) -> None:
+        """Writes what one record changes.
+
+        Args:
+            key: the un-windowed key.
+            replaced: the sessions that are gone.
+            window: first and last timestamp of the session that is there now.
+            aggregate: its aggregate.
+            timestamp: the record's.
+            place: the record's order columns.
+        """
         count = len(replaced) + 1
-        self._store.put_many(
-            [key] * count,
-            [*(session.start for session in replaced), window[0]],
-            [*(session.end for session in replaced), window[1]],
-            [*[None] * len(replaced), None if aggregate is None else self._value_serde.serialize(aggregate)],
-            np.full(count, timestamp, dtype=np.int64),
-        )
+        starts = [*(session.start for session in replaced), window[0]]
+        ends = [*(session.end for session in replaced), window[1]]
+        values = [*[None] * len(replaced), None if aggregate is None else self._value_serde.serialize(aggregate)]
+        view = self._context.windowed_tables.get(self._operator.store)
+        if view is not None:
+            order = tuple(np.full(count, column, dtype=np.int64) for column in place)
+            order = (*order, np.arange(count, dtype=np.int64))
+            view.note([key] * count, starts, ends, values=values, timestamps=ends, order=order)
+        self._store.put_many([key] * count, starts, ends, values, np.full(count, timestamp, dtype=np.int64))
 
 
 def _merged(in_columns: Records | None, singles: Records | None) -> Records | None:

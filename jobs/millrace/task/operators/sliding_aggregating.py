@@ -150,7 +150,7 @@ class SlidingAggregateProcessor(Processor):
     def _results(self, records: Records) -> tuple[WindowedResults | FinalResults[bytes], IntArray]:
         """Collects what goes downstream; and stream time as each record sees it."""
         if self._closing is None:
-            merged = self._context.is_cached(self._operator.store)
+            merged = self._context.merges_windows(self._operator.store)
             stream_times = advance_stream_time(self._context, self._operator.store, records)
             return WindowedResults(merged=merged, with_old_values=self._sends_old_values), stream_times
         self._closing.load()
@@ -167,8 +167,9 @@ class SlidingAggregateProcessor(Processor):
         check_values(self._operator.aggregator, records.values)
         results, stream_times = self._results(records)
         closed_before = stream_times - self._windows.grace_ms
-        merged = self._context.is_cached(self._operator.store)
+        merged = self._context.merges_windows(self._operator.store)
         writes: list[tuple[bytes, int, bytes | None, int]] = []
+        written_by: list[int] = []
         known: dict[bytes, _Windows] = {}
         bounds = int(records.timestamps.min()), int(records.timestamps.max())
         observed = self._store.observed_stream_time
@@ -210,6 +211,7 @@ class SlidingAggregateProcessor(Processor):
                 windows.put(start, None if stored is None else _Stored(stored, newest))
                 # A deletion is logged with its record's own timestamp, as in Kafka Streams.
                 writes.append((stored_key, start, stored, timestamp if stored is None else newest))
+                written_by.append(row)
                 old = base if before is None else self._aggregation.copied(before)
                 results.add(
                     row,
@@ -222,6 +224,17 @@ class SlidingAggregateProcessor(Processor):
                 )
         if writes:
             keys, starts, values, timestamps = (list(column) for column in zip(*writes, strict=True))
+            view = self._context.windowed_tables.get(self._operator.store)
+            if view is not None:
+                ends = [start + self._difference for start in starts]
+                view.note(
+                    keys,
+                    starts,
+                    ends,
+                    values=values,
+                    timestamps=timestamps,
+                    order=_places(records, written_by),
+                )
             self._store.put_many(keys, np.array(starts, dtype=np.int64), values, np.array(timestamps, dtype=np.int64))
         return results.of_windows(records)
 
@@ -230,6 +243,13 @@ class SlidingAggregateProcessor(Processor):
         for start, value, timestamp in self._store.fetch(key, max(0, earliest - 2 * self._difference), latest + 1):
             windows.put(start, _Stored(value, timestamp))
         return windows
+
+
+def _places(records: Records, rows: list[int]) -> tuple[IntArray, ...]:
+    """Order columns of what the records at ``rows``, ascending, change one after the other."""
+    parents = np.array(rows, dtype=np.int64)
+    ordinals = np.arange(len(parents), dtype=np.int64) - np.searchsorted(parents, parents, side="left")
+    return (*(column[parents] for column in records.order), ordinals)
 
 
 class _OneRecord:

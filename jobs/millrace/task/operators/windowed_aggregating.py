@@ -111,16 +111,25 @@ class WindowedAggregateProcessor(Processor):
             groups,
             prior,
             serde=self._value_serde,
-            every_update=not self._context.is_cached(self._operator.store),
+            every_update=not self._context.merges_windows(self._operator.store),
             context=self._context,
             node=self._node,
         )
         updated = groups.ids[update.rows]
         results = rows.take(update.rows)
         written = [keys[group_id] for group_id in updated.tolist()]
-        self._store.put_many(
-            written, group_starts[updated], update.stored, update.stored_timestamps(results.timestamps)
-        )
+        written_at = update.stored_timestamps(results.timestamps)
+        view = self._context.windowed_tables.get(self._operator.store)
+        if view is not None:
+            view.note(
+                written,
+                group_starts[updated].tolist(),
+                _ends(self._windows, group_starts[updated]).tolist(),
+                values=update.stored,
+                timestamps=written_at.tolist(),
+                order=results.order,
+            )
+        self._store.put_many(written, group_starts[updated], update.stored, written_at)
         if open_windows is not None:
             _note(open_windows, written, group_starts[updated].tolist(), update.stored)
             return None
@@ -129,7 +138,7 @@ class WindowedAggregateProcessor(Processor):
         if self._context.sends_old_values(self._node):
             before = replaced_values(updated.tolist(), update.stored, prior[0])
             old_values = decoded(self._context, self._operator.store, before)
-            if not self._context.is_cached(self._operator.store):
+            if not self._context.merges_windows(self._operator.store):
                 old_values = before_first(self._operator.aggregator, old_values)
         return replace(
             results,

@@ -1,0 +1,45 @@
+"""How an operation reaches the cluster of an application: its settings, from the specification at the time of use.
+
+Settings may hold passwords, so that a journal never has them; an operation that is resumed reads them again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from millrace.config import StreamsConfig
+from millrace.kafka.admin import KafkaAdmin
+
+_LIMIT_S = 30.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """A cluster, and the client settings with which an application speaks to it.
+
+    Args:
+        bootstrap_servers: host:port list.
+        admin: settings of administrators.
+        producer: settings of producers.
+        consumer: settings of consumers.
+    """
+
+    bootstrap_servers: str
+    admin: Mapping[str, str] = field(default_factory=dict)
+    producer: Mapping[str, str] = field(default_factory=dict)
+    consumer: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, config: StreamsConfig) -> Connection:
+        """The connection that a configuration describes."""
+        return cls(
+            bootstrap_servers=config.bootstrap_servers,
+            admin=config.client_settings("admin."),
+            producer=config.client_settings("producer."),
+            consumer=config.client_settings("consumer."),
+        )
+
+    def administrator(self) -> KafkaAdmin:
+        """An administrator of the cluster."""
+        return KafkaAdmin(self.bootstrap_servers, settings=self.admin, timeout_s=_LIMIT_S)

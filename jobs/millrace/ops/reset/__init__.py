@@ -1,0 +1,31 @@
+"""Application reset: offsets, internal topics, local state and everything else that an application leaves behind."""
+
+from millrace.ops.reset.options import ResetOptions
+from millrace.ops.reset.reset import reset
+from millrace.ops.reset.targets import (
+    ShiftBy,
+    Target,
+    ToEarliest,
+    ToLatest,
+    ToOffset,
+    ToOffsets,
+    ToTime,
+    parse_duration,
+    parse_offsets,
+    parse_time,
+)
+
+__all__ = [
+    "ResetOptions",
+    "ShiftBy",
+    "Target",
+    "ToEarliest",
+    "ToLatest",
+    "ToOffset",
+    "ToOffsets",
+    "ToTime",
+    "parse_duration",
+    "parse_offsets",
+    "parse_time",
+    "reset",
+]

@@ -1,0 +1,271 @@
+"""Deciding a reset: everything is read and checked before anything is changed."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from millrace.config import ProcessingGuarantee
+from millrace.control.preparation import start_transactional_id
+from millrace.control.start_commits import number_of_run
+from millrace.errors import OperationError, PreflightError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.commit_metadata import UNKNOWN_TIME, CommitMetadata
+from millrace.kafka.offsets import (
+    CommittedOffset,
+    End,
+    Place,
+    begin_offsets,
+    committed_offsets,
+    end_offsets,
+    offsets_for_times,
+)
+from millrace.kafka.topics import TopicDescription
+from millrace.ops.connection import Connection
+from millrace.ops.reset.belongings import TaskGroup, belongings
+from millrace.ops.reset.decisions import Emptying, PartitionMove, ResetDecisions, TaskReset
+from millrace.ops.reset.options import ResetOptions
+from millrace.ops.reset.subject import Subject
+from millrace.ops.reset.targets import Move, PartitionLog, ShiftBy, ToTime, clamped, moves
+from millrace.task.signature import Signature
+
+
+def decide(subject: Subject, options: ResetOptions, *, bootstrap_servers: str | None) -> ResetDecisions:
+    """What a reset does to an application that does not run.
+
+    Args:
+        subject: the application.
+        options: what was asked for.
+        bootstrap_servers: of an application without a specification here.
+
+    Raises:
+        OperationError: something that was asked for cannot be done; nothing is done then.
+        PreflightError: a topic is missing.
+    """
+    return _Planner(subject, options).decide(bootstrap_servers)
+
+
+@dataclass(frozen=True)
+class _Planner:
+    subject: Subject
+    options: ResetOptions
+
+    @property
+    def admin(self) -> KafkaAdmin:
+        return Connection.of(self.subject.config).administrator()
+
+    def decide(self, bootstrap_servers: str | None) -> ResetDecisions:
+        subject, admin = self.subject, self.admin
+        current, everything = subject.current, subject.everything
+        wanted = self._named(self.options.input_topics, current.inputs, "an input topic")
+        chosen = self._named(self.options.internal_topics, everything.internal, "an internal topic")
+        topics = admin.describe_topics(sorted(everything.internal | everything.inputs | everything.outputs))
+        if missing := sorted(current.inputs - set(topics)):
+            raise PreflightError(
+                f"Input topics of {subject.application_id} do not exist: {', '.join(missing)}.",
+                remedy="create them (millrace topics create), or correct their names in the application",
+            )
+        deletes = sorted(chosen & set(topics))
+        self._refuse_what_others_use(deletes)
+        keeps = sorted((everything.internal & set(topics)) - set(deletes))
+        commits = committed_offsets(admin, subject.application_id, None)
+        tasks = self._tasks(topics, commits, wanted=wanted, keeps=keeps)
+        epoch = subject.status.driver_epoch if subject.status else 0
+        return ResetDecisions(
+            application_id=subject.application_id,
+            bootstrap_servers=bootstrap_servers,
+            state_dir=str(subject.config.state_dir),
+            run=number_of_run(commits, epoch=epoch + 1),
+            transactional_ids=tuple(self._transactional_ids(topics)),
+            tasks=tasks,
+            deletes=tuple(deletes),
+            keeps=tuple(keeps),
+            empties=tuple(self._empties()),
+            stale_inputs=tuple(sorted({topic for topic, _ in commits} - current.inputs - everything.internal)),
+            force=self.options.force,
+        )
+
+    def _named(self, names: frozenset[str], known: frozenset[str], what: str) -> frozenset[str]:
+        if unknown := sorted(names - known):
+            raise OperationError(
+                f"{', '.join(unknown)} is not {what} of {self.subject.application_id}.",
+                remedy=f"name some of these: {', '.join(sorted(known)) or 'there is none'}",
+            )
+        return names or known
+
+    def _refuse_what_others_use(self, topics: Collection[str]) -> None:
+        """Another application may read our changelog, or own a topic of the same name."""
+        for application_id, status in sorted(self.subject.statuses.items()):
+            if application_id == self.subject.application_id:
+                continue
+            theirs = belongings(application_id, None, status)
+            used = theirs.inputs | theirs.outputs | theirs.global_topics | theirs.internal
+            if shared := sorted(used & set(topics)):
+                raise OperationError(
+                    f"Application {application_id} uses topics that the reset of {self.subject.application_id} would "
+                    f"delete: {', '.join(shared)}.",
+                    remedy="name the others with --internal-topics; of what is kept the content is kept",
+                )
+
+    def _tasks(
+        self,
+        topics: Mapping[str, TopicDescription],
+        commits: Mapping[Place, CommittedOffset],
+        *,
+        wanted: frozenset[str],
+        keeps: Collection[str],
+    ) -> tuple[TaskReset, ...]:
+        groups = self._groups()
+        kept_inputs = {topic for group in groups for topic in group.inputs} - wanted
+        kept_inputs &= self.subject.current.inputs | set(keeps)
+        reset = self._moves([place for name in sorted(wanted) for place in _places(topics[name])], commits)
+        kept = self._kept([place for name in sorted(kept_inputs) for place in _places(topics[name])], commits, keeps)
+        tasks = []
+        for group in groups:
+            read = sorted(name for name in group.inputs if name in wanted or name in kept_inputs)
+            count = max((topics[name].partitions for name in group.inputs if name in topics), default=0)
+            changelogs = self._kept_changelogs(group, topics, keeps, tasks=count)
+            for number in range(count):
+                places = [(name, number) for name in read if number < topics[name].partitions]
+                found = {place: reset.get(place) or kept.get(place) for place in places}
+                before = Signature.of({place: commits[place] for place in places if place in commits})
+                tasks.append(
+                    TaskReset(
+                        name=f"{group.number}_{number}",
+                        moves=tuple(
+                            _partition_move(place, move, commits.get(place), is_kept=place not in reset)
+                            for place, move in found.items()
+                            if move is not None
+                        ),
+                        changelogs={
+                            # What was committed last, where that is known: behind it there may be aborted records.
+                            store: before.changelogs.get(store, end) if before else end
+                            for store, end in changelogs.get(number, {}).items()
+                        },
+                        stream_times={
+                            store: time
+                            for store, time in (before.stream_times.items() if before else ())
+                            if store in changelogs.get(number, {})
+                        },
+                    )
+                )
+        return tuple(task for task in tasks if task.moves)
+
+    def _groups(self) -> tuple[TaskGroup, ...]:
+        current = self.subject.current
+        covered = {topic for group in current.groups for topic in group.inputs}
+        if loose := current.inputs - covered:
+            # Nothing is known of the tasks: after a reset no topology is on record.
+            return (*current.groups, TaskGroup(number=len(current.groups), inputs=loose))
+        return current.groups
+
+    def _moves(self, places: list[Place], commits: Mapping[Place, CommittedOffset]) -> dict[Place, Move]:
+        target, admin = self.options.to, self.admin
+        begins, ends = begin_offsets(admin, places), end_offsets(admin, places)
+        times = offsets_for_times(admin, dict.fromkeys(places, target.time_ms)) if isinstance(target, ToTime) else {}
+        return moves(
+            target,
+            {
+                place: PartitionLog(
+                    begin=begins[place],
+                    end=ends[place],
+                    committed=commits[place].offset if place in commits else None,
+                    at_time=times.get(place),
+                )
+                for place in places
+            },
+        )
+
+    def _kept(
+        self, places: list[Place], commits: Mapping[Place, CommittedOffset], keeps: Collection[str]
+    ) -> dict[Place, Move]:
+        """Input topics that are not reset, and repartition topics that are kept, stay at what is committed."""
+        begins = begin_offsets(self.admin, [place for place in places if place not in commits and place[0] in keeps])
+        committed = {place: commits[place].offset for place in places if place in commits}
+        return moves(ShiftBy(0), {
+            place: PartitionLog(begin=offset, end=offset, committed=offset)
+            for place, offset in {**begins, **committed}.items()
+        })  # fmt: skip
+
+    def _kept_changelogs(
+        self, group: TaskGroup, topics: Mapping[str, TopicDescription], keeps: Collection[str], *, tasks: int
+    ) -> dict[int, dict[str, int]]:
+        """By partition, the end of each changelog of the group that is kept."""
+        kept = {store: topic for store, topic in group.changelogs.items() if topic in keeps}
+        for topic in kept.values():
+            if topics[topic].partitions != tasks:
+                raise OperationError(
+                    f"{topic} has {topics[topic].partitions} partitions for {tasks} tasks, so that it cannot be kept.",
+                    remedy="let it be deleted: name it with --internal-topics, or leave that option out",
+                )
+        ends = end_offsets(self.admin, [place for topic in kept.values() for place in _places(topics[topic])])
+        return {
+            number: {store: ends[topic, number] for store, topic in kept.items()} for number in range(tasks) if kept
+        }
+
+    def _transactional_ids(self, topics: Mapping[str, TopicDescription]) -> Iterable[str]:
+        """Every id that may have written for the application; the ids of its tasks where no record has them."""
+        application_id, status = self.subject.application_id, self.subject.status
+        ids = list(status.transactional_ids) if status else []
+        if not ids and self.subject.config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+            for group in self._groups():
+                count = max((topics[name].partitions for name in group.inputs if name in topics), default=0)
+                ids += [f"{application_id}-{group.number}_{number}" for number in range(count)]
+        return sorted({*ids, start_transactional_id(application_id)})
+
+    def _empties(self) -> Iterable[Emptying]:
+        everything, admin = self.subject.everything, self.admin
+        names = sorted(self._named(self.options.output_topics, everything.outputs, "an output topic")
+                       if self.options.output_topics else ())  # fmt: skip
+        if both := sorted(set(names) & (everything.inputs | everything.global_topics)):
+            raise OperationError(
+                f"{', '.join(both)} is an input of {self.subject.application_id} as well, so that it is not emptied.",
+                remedy="reset it to its end with --to-latest, or delete its records with Kafka's own tools",
+            )
+        if self.options.empties_dead_letters:
+            letters = self.subject.config.errors_dead_letter_queue_topic_name
+            if letters is None:
+                raise OperationError(
+                    f"{self.subject.application_id} has no dead letter topic.",
+                    remedy="set errors.dead.letter.queue.topic.name, or leave --dead-letter-topic out",
+                )
+            names.append(letters)
+        topics = admin.describe_topics(names)
+        for name in topics:
+            if "delete" not in (policy := admin.topic_settings(name)["cleanup.policy"]):
+                raise OperationError(
+                    f"{name} has cleanup.policy={policy}, so that the broker deletes no records of it.",
+                    remedy="leave it as it is, or add delete to its cleanup.policy for the time of the reset",
+                )
+        places = [place for topic in topics.values() for place in _places(topic)]
+        begins, ends = begin_offsets(admin, places), end_offsets(admin, places, End.HIGH_WATERMARK)
+        for place in places:
+            if begins[place] < ends[place]:
+                yield Emptying(topic=place[0], partition=place[1], end=ends[place])
+
+
+def _places(topic: TopicDescription) -> list[Place]:
+    return [(topic.name, partition) for partition in range(topic.partitions)]
+
+
+def _partition_move(place: Place, move: Move, commit: CommittedOffset | None, *, is_kept: bool) -> PartitionMove:
+    metadata = CommitMetadata.decode(commit.metadata) if commit is not None and is_kept else None
+    return PartitionMove(
+        topic=place[0],
+        partition=place[1],
+        before=move.before,
+        asked=move.asked,
+        after=move.after,
+        partition_time=UNKNOWN_TIME if metadata is None else metadata.partition_time,
+        is_kept=is_kept,
+    )
+
+
+def clamped_again(admin: KafkaAdmin, decided: Collection[PartitionMove]) -> dict[Place, int]:
+    """The offsets to commit: as decided, but inside the logs as they are by now."""
+    places = [move.place for move in decided if not move.is_kept]
+    begins, ends = begin_offsets(admin, places), end_offsets(admin, places)
+    return {
+        move.place: move.after if move.is_kept else clamped(move.after, begin=begins[move.place], end=ends[move.place])
+        for move in decided
+    }

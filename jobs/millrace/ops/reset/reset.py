@@ -1,0 +1,94 @@
+"""Reset an application: it begins anew, from where it is told, with nothing left of what it has computed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from millrace.errors import OperationError
+from millrace.ops.connection import Connection
+from millrace.ops.home import Home
+from millrace.ops.operations import OperationPlan, perform
+from millrace.ops.outcome import Outcome
+from millrace.ops.reset import activity
+from millrace.ops.reset.options import ResetOptions
+from millrace.ops.reset.plan import decide
+from millrace.ops.reset.subject import Subject, subject_of
+from millrace.ops.stop import stop
+from millrace.state.directory import StateDirectory
+
+KIND = "reset"
+
+
+def reset(
+    home: Home,
+    application: str,
+    *,
+    options: ResetOptions | None = None,
+    bootstrap_servers: str | None = None,
+    reason: str = "a reset was asked for",
+    dry_run: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Reset an application.
+
+    Its offsets are set, its internal topics deleted (those of its topology and of the one that ran last, by their
+    names), its stores removed; every producer that may still write for it is fenced. Everything is decided and checked
+    before anything changes; what is killed midway is carried on by :func:`millrace.ops.operations.resume`.
+
+    Args:
+        home: the installation.
+        application: its name; its id, where it has no specification here.
+        options: what is to be done; by default all input topics go to their beginning.
+        bootstrap_servers: the broker, for an application without a specification here: what belongs to it is then what
+            the status topic has of it.
+        reason: for the journal.
+        dry_run: only say what would be done.
+        progress: takes lines that say how far it is.
+
+    Returns:
+        What was done; ``results["check"]`` has what was checked afterwards.
+
+    Raises:
+        OperationError: the application runs, nothing is known of it, or something that was asked for cannot be done.
+        StateDirectoryLockedError: a process uses its local state.
+        MillraceError: a step failed; the reset can be resumed.
+    """
+    options = options or ResetOptions()
+    subject = subject_of(home, application, bootstrap_servers)
+    stopped: tuple[str, ...] = ()
+    if options.stop and (who := activity.runs_here(home.application(application))):
+        stopped = (f"Stop it: {who}.",)
+        if not dry_run:
+            progress(f"stopping {application}: {who}")
+            stop(home, application, reason=reason)
+            # It has committed and published since.
+            subject = subject_of(home, application, bootstrap_servers)
+    _refuse_running(home, application, subject, options, will_stop=bool(stopped) and dry_run)
+    decided = decide(subject, options, bootstrap_servers=bootstrap_servers)
+    if not decided.tasks and not decided.deletes:
+        raise OperationError(
+            f"Nothing of {application} is left to reset: it has neither input nor internal topics.",
+            remedy="name the application as its specification, or its application.id, does",
+        )
+    plan = OperationPlan(
+        operation=KIND,
+        application=application,
+        reason=reason,
+        decisions=decided.to_json(),
+        holds_application=True,
+    )
+    outcome = perform(home, plan, dry_run=dry_run, progress=progress)
+    return replace(outcome, steps=(*stopped, *outcome.steps))
+
+
+def _refuse_running(home: Home, application: str, subject: Subject, options: ResetOptions, *, will_stop: bool) -> None:
+    if will_stop:
+        return
+    signs = [activity.runs_here(home.application(application))]
+    if not options.force:
+        admin = Connection.of(subject.config).administrator()
+        signs += [activity.runs_elsewhere(subject.status), activity.members(admin, subject.application_id)]
+    if any(signs):
+        raise activity.refusal(application, list(filter(None, signs)), what=KIND)
+    StateDirectory(subject.config.state_dir).check_unused(subject.application_id)

@@ -1,0 +1,98 @@
+"""The application to reset: its configuration and topology, and what the cluster says of it."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass
+from functools import cached_property
+
+from millrace.config import StreamsConfig
+from millrace.control.status import ApplicationStatus
+from millrace.control.status_topic import read_statuses
+from millrace.dsl.loading import load_topology
+from millrace.errors import ConfigurationError, OperationError
+from millrace.ops.connection import Connection
+from millrace.ops.home import Home
+from millrace.ops.observe import effective_spec
+from millrace.ops.reset.belongings import Belongings, belongings
+from millrace.topology.topology import Topology
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """An application and what is known of it.
+
+    Args:
+        config: its configuration.
+        topology: of its specification; ``None`` where it has none here.
+        statuses: the status of every application of the cluster.
+    """
+
+    config: StreamsConfig
+    topology: Topology | None
+    statuses: dict[str, ApplicationStatus]
+
+    @property
+    def application_id(self) -> str:
+        """Its id."""
+        return self.config.application_id
+
+    @property
+    def status(self) -> ApplicationStatus | None:
+        """Its own record in the status topic."""
+        return self.statuses.get(self.application_id)
+
+    @cached_property
+    def current(self) -> Belongings:
+        """What belongs to the topology that starts next: that of the specification, or the one that ran last."""
+        if self.topology is not None:
+            return belongings(self.application_id, self.topology, None)
+        return belongings(self.application_id, None, self.status)
+
+    @cached_property
+    def everything(self) -> Belongings:
+        """What belongs to either topology."""
+        return belongings(self.application_id, self.topology, self.status)
+
+
+def config_of(home: Home, application: str, bootstrap_servers: str | None) -> tuple[StreamsConfig, str | None]:
+    """The configuration of an application and the function that builds its topology.
+
+    Args:
+        home: the installation.
+        application: its name.
+        bootstrap_servers: given for an application that has no specification here.
+
+    Raises:
+        ConfigurationError: the specification is missing or wrong.
+    """
+    if bootstrap_servers is not None:
+        named = {"application.id": application, "bootstrap.servers": bootstrap_servers}
+        return StreamsConfig.from_mapping(named), None
+    file, problem = effective_spec(home, application)
+    if file is None:
+        raise ConfigurationError(
+            problem, remedy="name an application with a specification, or give --application-id for one without"
+        )
+    return file.spec.streams_config(), file.spec.module
+
+
+def subject_of(home: Home, application: str, bootstrap_servers: str | None) -> Subject:
+    """What is known of an application.
+
+    Raises:
+        OperationError: nothing is: it has neither a specification here nor a record in the status topic.
+        MillraceError: the specification is wrong, its topology cannot be built, or the broker does not answer.
+    """
+    config, module = config_of(home, application, bootstrap_servers)
+    connection = Connection.of(config)
+    statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
+    topology = None if module is None else load_topology(module, config)
+    if topology is None and application not in statuses:
+        near = difflib.get_close_matches(application, statuses, n=3, cutoff=0.5)
+        raise OperationError(
+            f"Nothing is known of application {application}: it has neither a specification here nor a record in the "
+            "status topic. Nothing was changed.",
+            remedy=f"name one of these: {', '.join(near or sorted(statuses)) or 'there is none'}",
+        )
+    return Subject(config=config, topology=topology, statuses=statuses)

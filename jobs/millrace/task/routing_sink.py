@@ -1,0 +1,103 @@
+"""A sink node in a task whose topics are chosen for each record (KIP-303)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from millrace.errors import ProcessingError, TopologyError, UnknownTopicError
+from millrace.task.collector import Collector
+from millrace.task.dead_letters import NO_ROW
+from millrace.task.expressions import evaluate
+from millrace.task.failures import FailureHandler, processed_record
+from millrace.task.records import Records
+from millrace.task.sink import Output, Sink, record_of
+from millrace.topology.naming import check_name
+from millrace.topology.nodes import SinkNode
+from millrace.topology.topic_extractors import RecordContext
+
+
+class RoutingSink:
+    """Groups what reaches it by topic; within a topic the order stays.
+
+    As long as the application runs, a topic that does not exist yet may be created: each batch asks for it anew.
+    """
+
+    def __init__(self, node: SinkNode) -> None:
+        assert node.extractor is not None
+        self._node = node
+        self._extractor = node.extractor
+        self._sinks: dict[str, Sink] = {}
+
+    def outputs(self, records: Records, collector: Collector, failures: FailureHandler) -> Iterator[Output]:
+        """As :meth:`Sink.outputs`, for each topic that is chosen.
+
+        Raises:
+            SerializationError: a key or value cannot be written, and the handler does not resume.
+            ProcessingError: the extractor raised or gave no name, and the handler does not continue; or the name is
+                not legal, or the partitioner chose a partition that does not exist.
+            UnknownTopicError: a topic does not exist, and the production handler does not resume.
+        """
+        rows_of: dict[str, list[int]] = {}
+        for row, topic in self._chosen(records, failures):
+            rows_of.setdefault(topic, []).append(row)
+        for topic, rows in rows_of.items():
+            part = records if len(rows) == len(records) else records.take(np.array(rows, dtype=np.int64))
+            sink = self._sink(topic)
+            try:
+                yield from sink.outputs(part, collector, failures)
+            except UnknownTopicError as error:
+                batch, _ = sink.encode(part, None, failures)
+                assert batch.origins is not None
+                for row, origin in enumerate(batch.origins.tolist()):
+                    failures.unknown_topic(error, origin, record_of(batch, row))
+
+    def _sink(self, topic: str) -> Sink:
+        sink = self._sinks.get(topic)
+        if sink is None:
+            try:
+                check_name(topic, what="topic")
+            except TopologyError as error:
+                # As in Kafka Streams no handler is asked.
+                raise ProcessingError(
+                    f"The topic name extractor of node {self._node.name} chose a topic that cannot exist: "
+                    f"{error.message}",
+                    remedy=error.remedy,
+                ) from error
+            sink = self._sinks[topic] = Sink(self._node, topic)
+        return sink
+
+    def _chosen(self, records: Records, failures: FailureHandler) -> Iterator[tuple[int, str]]:
+        """The rows that have a topic, with it."""
+        for row, topic in self._extracted(records, failures):
+            if isinstance(topic, str):
+                yield row, topic
+            else:
+                error = ProcessingError(
+                    f"The topic name extractor of node {self._node.name} gave {topic!r}, not the name of a topic.",
+                    remedy="return the name of a topic for every record",
+                )
+                failures.processing(error, int(records.origin[row]), self._node.name, processed_record(records, row))
+
+    def _extracted(self, records: Records, failures: FailureHandler) -> Iterator[tuple[int, Any]]:
+        if isinstance(self._extractor, pc.Expression):
+            yield from enumerate(evaluate(self._extractor, records).objects)
+            return
+        pairs = zip(records.keys.objects, records.values.objects, strict=True)
+        for row, (key, value) in enumerate(pairs):
+            try:
+                topic = self._extractor(key, value, _context(records, row, failures))
+            except Exception as error:
+                failures.processing(error, int(records.origin[row]), self._node.name, processed_record(records, row))
+            else:
+                yield row, topic
+
+
+def _context(records: Records, row: int, failures: FailureHandler) -> RecordContext:
+    origin = int(records.origin[row])
+    topic, partition, offset = (None, -1, -1) if origin == NO_ROW else failures.place(origin)
+    headers = None if records.headers is None else records.headers[row]
+    return RecordContext(topic, partition, offset, int(records.timestamps[row]), tuple(headers or ()))

@@ -87,4 +87,10 @@ def _status(config, topology, epoch, offsets, topics) -> ApplicationStatus:
         offsets=by_topic,
         topic_ids={name: topics[name].topic_id for name in by_topic},
         partitions={name: topics[name].partitions for name in by_topic},
+        changelog_topic_ids={
+            name: topics[name].topic_id
+            for part in topology.sub_topologies
+            for store in part.stores
+            if store.source_topic is None and (name := store.changelog_topic(config.application_id)) in topics
+        },
     )

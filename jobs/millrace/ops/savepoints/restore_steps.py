@@ -257,6 +257,7 @@ def commit(context: StepContext) -> Mapping[str, Any]:
                 offsets=by_topic,
                 topic_ids={name: topics[name].topic_id for name in by_topic},
                 partitions={name: topics[name].partitions for name in by_topic},
+                changelog_topic_ids={name: topics[name].topic_id for name, _ in placing.changelogs()},
                 global_topic_ids=last.global_topic_ids if last else {},
                 processing_guarantee=str(config.processing_guarantee),
             )

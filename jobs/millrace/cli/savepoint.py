@@ -33,15 +33,22 @@ app = typer.Typer(
 @app.command(epilog="Example: [bold]millrace savepoint create fraud-detection --name before-upgrade[/]")
 def create(
     name: Name,
+    *,
     savepoint: Annotated[str, typer.Option("--name", help="Name of the savepoint. Default: the time, UTC.")] = "",
+    if_due: Annotated[
+        bool, typer.Option("--if-due", help="Only where `savepoints.interval_s` has passed; then prune.")
+    ] = False,
     timeout: Annotated[float, typer.Option(min=1, help="Longest time for the driver's part, seconds.")] = 600.0,
     dry_run: DryRun = False,
     reason: Reason = "taken with `millrace savepoint create`",
 ) -> None:
     """Take a savepoint of a running or stopped application."""
-    from millrace.ops.savepoints import create_savepoint
+    from millrace.ops.savepoints import create_savepoint, take_due_savepoint
 
     with progress(f"taking a savepoint of {name}") as tell:
+        if if_due:
+            _print(take_due_savepoint(_home(), name, progress=tell))
+            return
         outcome = create_savepoint(
             _home(), name, name=savepoint, reason=reason, dry_run=dry_run, timeout_s=timeout, progress=tell
         )
@@ -99,6 +106,14 @@ def delete(
     from millrace.ops.savepoints import delete_savepoint
 
     _print(delete_savepoint(_home(), name, savepoint, reason=reason, dry_run=dry_run))
+
+
+@app.command(epilog="Example: [bold]millrace savepoint prune fraud-detection --dry-run[/]")
+def prune(name: Name, dry_run: DryRun = False) -> None:
+    """Delete the savepoints that the specification does not keep; the newest complete one always stays."""
+    from millrace.ops.savepoints import prune_savepoints
+
+    _print(prune_savepoints(_home(), name, dry_run=dry_run))
 
 
 @app.command(epilog="Example: [bold]millrace savepoint restore fraud-detection before-upgrade --dry-run[/]")

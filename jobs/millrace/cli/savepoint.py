@@ -130,6 +130,13 @@ def restore(
     allow_shared_output: Annotated[
         list[str] | None, typer.Option(metavar="TOPIC", help="Output topic that a clone may share with the original.")
     ] = None,
+    start: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="TOPIC[:PARTITION]=OFFSET",
+            help="Where a topic starts that the savepoint does not know; also TOPIC=earliest, TOPIC=latest.",
+        ),
+    ] = None,
     dry_run: DryRun = False,
     reason: Reason = "restored with `millrace savepoint restore`",
 ) -> None:
@@ -144,6 +151,7 @@ def restore(
             into=into,
             allow_dropped_stores=allow_dropped_store or (),
             allow_shared_outputs=allow_shared_output or (),
+            starts=start or (),
             reason=reason,
             dry_run=dry_run,
             progress=tell,

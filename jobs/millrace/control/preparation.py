@@ -88,6 +88,14 @@ class Preparer:
         """
         self._described_external()
 
+    def internal_topics(self) -> list[TopicSpec]:
+        """What the internal topics are to look like over the topics that there are.
+
+        Raises:
+            PreflightError: topics that are not the application's own are missing.
+        """
+        return self._internal_specs(self._described_external())
+
     def prepare_topics(self) -> dict[str, TopicDescription]:
         """Creates the internal topics that are missing; returns all topics that the application reads or writes.
 

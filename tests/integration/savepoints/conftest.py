@@ -21,7 +21,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from tests.application import PREFIX_VARIABLE, ROOT, wait_until
-from tests.integration.savepoints.topologies import OUTPUT_VARIABLE, bucket
+from tests.integration.savepoints.topologies import INPUT_VARIABLE, OUTPUT_VARIABLE, bucket
 from tests.records import Record, produce, read_topic
 
 OUTPUTS = ("by-key", "by-window", "by-bucket")
@@ -43,6 +43,7 @@ class Installation:
         self.home.specs.mkdir(parents=True)
         self.admin = KafkaAdmin(bootstrap_servers)
         self.sent: list[Record] = []
+        self.input = f"{self.prefix}-in"
         self._topics = [
             f"{self.prefix}-in",
             *(f"{self.prefix}-{side}{name}" for side in ("", "clone-") for name in OUTPUTS),
@@ -85,6 +86,14 @@ class Installation:
         """From now on topologies of this process write to the outputs of the original."""
         monkeypatch.setenv(OUTPUT_VARIABLE, "")
 
+    def other_input(self, monkeypatch: pytest.MonkeyPatch, *, partitions: int) -> str:
+        """From now on topologies of this process read another topic, which gets what is sent; returns its name."""
+        monkeypatch.setenv(INPUT_VARIABLE, "other")
+        self.input = f"{self.prefix}-other"
+        self.admin.create_missing([TopicSpec(name=self.input, partitions=partitions)])
+        self._topics.append(self.input)
+        return self.input
+
     def send(self, count: int, *, keys: int = 50) -> None:
         """Sends records whose values count on."""
         with self._guard:
@@ -93,7 +102,7 @@ class Installation:
                 Record(f"key-{number % keys}".encode(), str(number).encode(), 1_000_000 + number * 10)
                 for number in range(first, first + count)
             ]
-            produce(self.bootstrap_servers, f"{self.prefix}-in", records)
+            produce(self.bootstrap_servers, self.input, records)
             self.sent += records
 
     def status(self, application: str) -> ApplicationStatus | None:

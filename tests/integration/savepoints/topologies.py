@@ -9,6 +9,7 @@ from millrace.serdes import LongSerde, StringSerde, TimeWindowedSerde
 from tests.application import topic
 
 OUTPUT_VARIABLE = "MILLRACE_TEST_OUTPUT"
+INPUT_VARIABLE = "MILLRACE_TEST_INPUT"
 WINDOW_MS = 1_000
 BUCKETS = 7
 COUNTS = Produced.with_(StringSerde(), LongSerde())
@@ -26,7 +27,7 @@ def bucket(key: str) -> str:
 
 def counting(builder: StreamsBuilder) -> None:
     """Counts by key, by key and window, and by bucket behind a repartition topic."""
-    stream = builder.stream(topic("in"), Consumed.with_(StringSerde(), StringSerde()))
+    stream = builder.stream(topic(os.environ.get(INPUT_VARIABLE, "in")), Consumed.with_(StringSerde(), StringSerde()))
     grouped = stream.group_by_key()
     grouped.count(Materialized.as_("by-key").with_caching_disabled()).to_stream().to(output("by-key"), COUNTS)
     grouped.windowed_by(TimeWindows.of_size_with_no_grace(WINDOW_MS)).count(
@@ -40,7 +41,7 @@ def counting(builder: StreamsBuilder) -> None:
 
 def counting_without_windows(builder: StreamsBuilder) -> None:
     """As :func:`counting`, without the store of the windows."""
-    stream = builder.stream(topic("in"), Consumed.with_(StringSerde(), StringSerde()))
+    stream = builder.stream(topic(os.environ.get(INPUT_VARIABLE, "in")), Consumed.with_(StringSerde(), StringSerde()))
     stream.group_by_key().count(Materialized.as_("by-key").with_caching_disabled()).to_stream().to(
         output("by-key"), COUNTS
     )

@@ -13,6 +13,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import kafka_error
 from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
+from millrace.kafka.topics import TopicSpec
 from millrace.state.record_file import RecordBatch
 
 POLICY_LIMIT_S = 10.0
@@ -105,11 +106,18 @@ def _is_policy_violation(error: BaseException) -> bool:
     return isinstance(cause, KafkaException) and kafka_error(cause).code() == KafkaError.POLICY_VIOLATION
 
 
-def policies_to_restore(admin: KafkaAdmin, topics: Iterable[str]) -> dict[str, dict[str, str | None]]:
-    """The settings of those topics from which nothing can be deleted, to be given back to them afterwards."""
+def policies_to_restore(admin: KafkaAdmin, topics: Iterable[TopicSpec]) -> dict[str, dict[str, str | None]]:
+    """The settings of those topics from which nothing can be deleted, to be given back to them afterwards.
+
+    Args:
+        admin: the cluster.
+        topics: as they are to be; those that exist have perhaps other settings.
+    """
+    wanted = {spec.name: spec for spec in topics}
+    existing = admin.describe_topics(wanted)
     found: dict[str, dict[str, str | None]] = {}
-    for topic in topics:
-        if "delete" not in admin.topic_settings(topic)["cleanup.policy"]:
-            own = admin.own_topic_settings(topic)
+    for topic, spec in wanted.items():
+        own = admin.own_topic_settings(topic) if topic in existing else spec.settings
+        if "delete" not in own.get("cleanup.policy", "delete"):
             found[topic] = {name: own.get(name) for name in ("cleanup.policy", "retention.ms", "retention.bytes")}
     return found

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 
 import numpy as np
 
 from millrace.control.savepoint import InputPosition, WaitingRecords
+from millrace.errors import StateError
 from millrace.kafka.murmur2 import partitions_for
 from millrace.kafka.offsets import Place
+from millrace.kafka.topics import TopicDescription
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.state.contents import routing_key
 from millrace.state.record_file import RecordBatch
 from millrace.task.signature import Signature
+from millrace.topology.partitions import task_counts
 from millrace.topology.stores import StoreSpec
 from millrace.topology.topology import SubTopology, Topology, full_topic_name
 
@@ -25,10 +29,16 @@ class Placing:
         topology: the target's.
         application_id: the target's.
         partitions: number of partitions of each topic of the target.
+        starts: where it starts in the topics that are not its own.
     """
 
     def __init__(
-        self, manifest: Manifest, topology: Topology, application_id: str, partitions: Mapping[str, int]
+        self,
+        manifest: Manifest,
+        topology: Topology,
+        application_id: str,
+        partitions: Mapping[str, int],
+        starts: Mapping[Place, int],
     ) -> None:
         assert manifest.point is not None
         self._manifest = manifest
@@ -36,6 +46,7 @@ class Placing:
         self._topology = topology
         self._application_id = application_id
         self._partitions = partitions
+        self._starts = starts
         self._parts = {part.number: part for part in topology.sub_topologies}
         self._owner = {store.name: part for part in topology.sub_topologies for store in part.stores}
         self._tasks = {
@@ -111,16 +122,13 @@ class Placing:
         Args:
             repartition_starts: first offset of what waits in each partition of the target's repartition topics.
         """
-        saved = {(each.topic, each.partition): each.offset for each in self._saved_inputs()}
+        starts = {**self._starts, **repartition_starts}
         offsets: dict[str, dict[Place, int]] = {}
         for part in self._topology.sub_topologies:
             names = part.input_topics(self._application_id)
             for number in range(self._tasks[part.number]):
                 places = [(name, number) for name in names if number < self._partitions[name]]
-                offsets[f"{part.number}_{number}"] = {
-                    place: repartition_starts[place] if place in repartition_starts else saved[place]
-                    for place in places
-                }
+                offsets[f"{part.number}_{number}"] = {place: starts[place] for place in places}
         return offsets
 
     def signature(self, task: str, changelog_ends: Mapping[Place, int], *, run: int) -> Signature:
@@ -175,6 +183,48 @@ class Placing:
             if topic == full_topic_name(spec.name, self._manifest.application, internal=True):
                 return full_topic_name(spec.name, self._application_id, internal=True)
         return topic
+
+
+def moves_keys(
+    manifest: Manifest, topology: Topology, inputs: Mapping[str, TopicDescription], application_id: str
+) -> bool:
+    """Whether a sub-topology has another number of tasks than it had, so that rows go to other tasks.
+
+    Args:
+        manifest: the savepoint.
+        topology: the target's.
+        inputs: the topics that the target reads and that are not its own.
+        application_id: the target's.
+
+    Raises:
+        StateError: a store is restored from an input topic, whose old records cannot be placed anew.
+    """
+    assert manifest.point is not None
+    partitions = {name: topic.partitions for name, topic in inputs.items()}
+    before = Counter(task.partition("_")[0] for task in manifest.point.tasks)
+    moved = [
+        part
+        for part, count in task_counts(topology, partitions).items()
+        if str(part) in before and before[str(part)] != count
+    ]
+    from_inputs = sorted(
+        store.name for part in topology.sub_topologies for store in part.stores if store.source_topic is not None
+    )
+    if moved and from_inputs:
+        raise StateError(
+            f"Stores of {application_id} have an input topic as their changelog, whose old records stay in their old "
+            f"partitions: {', '.join(from_inputs)}.",
+            remedy="keep the number of partitions, or build the topology without that optimisation first",
+        )
+    return bool(moved)
+
+
+def by_topic(offsets: Mapping[Place, int]) -> dict[str, dict[int, int]]:
+    """Numbers by topic, then partition."""
+    found: dict[str, dict[int, int]] = {}
+    for (topic, number), offset in offsets.items():
+        found.setdefault(topic, {})[number] = offset
+    return found
 
 
 def _divided(topic: str, batch: RecordBatch, partitions: np.ndarray) -> Iterator[tuple[Place, RecordBatch]]:

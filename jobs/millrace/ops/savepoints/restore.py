@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from millrace.errors import OperationError, StateError
+from millrace.control.preparation import Preparer
+from millrace.errors import OperationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import live_members
-from millrace.kafka.offsets import End, begin_offsets, end_offsets
+from millrace.kafka.offsets import End, end_offsets
 from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
 from millrace.ops.savepoints import restore_steps as steps
 from millrace.ops.savepoints.fit import RestoreMode, check_outputs, check_topology, irrevocable, unlogged_stores
+from millrace.ops.savepoints.inputs import Inputs, parse_starts
 from millrace.ops.savepoints.location import Target, repository_of, spec_of, target_of
 from millrace.ops.savepoints.log_writing import policies_to_restore
-from millrace.ops.savepoints.manifest import Manifest, SavepointState
+from millrace.ops.savepoints.manifest import SavepointState
+from millrace.ops.savepoints.placing import by_topic, moves_keys
 
 KIND = "restore"
 _SHOWN = 20
@@ -31,6 +34,7 @@ def restore_savepoint(
     into: str = "",
     allow_dropped_stores: Collection[str] = (),
     allow_shared_outputs: Collection[str] = (),
+    starts: Sequence[str] = (),
     reason: str = "restored by hand",
     dry_run: bool = False,
     progress: Any = lambda _: None,
@@ -49,6 +53,9 @@ def restore_savepoint(
             own group, state and internal topics.
         allow_dropped_stores: stores of the savepoint that the topology need not have.
         allow_shared_outputs: output topics that a clone may share with the original.
+        starts: where input topics start of which the savepoint does not say it: ``TOPIC=earliest``, ``TOPIC=latest``,
+            ``TOPIC:PARTITION=OFFSET``. With another number of partitions the stores are divided anew by their keys, and
+            the savepoint must have processed what was in the old partitions.
         reason: for the journal.
         dry_run: only say what would be done.
         progress: takes lines that say how far it is.
@@ -72,24 +79,22 @@ def restore_savepoint(
     if name != application:
         check_outputs(manifest, target.topology, shared=allow_shared_outputs)
     admin = KafkaAdmin(target.config.bootstrap_servers, settings=target.config.client_settings("admin."))
-    mode = RestoreMode.INSTALL if manifest.fingerprint == target.topology.fingerprint else RestoreMode.REWRITE
-    _check_inputs(admin, manifest, target)
-    changelogs = [
-        topic
-        for part in target.topology.sub_topologies
-        for store in part.stores
-        if store.source_topic is None and (topic := store.changelog_topic(name)) is not None
+    inputs = Inputs(admin, manifest, target, parse_starts(starts))
+    offsets = inputs.offsets()
+    internal = Preparer(target.config, target.topology, progress_address="").internal_topics()
+    existing = admin.describe_topics([spec.name for spec in internal])
+    recreated = [
+        spec.name for spec in internal if spec.name in existing and existing[spec.name].partitions != spec.partitions
     ]
-    existing = sorted(admin.describe_topics(changelogs))
+    moves = moves_keys(manifest, target.topology, inputs.topics, name)
+    same = manifest.fingerprint == target.topology.fingerprint and not moves
+    mode = RestoreMode.INSTALL if same else RestoreMode.REWRITE
     outputs = admin.describe_topics(sorted(target.topology.external_outputs))
     ends = end_offsets(
         admin,
         [(topic, number) for topic, described in outputs.items() for number in range(described.partitions)],
         End.HIGH_WATERMARK,
     )
-    by_topic: dict[str, dict[int, int]] = {}
-    for (topic, number), end in ends.items():
-        by_topic.setdefault(topic, {})[number] = end
     plan = OperationPlan(
         operation=KIND,
         application=name,
@@ -99,10 +104,12 @@ def restore_savepoint(
             "of": application,
             "repository": repository.url,
             "mode": str(mode),
-            "policies": policies_to_restore(admin, existing),
+            "policies": policies_to_restore(admin, internal),
+            "offsets": by_topic(offsets),
+            "recreated": recreated,
             "dropped": list(dropped),
             "unlogged": unlogged_stores(manifest.summary) if mode is RestoreMode.REWRITE else [],
-            "stays": irrevocable(manifest, by_topic) if name == application else [],
+            "stays": irrevocable(manifest, by_topic(ends)) if name == application else [],
         },
         holds_application=True,
     )
@@ -126,8 +133,13 @@ def restore_operation(plan: OperationPlan) -> Sequence[Step]:
         Step(
             name="fence", text=f"Fence all producers of {name}, so that nothing of it writes any more.", run=steps.fence
         ),
-        Step(name="topics", text=f"Create the internal topics of {name} that are missing.", run=steps.prepare_topics),
         Step(name="fetch", text=f"Fetch the files of {what} and check them.", run=steps.fetch_files),
+        Step(
+            name="topics",
+            text=f"Create the internal topics of {name} that are missing."
+            + "".join(f" Delete {topic}, which has another number of partitions." for topic in decisions["recreated"]),
+            run=steps.prepare_topics,
+        ),
         Step(
             name="changelogs", text="Write the stores behind the ends of their changelogs.", run=steps.write_changelogs
         ),
@@ -163,47 +175,4 @@ def _check_stopped(home: Home, target: Target) -> None:
     if membership.is_live:
         raise OperationError(
             f"Consumer group {name} has live members: {membership}.", remedy="stop them, wherever they run"
-        )
-
-
-def _check_inputs(admin: KafkaAdmin, manifest: Manifest, target: Target) -> None:
-    """Refuses where the input from the savepoint on is not there any more.
-
-    Raises:
-        StateError: names the topics and offsets.
-    """
-    assert manifest.point is not None
-    external = {
-        topic
-        for part in target.topology.sub_topologies
-        for source in part.sources
-        if not source.internal
-        for topic in source.topics
-    }
-    topics = admin.describe_topics(sorted(external))
-    point, problems = manifest.point, []
-    for topic in sorted(external & point.partitions.keys()):
-        if topic not in topics:
-            problems.append(f"{topic} does not exist")
-        elif topics[topic].topic_id != point.topic_ids[topic]:
-            problems.append(f"{topic} was deleted and created again")
-        elif topics[topic].partitions != point.partitions[topic]:
-            problems.append(f"{topic} had {point.partitions[topic]} partitions and has {topics[topic].partitions}")
-    if not problems:
-        offsets = {
-            (each.topic, each.partition): each.offset
-            for task in point.tasks.values()
-            for each in task.inputs
-            if each.topic in external
-        }
-        begins, ends = begin_offsets(admin, offsets), end_offsets(admin, offsets)
-        problems = [
-            f"{topic}-{number} has offsets {begins[topic, number]} to {ends[topic, number]}, not {offset}"
-            for (topic, number), offset in offsets.items()
-            if not begins[topic, number] <= offset <= ends[topic, number]
-        ]
-    if problems:
-        raise StateError(
-            f"Savepoint {manifest.name} does not fit the input topics: {'; '.join(problems)}.",
-            remedy="choose a younger savepoint, or reset the application",
         )

@@ -25,7 +25,7 @@ from millrace.ops.savepoints.fit import RestoreMode
 from millrace.ops.savepoints.location import Target, spec_of, target_of
 from millrace.ops.savepoints.log_writing import LogRange, LogWriter
 from millrace.ops.savepoints.manifest import Manifest
-from millrace.ops.savepoints.placing import Placing
+from millrace.ops.savepoints.placing import Placing, by_topic
 from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.staging import fetch, is_in_database, opened, saved_records, staging_directory
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskPosition, TaskState
@@ -47,6 +47,7 @@ class Restoration:
         self.target: Target = target_of(spec_of(context.home, context.plan.application, as_launched=False))
         self.config, self.topology = self.target.config, self.target.topology
         self.admin = KafkaAdmin(self.config.bootstrap_servers, settings=self.config.client_settings("admin."))
+        self.preparer = Preparer(self.config, self.topology, progress_address="")
         self.repository = SavepointRepository(decisions["repository"], decisions["of"])
         self.manifest: Manifest = self.repository.read(decisions["savepoint"])
         self.staging = staging_directory(self.config, decisions["savepoint"])
@@ -59,7 +60,7 @@ class Restoration:
 
     def topics(self) -> dict[str, TopicDescription]:
         """All topics, the internal ones included."""
-        return Preparer(self.config, self.topology, progress_address="").prepare_topics()
+        return self.preparer.prepare_topics()
 
     def placing(self) -> Placing:
         """Where everything of the savepoint goes."""
@@ -68,6 +69,11 @@ class Restoration:
             self.topology,
             self.config.application_id,
             {name: topic.partitions for name, topic in self.topics().items()},
+            {
+                (topic, int(number)): offset
+                for topic, numbers in self.context.plan.decisions["offsets"].items()
+                for number, offset in numbers.items()
+            },
         )
 
     def transactional_ids(self, placing: Placing) -> list[str]:
@@ -106,6 +112,9 @@ def fence(context: StepContext) -> Mapping[str, Any]:
 def prepare_topics(context: StepContext) -> Mapping[str, Any]:
     """Creates missing internal topics."""
     work = Restoration(context)
+    recreated = work.admin.describe_topics(context.plan.decisions["recreated"])
+    wanted = {spec.name: spec.partitions for spec in work.preparer.internal_topics()}
+    work.admin.delete_topics([name for name, topic in recreated.items() if topic.partitions != wanted[name]])
     topics = work.topics()
     return {"partitions": {name: topic.partitions for name, topic in topics.items()}}
 
@@ -239,10 +248,7 @@ def commit(context: StepContext) -> Mapping[str, Any]:
             producer.init()
             producer.begin()
             producer.commit(signed, application)
-        by_topic: dict[str, dict[int, int]] = {}
-        for own in offsets.values():
-            for (topic, number), offset in own.items():
-                by_topic.setdefault(topic, {})[number] = offset
+        committed = by_topic({place: offset for own in offsets.values() for place, offset in own.items()})
         publisher.publish(
             ApplicationStatus(
                 application_id=application,
@@ -254,15 +260,15 @@ def commit(context: StepContext) -> Mapping[str, Any]:
                 topology_fingerprint=work.topology.fingerprint,
                 topology_summary=work.topology.summary(),
                 transactional_ids=work.transactional_ids(placing),
-                offsets=by_topic,
-                topic_ids={name: topics[name].topic_id for name in by_topic},
-                partitions={name: topics[name].partitions for name in by_topic},
+                offsets=committed,
+                topic_ids={name: topics[name].topic_id for name in committed},
+                partitions={name: topics[name].partitions for name in committed},
                 changelog_topic_ids={name: topics[name].topic_id for name, _ in placing.changelogs()},
                 global_topic_ids=last.global_topic_ids if last else {},
                 processing_guarantee=str(config.processing_guarantee),
             )
         )
-    return {"offsets": by_topic, "run": run}
+    return {"offsets": committed, "run": run}
 
 
 def check(context: StepContext) -> Mapping[str, Any]:

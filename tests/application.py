@@ -112,7 +112,7 @@ class Application:
             **(config or {}),
         }
         self.launcher = {"kind": "local", "parallelism": 2, "driver_memory": "768m", **(launcher or {})}
-        self._environment = {
+        self.environment = {
             PREFIX_VARIABLE: prefix or application_id,
             "PYTHONPATH": os.pathsep.join([str(ROOT / "jobs"), str(ROOT)]),
             **(environment or {}),
@@ -160,7 +160,7 @@ class Application:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 cwd=ROOT,
-                env={**os.environ, **self._environment},
+                env={**os.environ, **self.environment},
                 start_new_session=True,
                 preexec_fn=_die_with_the_test,  # noqa: PLW1509 - it calls the kernel only
             )

@@ -104,5 +104,9 @@ class UnknownTopicError(MillraceError):
     """A record is for a topic that does not exist."""
 
 
+class QueryError(MillraceError):
+    """A state store could not be queried."""
+
+
 class OperationError(MillraceError):
     """An operation (deploy, stop, reconcile, ...) could not reach its goal."""

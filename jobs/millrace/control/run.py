@@ -231,10 +231,10 @@ class _Run:
         self._metrics.record(statistics)
 
     def _restore_reported(self, report: RestoreReport) -> None:
-        self._metrics.set_restore_progress(report.task, remaining=report.remaining, records_per_second=report.rate)
         for query in self._queries:
             if report.task.startswith(f"{query.sub_topology}_"):
-                query.on_restore_progress(report.task, report.remaining)
+                remaining, rate = query.on_restore_progress(report)
+                self._metrics.set_restore_progress(report.task, remaining=remaining, records_per_second=rate)
 
     def _exposition(self) -> bytes:
         status = self._driver.status()

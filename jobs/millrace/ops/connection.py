@@ -9,7 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millrace.config import StreamsConfig
+from millrace.errors import ConfigurationError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.ops.home import Home
+from millrace.ops.observe import effective_spec
 
 _LIMIT_S = 30.0
 
@@ -43,3 +46,25 @@ class Connection:
     def administrator(self) -> KafkaAdmin:
         """An administrator of the cluster."""
         return KafkaAdmin(self.bootstrap_servers, settings=self.admin, timeout_s=_LIMIT_S)
+
+
+def config_of(home: Home, application: str, bootstrap_servers: str | None) -> tuple[StreamsConfig, str | None]:
+    """The configuration of an application and the function that builds its topology.
+
+    Args:
+        home: the installation.
+        application: its name.
+        bootstrap_servers: given for an application that has no specification here.
+
+    Raises:
+        ConfigurationError: the specification is missing or wrong.
+    """
+    if bootstrap_servers is not None:
+        named = {"application.id": application, "bootstrap.servers": bootstrap_servers}
+        return StreamsConfig.from_mapping(named), None
+    file, problem = effective_spec(home, application)
+    if file is None:
+        raise ConfigurationError(
+            problem, remedy="name an application with a specification, or give --application-id for one without"
+        )
+    return file.spec.streams_config(), file.spec.module

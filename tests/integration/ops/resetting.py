@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,14 +19,18 @@ from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
 from millrace.dsl import Consumed, Grouped, Materialized, StreamsBuilder, TableJoined
 from millrace.dsl.loading import load_topology
+from millrace.home import HOME_VARIABLE
+from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import Place, committed_offsets
 from millrace.kafka.producer import TaskProducer
-from millrace.ops.home import Home
+from millrace.kafka.topics import TopicSpec
+from millrace.ops.home import SPECS_VARIABLE, Home
 from millrace.serdes import StringSerde
 from millrace.state import StateDirectory, TaskState
+from millrace.task.crash_points import DIRECTORY_VARIABLE
 from millrace.task.signature import Signature
 from millrace.topology.summary import summarize
-from tests.application import topic
+from tests.application import PREFIX_VARIABLE, ROOT, topic
 
 TEXT = Consumed.with_(StringSerde(), StringSerde())
 
@@ -41,6 +49,11 @@ def counting(builder: StreamsBuilder) -> None:
 def copying(builder: StreamsBuilder) -> None:
     """Copies a topic: no stores, no internal topics."""
     builder.stream(topic("in"), TEXT).to(topic("out"))
+
+
+def auditing(builder: StreamsBuilder) -> None:
+    """Reads the changelog of another application."""
+    builder.stream(f"{topic('app')}-counts-changelog", TEXT).to(topic("out"))
 
 
 def joining(builder: StreamsBuilder) -> None:
@@ -146,6 +159,35 @@ def committed(left: Left, admin: Any) -> dict[Place, int]:
     """What the group has committed."""
     found = committed_offsets(admin, left.application_id, None)
     return {place: commit.offset for place, commit in sorted(found.items())}
+
+
+def create(admin: KafkaAdmin, *names: str, partitions: int = 1, **settings: str) -> None:
+    """Creates topics; dots of setting names are written as underscores."""
+    named = {key.replace("_", "."): value for key, value in settings.items()}
+    admin.create_missing([TopicSpec(name=name, partitions=partitions, settings=named) for name in names])
+
+
+def killed_at(point: str, home: Home, prefix: str, *arguments: str) -> None:
+    """Runs ``millrace ...`` in a process that dies at a crash point."""
+    points = home.root / f"points-{point}"
+    points.mkdir(parents=True)
+    (points / point).write_text("")
+    process = subprocess.run(
+        [sys.executable, "-m", "millrace", *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            DIRECTORY_VARIABLE: str(points),
+            HOME_VARIABLE: str(home.root),
+            SPECS_VARIABLE: str(home.specs),
+            PREFIX_VARIABLE: prefix,
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
+        capture_output=True,
+        check=False,
+        timeout=240,
+    )
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
 
 
 def topics_of(admin: Any, prefix: str) -> set[str]:

@@ -23,6 +23,7 @@ from millrace.dsl import (
     PunctuationType,
     Record,
     Repartitioned,
+    SessionWindows,
     StoreBuilder,
     Stores,
     StreamsBuilder,
@@ -92,6 +93,26 @@ def stateful(builder: StreamsBuilder) -> None:
     ).to_stream().to(topic("tiny-windows"), Produced.with_(TimeWindowedSerde(StringSerde(), 5), LongSerde()))
     numbers.windowed_by(FIVE_MINUTES).count(materialized=Materialized.as_("five-minutes"))
     rekeyed(builder)
+
+
+def summing(builder: StreamsBuilder) -> None:
+    """Sums numbers by key."""
+    builder.stream(topic("numbers"), NUMBERS).group_by_key().aggregate(
+        agg.sum_(), materialized=Materialized.as_("sums").with_value_serde(LongSerde())
+    )
+
+
+def queried(builder: StreamsBuilder) -> None:
+    """A store of each kind over one topic: sums, windowed counts, sessions, versions; and one that is in memory."""
+    numbers = builder.stream(topic("numbers"), NUMBERS)
+    grouped = numbers.group_by_key()
+    grouped.reduce(lambda total, value: total + value, materialized=Materialized.as_("sums"))
+    grouped.windowed_by(TEN_SECONDS).count(materialized=Materialized.as_("windows"))
+    gap = timedelta(seconds=1)
+    grouped.windowed_by(SessionWindows.of_inactivity_gap_with_no_grace(gap)).count(Materialized.as_("sessions"))
+    grouped.count(Materialized.as_(Stores.in_memory_key_value_store("in-memory")))
+    versions = Materialized.as_(Stores.persistent_versioned_key_value_store("prices", 600_000))
+    builder.table(topic("prices"), NUMBERS, versions)
 
 
 def rekeyed(builder: StreamsBuilder) -> None:

@@ -13,7 +13,8 @@ from pathlib import Path
 from tests.broker import close_run, open_run, shared_broker_address
 from tests.parity.real_path.searching import Tally, run_in_spark, run_one, scenario_of
 
-_OF_AN_APPLICATION = 12
+_OF_AN_APPLICATION = 10
+_SEEDS_OF_AN_APPLICATION = 50
 
 
 def main() -> int:
@@ -52,8 +53,8 @@ def _alone(seeds: range, servers: str, seen: Tally, caching: bool) -> Iterator[t
 
 
 def _in_spark(seeds: range, servers: str, seen: Tally) -> Iterator[tuple[int, Callable[[Path], None]]]:
-    for seed in seeds[::_OF_AN_APPLICATION]:
-        yield seed, partial(run_in_spark, range(seed, min(seed + _OF_AN_APPLICATION, seeds.stop)), servers, seen=seen)
+    for seed in seeds[::_SEEDS_OF_AN_APPLICATION]:
+        yield seed, partial(run_in_spark, seed, _OF_AN_APPLICATION, servers, seen=seen)
 
 
 def _say(text: str) -> None:

@@ -14,6 +14,8 @@ _MODULES: tuple[str, ...] = (
     "millrace.ops.reset.steps",
     "millrace.ops.savepoints.create",
     "millrace.ops.savepoints.restore",
+    "millrace.ops.dead_letters.purge",
+    "millrace.ops.dead_letters.replay",
 )
 """Modules that register operations; imported only when a plan is to be carried out."""
 

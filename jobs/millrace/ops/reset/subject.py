@@ -10,10 +10,9 @@ from millrace.config import StreamsConfig
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
-from millrace.errors import ConfigurationError, OperationError
-from millrace.ops.connection import Connection
+from millrace.errors import OperationError
+from millrace.ops.connection import Connection, config_of
 from millrace.ops.home import Home
-from millrace.ops.observe import effective_spec
 from millrace.ops.reset.belongings import Belongings, belongings
 from millrace.topology.topology import Topology
 
@@ -53,28 +52,6 @@ class Subject:
     def everything(self) -> Belongings:
         """What belongs to either topology."""
         return belongings(self.application_id, self.topology, self.status)
-
-
-def config_of(home: Home, application: str, bootstrap_servers: str | None) -> tuple[StreamsConfig, str | None]:
-    """The configuration of an application and the function that builds its topology.
-
-    Args:
-        home: the installation.
-        application: its name.
-        bootstrap_servers: given for an application that has no specification here.
-
-    Raises:
-        ConfigurationError: the specification is missing or wrong.
-    """
-    if bootstrap_servers is not None:
-        named = {"application.id": application, "bootstrap.servers": bootstrap_servers}
-        return StreamsConfig.from_mapping(named), None
-    file, problem = effective_spec(home, application)
-    if file is None:
-        raise ConfigurationError(
-            problem, remedy="name an application with a specification, or give --application-id for one without"
-        )
-    return file.spec.streams_config(), file.spec.module
 
 
 def subject_of(home: Home, application: str, bootstrap_servers: str | None) -> Subject:

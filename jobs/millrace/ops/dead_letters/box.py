@@ -1,0 +1,100 @@
+"""The dead letters of an application: what lies in its topic, and what was replayed of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from millrace.errors import OperationError
+from millrace.kafka.offsets import Place, begin_offsets
+from millrace.kafka.topics import TopicDescription
+from millrace.ops.connection import Connection, config_of
+from millrace.ops.dead_letters.letter import DeadLetter
+from millrace.ops.dead_letters.markers import Marker, read_markers
+from millrace.ops.dead_letters.reading import letters
+from millrace.ops.dead_letters.selection import Selection
+from millrace.ops.home import Home
+
+
+@dataclass(frozen=True, kw_only=True)
+class KnownLetter:
+    """A letter, and its replay where there was one."""
+
+    letter: DeadLetter
+    replayed: Marker | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LetterBox:
+    """The dead letter topic of an application.
+
+    Args:
+        application_id: whose it is; others may share the topic.
+        connection: its cluster.
+        topic: the topic.
+    """
+
+    application_id: str
+    connection: Connection
+    topic: TopicDescription
+
+    def begins(self) -> dict[Place, int]:
+        """The first offset of each partition."""
+        places = [(self.topic.name, partition) for partition in range(self.topic.partitions)]
+        return begin_offsets(self.connection.administrator(), places)
+
+    def select(self, selection: Selection) -> Iterator[KnownLetter]:
+        """The letters that are meant, by partition and offset within each; partitions come in no order.
+
+        Raises:
+            OperationError: a letter that was named is not there.
+        """
+        markers = read_markers(self.connection, self.topic.topic_id)
+        found: set[tuple[int, int]] = set()
+        for letter in letters(self.connection, self.begins()):
+            if selection.has(letter):
+                place = (letter.partition, letter.offset)
+                found.add(place)
+                yield KnownLetter(letter=letter, replayed=markers.get(place))
+        selection.check_found(found)
+
+
+def letter_box(home: Home, application: str) -> LetterBox:
+    """The dead letter topic of an application.
+
+    Raises:
+        ConfigurationError: it has no valid specification here.
+        OperationError: it has no dead letter topic.
+        PreflightError: the topic does not exist.
+    """
+    config, _ = config_of(home, application, None)
+    name = config.errors_dead_letter_queue_topic_name
+    if name is None:
+        raise OperationError(
+            f"{application} has no dead letter topic.", remedy="set errors.dead.letter.queue.topic.name in its config"
+        )
+    connection = Connection.of(config)
+    return LetterBox(
+        application_id=config.application_id,
+        connection=connection,
+        topic=connection.administrator().describe_topic(name),
+    )
+
+
+def list_letters(
+    home: Home, application: str, *, selection: Selection | None = None, limit: int | None = None
+) -> list[KnownLetter]:
+    """The dead letters of an application, by partition and offset.
+
+    Args:
+        home: the installation.
+        application: its name.
+        selection: which; by default all.
+        limit: how many at most, the last ones.
+
+    Raises:
+        MillraceError: see :func:`letter_box` and :meth:`LetterBox.select`.
+    """
+    found = list(letter_box(home, application).select(selection or Selection()))
+    found.sort(key=lambda each: (each.letter.partition, each.letter.offset))
+    return found if limit is None else found[-limit:]

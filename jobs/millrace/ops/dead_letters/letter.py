@@ -1,0 +1,114 @@
+"""A dead letter as it was read, and the record in it as it was before it failed. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Headers = list[tuple[str, bytes | None]]
+
+_TOPIC = "__streams.errors.topic"
+_PARTITION = "__streams.errors.partition"
+_OFFSET = "__streams.errors.offset"
+_EXCEPTION = "__streams.errors.exception"
+_MESSAGE = "__streams.errors.message"
+_STACKTRACE = "__streams.errors.stacktrace"
+_REASON = "__millrace.dropped.reason"
+_NODE = "__millrace.dropped.node"
+_PLACE = frozenset({_TOPIC, _PARTITION, _OFFSET})
+_ERRORS = (frozenset({_EXCEPTION, _MESSAGE, _STACKTRACE}), frozenset({_REASON, _NODE}))
+_NO_TOPIC = "None"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetter:
+    """A dead letter.
+
+    Args:
+        partition: where it lies in the dead letter topic.
+        offset: where it lies there.
+        key: of the record that failed; the same for ``value``, ``headers`` and ``timestamp`` (milliseconds).
+        value: see ``key``.
+        headers: see ``key``; what the letter says about the error is not among them.
+        timestamp: see ``key``.
+        has_own_timestamp: whether the timestamp is the record's, not the broker's of the letter.
+        topic: where the record was read; ``None`` where the letter does not say.
+        source_partition: partition of that.
+        source_offset: offset of that.
+        error: class of the exception, or the reason for which an operator dropped the record; empty where it says none.
+        message: the exception's text, or the node that dropped the record.
+        stacktrace: of the exception.
+    """
+
+    partition: int
+    offset: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp: int
+    has_own_timestamp: bool = True
+    topic: str | None = None
+    source_partition: int = -1
+    source_offset: int = -1
+    error: str = ""
+    message: str = ""
+    stacktrace: str = ""
+
+    @property
+    def name(self) -> str:
+        """``partition:offset``, by which a letter is named."""
+        return f"{self.partition}:{self.offset}"
+
+
+def letter_of(
+    *,
+    partition: int,
+    offset: int,
+    key: bytes | None,
+    value: bytes | None,
+    headers: Sequence[tuple[str, bytes | None]],
+    timestamp: int,
+    has_own_timestamp: bool = True,
+) -> DeadLetter:
+    """The letter in a record of a dead letter topic, whoever wrote it.
+
+    What the built-in handlers add stands behind the headers of the record (:func:`millrace.handlers.dead_letter`),
+    which may have such headers of its own where it was read from a dead letter topic.
+    """
+    own = list(headers)
+    place = _take(own, _PLACE)
+    error = next((taken for names in _ERRORS if (taken := _take(own, names))), {})
+    topic = _text(place.get(_TOPIC))
+    return DeadLetter(
+        partition=partition,
+        offset=offset,
+        key=key,
+        value=value,
+        headers=own,
+        timestamp=timestamp,
+        has_own_timestamp=has_own_timestamp,
+        topic=None if topic in {"", _NO_TOPIC} else topic,
+        source_partition=_number(place.get(_PARTITION)),
+        source_offset=_number(place.get(_OFFSET)),
+        error=_text(error.get(_EXCEPTION) or error.get(_REASON)),
+        message=_text(error.get(_MESSAGE) or error.get(_NODE)),
+        stacktrace=_text(error.get(_STACKTRACE)),
+    )
+
+
+def _take(headers: Headers, names: frozenset[str]) -> dict[str, bytes | None]:
+    """Takes the last headers, as far as they have these names, each once."""
+    taken: dict[str, bytes | None] = {}
+    while headers and headers[-1][0] in names - set(taken):
+        name, value = headers.pop()
+        taken[name] = value
+    return taken
+
+
+def _text(value: bytes | None) -> str:
+    return (value or b"").decode(errors="replace")
+
+
+def _number(value: bytes | None) -> int:
+    text = _text(value)
+    return int(text) if text.removeprefix("-").isdigit() else -1

@@ -1,0 +1,327 @@
+"""Sending the records of dead letters back to where they were read, each exactly once."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict
+
+from millrace.errors import OperationError
+from millrace.kafka.murmur2 import partition_for
+from millrace.kafka.producer import TaskProducer
+from millrace.ops.dead_letters.box import LetterBox, letter_box
+from millrace.ops.dead_letters.letter import DeadLetter
+from millrace.ops.dead_letters.markers import (
+    MARKER_TOPIC,
+    Letter,
+    Marker,
+    encode_markers,
+    ensure_marker_topic,
+    read_markers,
+    times_of_now,
+)
+from millrace.ops.dead_letters.reading import letters
+from millrace.ops.dead_letters.selection import Selection, as_ranges
+from millrace.ops.files import now_text
+from millrace.ops.home import Home
+from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
+from millrace.ops.outcome import Outcome
+from millrace.ops.reset.subject import Subject, subject_of
+from millrace.task.crash_points import crash_here
+from millrace.topology.topology import full_topic_name
+
+KIND = "replay"
+_BATCH_LETTERS = 500
+_BATCH_BYTES = 4 * 1024 * 1024
+
+
+class ReplayDecisions(BaseModel):
+    """What a replay has decided: ``letters`` has ranges of first and last offset by partition, ``partitions`` the
+    number of partitions of each topic that records go back to."""
+
+    model_config = ConfigDict(frozen=True)
+
+    topic: str
+    topic_id: str
+    letters: dict[int, list[tuple[int, int]]]
+    counts: dict[str, int]
+    partitions: dict[str, int]
+    left_out: dict[str, int]
+    to_source_partition: bool
+    force: bool
+
+    def has(self, letter: DeadLetter) -> bool:
+        """Whether a letter is to go."""
+        return any(first <= letter.offset <= last for first, last in self.letters.get(letter.partition, ()))
+
+    @property
+    def all_letters(self) -> set[Letter]:
+        """Every letter that is to go."""
+        return {
+            (partition, offset)
+            for partition, ranges in self.letters.items()
+            for first, last in ranges
+            for offset in range(first, last + 1)
+        }
+
+    def partition(self, letter: DeadLetter) -> int:
+        """Where its record goes: by murmur2 of the key; without a key, or where asked for, to where it was read."""
+        count = self.partitions[letter.topic or ""]
+        if letter.key is not None and not self.to_source_partition:
+            return partition_for(letter.key, count)
+        return letter.source_partition if letter.source_partition < count else letter.source_offset % count
+
+
+def replay_letters(
+    home: Home,
+    application: str,
+    *,
+    selection: Selection | None = None,
+    to_source_partition: bool = False,
+    force: bool = False,
+    dry_run: bool = False,
+    reason: str = "a replay was asked for",
+    progress: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Send the records of dead letters back to the topics they were read from: bytes, key, headers and timestamp.
+
+    Each goes exactly once: a transaction has the records and the marks that they were replayed. A letter that has a
+    mark is left out, or refused where it was named, unless forced. The application may run meanwhile.
+
+    Args:
+        home: the installation.
+        application: its name.
+        selection: which letters; by default all that have not been replayed.
+        to_source_partition: back to the partition where it was read, whatever its key; by default murmur2 of the key
+            decides, as for every record that Kafka's own producers send, and only those without a key go back there.
+        force: also those that were replayed before.
+        dry_run: only say what would go.
+        reason: for the journal.
+        progress: takes lines that say how far it is.
+
+    Raises:
+        OperationError: there is nothing to replay, or a letter that was named cannot be, or was already.
+        MillraceError: a step failed; the replay can be resumed.
+    """
+    box = letter_box(home, application)
+    subject = subject_of(home, application, None)
+    decided = _decide(box, subject, selection or Selection(), to_source_partition=to_source_partition, force=force)
+    plan = OperationPlan(
+        operation=KIND, application=application, reason=reason, decisions=decided.model_dump(mode="json")
+    )
+    return perform(home, plan, dry_run=dry_run, progress=progress)
+
+
+@operation(KIND)
+def steps(plan: OperationPlan) -> Sequence[Step]:
+    """The steps of a replay."""
+    decided = ReplayDecisions.model_validate(plan.decisions)
+    what = ", ".join(f"{count} to {topic}" for topic, count in sorted(decided.counts.items()))
+    left = "; ".join(f"{count} stay: {why}" for why, count in sorted(decided.left_out.items()))
+    where = "the partition they came from" if decided.to_source_partition else "the partition of their key"
+    return [
+        Step(
+            name="send",
+            text=f"Send the records of dead letters in {decided.topic} back to {where}, each in a transaction with the "
+            f"mark that it was replayed: {what}; letters {_ranges_text(decided)}"
+            + (f" ({left})" if left else "")
+            + ".",
+            run=lambda context: _send(context, decided),
+        ),
+        Step(
+            name="check",
+            text="Check that each of them is marked.",
+            run=lambda context: _check(context, decided),
+        ),
+    ]
+
+
+def _ranges_text(decided: ReplayDecisions) -> str:
+    return ", ".join(
+        f"{partition}:{first}" + (f"-{last}" if last > first else "")
+        for partition, ranges in sorted(decided.letters.items())
+        for first, last in ranges
+    )
+
+
+@dataclass(frozen=True)
+class _Judge:
+    """Says why a letter cannot go back; an empty text where it can."""
+
+    subject: Subject
+
+    @cached_property
+    def framed(self) -> frozenset[str]:
+        """Topics whose records go through DataFrame functions, so that a task never sees their original bytes."""
+        topology = self.subject.topology
+        return frozenset(
+            full_topic_name(topic, self.subject.application_id, internal=source.internal)
+            for part in (topology.sub_topologies if topology else ())
+            for source in part.sources
+            if source.frame_functions
+            for topic in source.topics
+        )
+
+    def objection(self, letter: DeadLetter) -> str:
+        everything = self.subject.everything
+        if letter.topic is None:
+            return "it does not say where its record was read"
+        if letter.topic not in everything.inputs | everything.repartition_topics | everything.global_topics:
+            return f"{letter.topic} is no input of {self.subject.application_id}"
+        if not letter.has_own_timestamp:
+            return "the dead letter topic has message.timestamp.type=LogAppendTime, so that the record's time is lost"
+        if letter.topic in self.framed:
+            return (
+                f"a DataFrame function changes the records of {letter.topic}, so that the letter has not the original"
+            )
+        return ""
+
+
+def _decide(
+    box: LetterBox, subject: Subject, selection: Selection, *, to_source_partition: bool, force: bool
+) -> ReplayDecisions:
+    judge = _Judge(subject)
+    chosen: defaultdict[int, list[int]] = defaultdict(list)
+    counts: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
+    sources: dict[str, int] = {}
+    for each in box.select(selection):
+        letter = each.letter
+        objection = judge.objection(letter)
+        if not objection and each.replayed is not None and not force:
+            objection = "replayed before (--force sends them again)"
+        if objection:
+            if selection.letters:
+                raise OperationError(
+                    f"Dead letter {letter.name} of {box.topic.name} is not sent back: {objection}.",
+                    remedy="send it again with --force" if each.replayed else "write its record to the input yourself",
+                )
+            left_out[objection] += 1
+            continue
+        assert letter.topic is not None
+        chosen[letter.partition].append(letter.offset)
+        counts[letter.topic] += 1
+        sources[letter.topic] = max(sources.get(letter.topic, 0), letter.source_partition)
+    if not chosen:
+        why = "; ".join(f"{count}: {reason}" for reason, count in sorted(left_out.items()))
+        raise OperationError(
+            f"No dead letter in {box.topic.name} is to be sent back" + (f" ({why})." if why else "."),
+            remedy="see them with `millrace dlq list`",
+        )
+    partitions = {name: box.connection.administrator().describe_topic(name).partitions for name in sorted(sources)}
+    if to_source_partition and (gone := sorted(name for name in sources if sources[name] >= partitions[name])):
+        raise OperationError(
+            f"{', '.join(gone)} has fewer partitions than when the letters were written.",
+            remedy="leave --to-source-partition out: the keys decide then",
+        )
+    return ReplayDecisions(
+        topic=box.topic.name,
+        topic_id=box.topic.topic_id,
+        letters={partition: as_ranges(sorted(offsets)) for partition, offsets in sorted(chosen.items())},
+        counts=dict(counts),
+        partitions=partitions,
+        left_out=dict(left_out),
+        to_source_partition=to_source_partition,
+        force=force,
+    )
+
+
+def _send(context: StepContext, decided: ReplayDecisions) -> Mapping[str, Any]:
+    box = _same_box(context, decided)
+    admin = box.connection.administrator()
+    ensure_marker_topic(admin)
+    with TaskProducer(
+        box.connection.bootstrap_servers,
+        # One for the topic, not the application: two replays of the same letters must fence each other.
+        transactional_id=f"millrace-replay-{decided.topic}",
+        settings=box.connection.producer,
+        max_message_bytes=admin.max_message_bytes([*decided.partitions, MARKER_TOPIC]),
+    ) as producer:
+        # Ends what a killed replay has left open, so that the marks are final.
+        producer.init()
+        done = _done(box, context, decided)
+        sent: Counter[str] = Counter()
+        starts = {(decided.topic, number): ranges[0][0] for number, ranges in decided.letters.items()}
+        waiting = (
+            letter
+            for letter in letters(box.connection, {**starts, **_later_begins(box, starts)})
+            if decided.has(letter) and (letter.partition, letter.offset) not in done
+        )
+        for batch in _batches(waiting):
+            _send_batch(producer, batch, decided, Marker(operation=context.id, at=now_text()))
+            sent.update(letter.topic or "" for letter in batch)
+            context.progress(f"{sum(sent.values())} records sent back")
+    return {"sent": dict(sent)}
+
+
+def _same_box(context: StepContext, decided: ReplayDecisions) -> LetterBox:
+    box = letter_box(context.home, context.plan.application)
+    if box.topic.topic_id != decided.topic_id:
+        raise OperationError(
+            f"{decided.topic} was deleted and created again: the letters that were to go are lost.",
+            remedy="abandon this replay (`millrace operations abandon`)",
+        )
+    return box
+
+
+def _later_begins(box: LetterBox, starts: Mapping[tuple[str, int], int]) -> dict[tuple[str, int], int]:
+    return {place: begin for place, begin in box.begins().items() if place in starts and begin > starts[place]}
+
+
+def _done(box: LetterBox, context: StepContext, decided: ReplayDecisions) -> set[Letter]:
+    """What this operation has sent before it was killed; unless forced also what any other has."""
+    markers = read_markers(box.connection, decided.topic_id, settled=True)
+    return {place for place, marker in markers.items() if not decided.force or marker.operation == context.id}
+
+
+def _batches(waiting: Iterator[DeadLetter]) -> Iterator[list[DeadLetter]]:
+    batch: list[DeadLetter] = []
+    size = 0
+    for letter in waiting:
+        batch.append(letter)
+        size += len(letter.value or b"") + len(letter.key or b"")
+        if len(batch) >= _BATCH_LETTERS or size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _send_batch(producer: TaskProducer, batch: Sequence[DeadLetter], decided: ReplayDecisions, marker: Marker) -> None:
+    by_topic: defaultdict[str, list[DeadLetter]] = defaultdict(list)
+    for letter in batch:
+        by_topic[letter.topic or ""].append(letter)
+    producer.begin()
+    for topic, group in by_topic.items():
+        producer.send(
+            topic,
+            [letter.key for letter in group],
+            [letter.value for letter in group],
+            np.array([letter.timestamp for letter in group], dtype=np.int64),
+            partitions=np.array([decided.partition(letter) for letter in group], dtype=np.int32),
+            headers=[letter.headers for letter in group],
+        )
+    marks = encode_markers(decided.topic_id, [(letter.partition, letter.offset) for letter in batch], marker)
+    producer.send(MARKER_TOPIC, list(marks), list(marks.values()), times_of_now(len(marks)), partition=0)
+    crash_here(f"{KIND}-batch-sent")
+    producer.commit({}, "")
+    crash_here(f"{KIND}-batch-committed")
+
+
+def _check(context: StepContext, decided: ReplayDecisions) -> Mapping[str, Any]:
+    box = _same_box(context, decided)
+    markers = read_markers(box.connection, decided.topic_id, settled=True)
+    begins = {partition: begin for (_, partition), begin in box.begins().items()}
+    unmarked = {place for place in decided.all_letters if place not in markers}
+    gone = {(partition, offset) for partition, offset in unmarked if offset < begins[partition]}
+    if missing := sorted(unmarked - gone):
+        raise OperationError(
+            f"{len(missing)} dead letters are not marked as replayed, the first at {missing[0][0]}:{missing[0][1]}.",
+            remedy="abandon this replay and replay again: what is marked is left out",
+        )
+    return {"checks": [f"{len(decided.all_letters) - len(gone)} letters are marked as replayed"], "expired": len(gone)}

@@ -1,0 +1,95 @@
+"""The process that follows the databases: it reads messages from its standard input and answers in their order.
+
+Bringing a secondary to the last commit replays what was written since, and no other thread of the process runs
+meanwhile: RocksDB's binding keeps the interpreter for it. So the databases are followed by processes of their own.
+A message is the 4-byte length of a pickle and the pickle; it ends with its standard input, so also when the server is
+killed.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import struct
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+from millrace.logs import configure_logs
+from millrace.query.local_tasks import LocalTasks, TaskId
+from millrace.query.requests import StoreQuery
+from millrace.topology.stores import StoreSpec
+
+LENGTH = struct.Struct(">I")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Follow:
+    """The first message: what is to be followed.
+
+    Args:
+        state_dir: the setting ``state.dir``.
+        application_id: the application.
+        stores: the stores that can be queried, without their serdes.
+    """
+
+    state_dir: str
+    application_id: str
+    stores: Mapping[str, StoreSpec]
+
+
+@dataclass(frozen=True)
+class CatchUp:
+    """Bring everything to the last commit; the answer is ``None``."""
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A query to a task; the answer is a ``StoreAnswer`` or the error."""
+
+    task: TaskId
+    query: StoreQuery
+    standby: bool
+
+
+def encode(message: object) -> bytes:
+    """A message as it goes through the pipe."""
+    data = pickle.dumps(message, pickle.HIGHEST_PROTOCOL)
+    return LENGTH.pack(len(data)) + data
+
+
+def _read(source: BinaryIO) -> Any:
+    head = source.read(LENGTH.size)
+    if len(head) < LENGTH.size:
+        return None
+    return pickle.loads(source.read(LENGTH.unpack(head)[0]))
+
+
+def main() -> None:
+    """Serves until the standard input ends."""
+    answers = os.fdopen(os.dup(1), "wb")
+    # Whatever prints would otherwise get between the answers.
+    os.dup2(2, 1)
+    configure_logs()
+    source = sys.stdin.buffer
+    first = _read(source)
+    if not isinstance(first, Follow):
+        return
+    tasks = LocalTasks(first.state_dir, first.application_id, first.stores)
+    try:
+        while (message := _read(source)) is not None:
+            answers.write(encode(_answer(tasks, message)))
+            answers.flush()
+    finally:
+        tasks.close()
+
+
+def _answer(tasks: LocalTasks, message: object) -> object:
+    try:
+        if isinstance(message, Ask):
+            return tasks.answer(message.task, message.query, standby=message.standby)
+        tasks.catch_up()
+        return None
+    except Exception as error:
+        return error

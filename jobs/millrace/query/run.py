@@ -1,0 +1,77 @@
+"""Runs the query server of one application on one host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from millrace.config import StreamsConfig
+from millrace.control.control_file import ControlFile, new_token, read_token
+from millrace.control.status_follower import StatusFollower
+from millrace.processes import ProcessIdentity
+from millrace.query.catalog import Catalog
+from millrace.query.follower import Follow
+from millrace.query.followers import Followers
+from millrace.query.server import QueryServer
+from millrace.query.service import QueryService
+from millrace.topology.topology import Topology
+
+CONTROL_FILE = "query.json"
+TOKEN_FILE = "query.token"
+
+_log = structlog.get_logger(__name__)
+
+
+def run_query_server(
+    config: StreamsConfig,
+    topology: Topology,
+    *,
+    run_directory: Path,
+    address: str,
+    token_file: Path | None = None,
+    freshness_ms: int = 100,
+    peers: Mapping[str, str] | None = None,
+) -> None:
+    """Answers queries until the process is asked to end (SIGINT, SIGTERM).
+
+    Args:
+        config: the application's configuration.
+        topology: its topology.
+        run_directory: where ``query.json`` says where the server is reached, and where its token goes.
+        address: ``host:port`` to listen on; port 0 takes a free one.
+        token_file: file with the bearer token of requests; ``None`` makes a new token.
+        freshness_ms: time between two looks for new commits, milliseconds.
+        peers: addresses (``http://host:port``) of the query servers of other hosts, by host name.
+
+    Raises:
+        ConfigurationError: the address cannot be listened on, or the token cannot be read.
+    """
+    token_path = token_file or run_directory / TOKEN_FILE
+    token = read_token(token_path) if token_file is not None else new_token(token_path)
+    catalog = Catalog(topology, config.application_id)
+    statuses = StatusFollower(
+        config.bootstrap_servers, config.application_id, client_settings=config.client_settings("admin.")
+    )
+    followers = Followers(
+        Follow(state_dir=config.state_dir, application_id=config.application_id, stores=catalog.queryable),
+        freshness_ms=freshness_ms,
+    )
+    known = dict(peers or {})
+    service = QueryService(config.application_id, catalog, followers, lambda: statuses.status, peer=known.get)
+    path = run_directory / CONTROL_FILE
+
+    def started() -> None:
+        control.write(path)
+        _log.info("query server answers", application=config.application_id, address=server.address)
+
+    server = QueryServer(address, token, service, followers, statuses, on_started=started)
+    process = ProcessIdentity.current()
+    control = ControlFile(
+        pid=process.pid, start_time=process.start_time, address=server.address, token_file=str(token_path.absolute())
+    )
+    try:
+        server.run()
+    finally:
+        control.remove_own(path)

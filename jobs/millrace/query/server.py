@@ -1,0 +1,161 @@
+"""The query server: REST over a :class:`~millrace.query.service.QueryService`; no route changes anything."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import socket
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+import orjson
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
+
+from millrace.control.status_follower import StatusFollower
+from millrace.errors import ConfigurationError, QueryError
+from millrace.query.followers import Followers
+from millrace.query.openapi import document, page
+from millrace.query.refusals import QueryRefusedError, Reason
+from millrace.query.service import QueryService
+
+
+class QueryServer:
+    """Serves queries on ``host:port`` until the process is asked to end.
+
+    Args:
+        address: ``host:port``; port 0 takes a free one.
+        token: bearer token of every request but ``/health`` and the documentation.
+        service: what answers.
+        followers: follow the databases; started and stopped with the server.
+        statuses: follows the application's status.
+        on_started: called once requests are answered.
+
+    Raises:
+        ConfigurationError: the address is no address, is taken, or is not this host's.
+    """
+
+    def __init__(
+        self,
+        address: str,
+        token: str,
+        service: QueryService,
+        followers: Followers,
+        statuses: StatusFollower,
+        *,
+        on_started: Callable[[], None] = lambda: None,
+    ) -> None:
+        host, separator, port = address.rpartition(":")
+        if not separator or not port.isdigit():
+            raise ConfigurationError(f"The address must be host:port, not {address!r}.", remedy="such as 127.0.0.1:0")
+        self._token = token
+        self._service = service
+        self._followers = followers
+        self._statuses = statuses
+        self._on_started = on_started
+        host = host.strip("[]") or "127.0.0.1"
+        self._socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            self._socket.bind((host, int(port)))
+        except OSError as error:
+            self._socket.close()
+            raise ConfigurationError(
+                f"The query server cannot listen on {address}: {error.strerror}.", remedy="name a free port, or port 0"
+            ) from error
+        self._socket.listen(256)
+
+    @property
+    def address(self) -> str:
+        """``http://host:port`` that it listens on."""
+        host, port = self._socket.getsockname()[:2]
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    def run(self) -> None:
+        """Serves until SIGINT or SIGTERM; answers what has been asked first."""
+        settings = uvicorn.Config(
+            self.application(), log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2
+        )
+        server = uvicorn.Server(settings)
+        server.run(sockets=[self._socket])
+        if not server.started:
+            raise QueryError("The query server did not come up.", remedy="its log says why")
+
+    def application(self) -> Starlette:
+        """The ASGI application."""
+        return Starlette(
+            routes=[
+                Route("/", self._page),
+                Route("/openapi.json", self._document),
+                Route("/health", self._health),
+                Route("/stores", self._stores),
+                Route("/stores/{store}/{operation}", self._query),
+            ],
+            lifespan=self._lifespan,
+        )
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
+        self._statuses.start()
+        try:
+            await self._followers.start()
+            self._on_started()
+            yield
+        finally:
+            await self._followers.stop()
+            self._statuses.stop()
+
+    async def _page(self, _: Request) -> Response:
+        return HTMLResponse(page())
+
+    async def _document(self, _: Request) -> Response:
+        return _json(document(), 200)
+
+    async def _health(self, _: Request) -> Response:
+        status = self._statuses.status
+        return _json({"state": str(status.state) if status is not None else None}, 200)
+
+    async def _stores(self, request: Request) -> Response:
+        try:
+            self._check_token(request)
+            return _json(self._service.stores(), 200)
+        except QueryRefusedError as error:
+            return _refusal(error, request)
+
+    async def _query(self, request: Request) -> Response:
+        try:
+            self._check_token(request)
+            store, operation = request.path_params["store"], request.path_params["operation"]
+            return _json(await self._service.answer(store, operation, request.query_params), 200)
+        except QueryRefusedError as error:
+            return _refusal(error, request)
+
+    def _check_token(self, request: Request) -> None:
+        given = request.headers.get("authorization", "")
+        if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+            raise QueryRefusedError(
+                Reason.UNAUTHORIZED,
+                "This request needs the query server's token.",
+                remedy="see token_file in query.json",
+            )
+
+
+def _refusal(error: QueryRefusedError, request: Request) -> Response:
+    headers = {}
+    status_code = error.reason.status_code
+    if error.reason is Reason.UNAUTHORIZED:
+        headers["WWW-Authenticate"] = "Bearer"
+    if "retry_after_s" in error.details:
+        headers["Retry-After"] = str(error.details["retry_after_s"])
+    if location := error.details.get("location"):
+        status_code = 307
+        query = f"?{request.url.query}" if request.url.query else ""
+        headers["Location"] = f"{location}{request.url.path}{query}"
+    return _json(error.to_mapping(), status_code, headers)
+
+
+def _json(content: Any, status_code: int, headers: dict[str, str] | None = None) -> Response:
+    return Response(orjson.dumps(content), status_code, headers, "application/json")

@@ -1,0 +1,130 @@
+"""Dead letters against the real broker: listed, sent back exactly once, deleted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+
+from millrace.errors import OperationError, SerializationError
+from millrace.handlers import ErrorHandlerContext, dead_letters_for
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.murmur2 import partition_for
+from millrace.kafka.offsets import begin_offsets
+from millrace.ops.dead_letters import Selection, list_letters, purge_letters, replay_letters
+from millrace.ops.operations import resume
+from tests.integration.ops.resetting import Left, create, killed_at
+from tests.records import ReadRecord, Record, produce, read_topic
+
+TIME = 1_700_000_000_000
+KEYS = (b"a", b"b", None, b"c")
+
+
+@pytest.fixture
+def letters(leave: Callable[..., Left], admin: KafkaAdmin, unique: str) -> Left:
+    """An application with four dead letters of records of ``in``, and one of a topic that it does not read."""
+    topic = f"{unique}-dlq"
+    create(admin, f"{unique}-in", f"{unique}-out", topic, partitions=3, retention_ms="-1")
+    application = leave("app", "copying", errors_dead_letter_queue_topic_name=topic)
+    records = [
+        letter_of(f"{unique}-in", offset, key, SerializationError("no number") if offset % 2 else ValueError("no"))
+        for offset, key in enumerate(KEYS)
+    ]
+    produce(admin.bootstrap_servers, topic, [*records, letter_of("elsewhere", 9, b"x", ValueError("no"))])
+    return application
+
+
+def letter_of(topic: str, offset: int, key: bytes | None, error: Exception) -> Record:
+    """A letter as the built-in handlers write it; all lie in partition 0 of the dead letter topic."""
+    context = ErrorHandlerContext(
+        topic=topic,
+        partition=1,
+        offset=offset,
+        # Such a header may be the record's own, where it was read from a dead letter topic.
+        headers=[("trace", b"\x00\xff"), ("empty", None), ("__streams.errors.topic", b"older")],
+        processor_node_id="node",
+        task_id="0_1",
+        timestamp=TIME + offset,
+        source_raw_key=key,
+        source_raw_value=b"\xfe%d" % offset,
+    )
+    (letter,) = dead_letters_for("ignored", context, error)
+    return Record(letter.key, letter.value, letter.timestamp, partition=0, headers=letter.headers)
+
+
+def sent_back(admin: KafkaAdmin, unique: str) -> list[ReadRecord]:
+    return sorted(read_topic(admin.bootstrap_servers, f"{unique}-in"), key=lambda record: record.timestamp)
+
+
+def offsets(records: Sequence[ReadRecord]) -> list[int]:
+    return [record.timestamp - TIME for record in records]
+
+
+def test_records_go_back_as_they_were_to_the_partition_of_their_key(
+    letters: Left, admin: KafkaAdmin, unique: str
+) -> None:
+    plan = replay_letters(letters.home, letters.application_id, dry_run=True)
+    assert (
+        f"4 to {unique}-in; letters 0:0-3 (1 stay: elsewhere is no input of {letters.application_id})" in plan.steps[0]
+    )
+    assert sent_back(admin, unique) == []
+
+    outcome = replay_letters(letters.home, letters.application_id)
+    assert outcome.results["send"]["sent"] == {f"{unique}-in": 4}
+    records = sent_back(admin, unique)
+    assert offsets(records) == [0, 1, 2, 3]
+    for record, key in zip(records, KEYS, strict=True):
+        offset = record.timestamp - TIME
+        assert (record.key, record.value) == (key, b"\xfe%d" % offset)
+        assert record.headers == [("trace", b"\x00\xff"), ("empty", None), ("__streams.errors.topic", b"older")]
+        assert record.partition == (1 if key is None else partition_for(key, 3))
+
+
+def test_a_second_replay_is_refused_unless_forced(letters: Left, admin: KafkaAdmin, unique: str) -> None:
+    one = Selection(letters=frozenset({(0, 1)}))
+    replay_letters(letters.home, letters.application_id, selection=one, to_source_partition=True)
+    with pytest.raises(OperationError, match=r"Dead letter 0:1 of .* is not sent back: replayed before"):
+        replay_letters(letters.home, letters.application_id, selection=one)
+    replay_letters(letters.home, letters.application_id, selection=Selection(error="serialization"))
+    assert offsets(sent_back(admin, unique)) == [1, 3]
+    with pytest.raises(OperationError, match=r"No dead letter .* is to be sent back \(2: replayed before"):
+        replay_letters(letters.home, letters.application_id, selection=Selection(error="serialization"))
+    replay_letters(letters.home, letters.application_id, selection=one, force=True)
+    records = sent_back(admin, unique)
+    assert offsets(records) == [1, 1, 3]
+    assert {record.partition for record in records[:2]} == {1, partition_for(b"b", 3)}
+    listed = list_letters(letters.home, letters.application_id)
+    assert [each.letter.offset for each in listed if each.replayed] == [1, 3]
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize(
+    "point",
+    ["replay-send-begins", "replay-batch-sent", "replay-batch-committed", "replay-send-ends", "replay-check-ends"],
+)
+def test_a_killed_replay_goes_on_and_sends_each_record_once(
+    letters: Left, admin: KafkaAdmin, unique: str, point: str, force: bool
+) -> None:
+    if force:
+        replay_letters(letters.home, letters.application_id, selection=Selection(letters=frozenset({(0, 2)})))
+    killed_at(point, letters.home, unique, "dlq", "replay", letters.application_id, *(["--force"] if force else []))
+    resume(letters.home, letters.application_id)
+    assert offsets(sent_back(admin, unique)) == ([0, 1, 2, 2, 3] if force else [0, 1, 2, 3])
+
+
+def test_a_purge_says_what_is_left_and_forgets_what_was_replayed(letters: Left, admin: KafkaAdmin, unique: str) -> None:
+    replay_letters(letters.home, letters.application_id, selection=Selection(letters=frozenset({(0, 0), (0, 3)})))
+    plan = purge_letters(letters.home, letters.application_id, before_ms=TIME + 2, dry_run=True)
+    assert f"Delete 2 dead letters of {unique}-dlq, 1 of which were never replayed: all before 0:2." in plan.steps
+    assert len(list_letters(letters.home, letters.application_id)) == 5
+
+    outcome = purge_letters(letters.home, letters.application_id, before_ms=TIME + 2)
+    assert outcome.results["check"]["left"] == 3
+    assert outcome.results["forget"]["markers"] == 1
+    assert begin_offsets(admin, [(f"{unique}-dlq", 0)]) == {(f"{unique}-dlq", 0): 2}
+    purge_letters(letters.home, letters.application_id, before_offset=(0, 3))
+    assert [each.letter.name for each in list_letters(letters.home, letters.application_id)] == ["0:3", "0:4"]
+    purge_letters(letters.home, letters.application_id)
+    assert list_letters(letters.home, letters.application_id) == []
+    with pytest.raises(OperationError, match="lies before that"):
+        purge_letters(letters.home, letters.application_id)

@@ -1,0 +1,59 @@
+"""Runs the query server of an application as its users do: a process, and the Python client."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from millrace.control.control_file import ControlFile, read_token
+from millrace.query import QueryClient
+from millrace.query.run import CONTROL_FILE
+from tests.application import ROOT, Application, wait_until
+
+
+class QueryServerProcess:
+    """``millrace query-server`` of a test's application.
+
+    Args:
+        application: whose state it reads; its specification must have been written.
+        freshness_ms: as the option.
+    """
+
+    def __init__(self, application: Application, *, freshness_ms: int = 100) -> None:
+        self._directory = application.run_directory
+        command = [sys.executable, "-m", "millrace", "query-server", str(application.write_specification())]
+        command += ["--run-directory", str(self._directory), "--freshness-ms", str(freshness_ms)]
+        self.log = application.directory / "query-server.log"
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, env={**os.environ, **application.environment}
+            )
+        self.control: ControlFile = wait_until(self._read_control, timeout_s=90, what="the query server's address")
+
+    def client(self, **options: float) -> QueryClient:
+        """A client; it waits for the server at its first request."""
+        return QueryClient(self.control.address, self.token, timeout_s=60, **options)
+
+    @property
+    def token(self) -> str:
+        """The token of its requests."""
+        return read_token(Path(self.control.token_file))
+
+    def stop(self) -> int:
+        """The exit code after SIGTERM."""
+        self.process.terminate()
+        return self.process.wait(30)
+
+    def close(self) -> None:
+        """Ends it, if it still runs."""
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+
+    def _read_control(self) -> ControlFile | None:
+        assert self.process.poll() is None, self.log.read_text()
+        path = self._directory / CONTROL_FILE
+        control = ControlFile.read(path) if path.exists() else None
+        return control if control is not None and control.pid == self.process.pid else None

@@ -23,6 +23,8 @@ from millrace.cli import (
     prepare,
     query,
     reset,
+    savepoint,
+    standby,
     topics,
     topology,
 )
@@ -58,11 +60,13 @@ plan.add_to(app)
 audit.add_to(app)
 compact.add_to(app)
 prepare.add_to(app)
+standby.add_to(app)
 query.add_to(app)
 reset.add_to(app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(operations.app, name="operations")
+app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(topics.app, name="topics")
 
 

@@ -307,20 +307,6 @@ class RocksDatabase:
                 remedy="free space on the disk, and see that the directory does not exist",
             ) from error
 
-    def checkpoint(self, path: Path) -> None:
-        """Make a copy of the database as it is now in a new directory: hard links where the file system allows.
-
-        Raises:
-            StateError: the directory exists, or the disk fails.
-        """
-        try:
-            Checkpoint(self._database).create_checkpoint(str(path))
-        except Exception as error:  # rocksdict raises plain Exception
-            raise StateError(
-                f"The state database {self.path} cannot be copied to {path}: {error}",
-                remedy="free space on the disk, and see that the directory does not exist",
-            ) from error
-
     def begin_compaction(self, *, budget_s: float) -> None:
         """Rewrite the files of all stores in a thread of their own, while the database goes on; see :meth:`compaction`.
 

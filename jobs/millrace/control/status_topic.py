@@ -11,6 +11,7 @@ from types import TracebackType
 import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from millrace.control.status import ApplicationStatus, DriverIdentity, newest_records
 from millrace.errors import (
@@ -34,6 +35,11 @@ STATUS_TOPIC_SETTINGS = {
     "segment.ms": "600000",
     "min.cleanable.dirty.ratio": "0.1",
 }
+_WITHOUT_LEADER = frozenset({
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+})  # fmt: skip
 _FENCED = {
     KafkaError._FENCED,
     KafkaError.INVALID_PRODUCER_EPOCH,
@@ -108,17 +114,35 @@ def _read_records(
     deadline = time.monotonic() + timeout_s
     with status_consumer(bootstrap_servers, client_settings) as consumer:
         try:
-            topic = consumer.list_topics(STATUS_TOPIC, timeout=timeout_s).topics[STATUS_TOPIC]
-            if not topic.partitions:
-                return {}
-            partition = TopicPartition(STATUS_TOPIC, 0)
-            low, high = consumer.get_watermark_offsets(partition, timeout=_left(deadline), cached=False)
+            low, high = _ends(consumer, timeout_s, deadline)
         except KafkaException as error:
             raise _translated(error, f"reading topic {STATUS_TOPIC}", bootstrap_servers) from error
         if low >= high:
             return {}
         consumer.assign([TopicPartition(STATUS_TOPIC, 0, low)])
         return newest_records(_records_until(consumer, high, deadline, bootstrap_servers))
+
+
+def _ends(consumer: Consumer, timeout_s: float, deadline: float) -> tuple[int, int]:
+    """Begin and end of the log, both 0 where the topic does not exist."""
+
+    def ask() -> tuple[int, int]:
+        if not consumer.list_topics(STATUS_TOPIC, timeout=timeout_s).topics[STATUS_TOPIC].partitions:
+            return 0, 0
+        partition = TopicPartition(STATUS_TOPIC, 0)
+        low, high = consumer.get_watermark_offsets(partition, timeout=_left(deadline), cached=False)
+        return low, high
+
+    # The topic is known before its partition and leader are, just after it was created or the broker was started.
+    attempts = Retrying(
+        retry=retry_if_exception(
+            lambda error: isinstance(error, KafkaException) and kafka_error(error).code() in _WITHOUT_LEADER
+        ),
+        stop=stop_after_delay(timeout_s),
+        wait=wait_fixed(0.1),
+        reraise=True,
+    )
+    return attempts(ask)
 
 
 def _records_until(

@@ -16,7 +16,7 @@ from tests.integration.ops.resetting import Left, home_in, topics_of
 @pytest.fixture
 def admin(bootstrap_servers: str, unique: str) -> Iterator[KafkaAdmin]:
     """An administrator; the test's topics are deleted afterwards."""
-    made = KafkaAdmin(bootstrap_servers)
+    made = KafkaAdmin(bootstrap_servers, timeout_s=30.0)
     yield made
     made.delete_topics(topics_of(made, unique))
 

@@ -51,6 +51,11 @@ def copying(builder: StreamsBuilder) -> None:
     builder.stream(topic("in"), TEXT).to(topic("out"))
 
 
+def auditing(builder: StreamsBuilder) -> None:
+    """Reads the changelog of another application."""
+    builder.stream(f"{topic('app')}-counts-changelog", TEXT).to(topic("out"))
+
+
 def joining(builder: StreamsBuilder) -> None:
     """Joins two tables by a foreign key; one of the inputs is called as a changelog of the application would be."""
     orders = builder.table(f"{topic('fkapp')}-orders-changelog", TEXT)

@@ -2,12 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
+import pytest
+from confluent_kafka import Consumer
+
+from millrace.control.lifecycle import ApplicationState
+from millrace.errors import OperationError, StateDirectoryLockedError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.ops.reset import ResetOptions, ToTime, reset
-from tests.integration.ops.resetting import Left, committed, create, topics_of
+from millrace.kafka.groups import live_members
+from millrace.kafka.offsets import begin_offsets, committed_offsets
+from millrace.ops.operations import resume
+from millrace.ops.reset import ResetOptions, ShiftBy, ToOffset, ToOffsets, ToTime, reset
+from millrace.state.directory import DirectoryLock
+from millrace.task.signature import Signature
+from tests.application import wait_until
+from tests.integration.ops.resetting import Left, committed, create, killed_at, topics_of
 from tests.records import Record, produce
+
+
+@contextmanager
+def consuming(bootstrap_servers: str, group: str, topic: str) -> Iterator[None]:
+    """A member of a group, which commits nothing."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": group, "enable.auto.commit": False})
+    admin = KafkaAdmin(bootstrap_servers)
+    try:
+        consumer.subscribe([topic])
+        wait_until(
+            lambda: consumer.poll(0.1) is None and live_members(admin, group).is_live, timeout_s=60, what="it joins"
+        )
+        yield
+    finally:
+        consumer.close()
 
 
 def test_a_reset_deletes_the_application_s_own_topics_and_no_others(
@@ -54,3 +82,156 @@ def test_time_based_offsets_of_empty_partitions_and_of_those_that_end_before(
     application.run()
     reset(application.home, application.application_id, options=ResetOptions(to=ToTime(150)))
     assert committed(application, admin) == {(topic, 0): 1, (topic, 1): 0, (topic, 2): 1}
+
+
+def test_the_topics_of_a_foreign_key_join_go_and_an_input_that_looks_internal_stays(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    """Case R02."""
+    looks_internal = f"{unique}-fkapp-orders-changelog"
+    create(admin, looks_internal, f"{unique}-users", f"{unique}-out")
+    application = leave("fkapp", "joining")
+    application.run()
+    name = application.application_id
+    before = topics_of(admin, f"{name}-")
+    own = before - {looks_internal}
+    assert {topic.removeprefix(f"{name}-") for topic in own} >= {
+        "join1-subscription-registration-topic",
+        "join1-subscription-response-topic",
+        "join1-subscription-store-changelog",
+    }
+    with pytest.raises(OperationError, match=f"{looks_internal} is not an internal topic of {name}"):
+        reset(application.home, name, options=ResetOptions(internal_topics=frozenset({looks_internal})))
+    reset(application.home, name)
+    assert topics_of(admin, f"{name}-") == {looks_internal}
+
+
+def test_an_unknown_application_is_refused_and_the_known_ones_are_named(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    """Case R01: an id that is the beginning of another one is another application."""
+    create(admin, f"{unique}-in", f"{unique}-out")
+    application = leave("my-app", "copying")
+    application.run()
+    before = topics_of(admin, unique)
+    with pytest.raises(OperationError, match=f"Nothing is known of application {unique}-my[:]"):
+        reset(application.home, f"{unique}-my", bootstrap_servers=admin.bootstrap_servers)
+    assert topics_of(admin, unique) == before
+
+
+def test_without_a_specification_the_status_topic_knows_the_topology(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    create(admin, f"{unique}-in", f"{unique}-out", partitions=2)
+    produce(admin.bootstrap_servers, f"{unique}-in", [Record(b"k", b"v", partition=1)] * 5)
+    application = leave("app", "counting")
+    name = application.application_id
+    application.run({(f"{unique}-in", 1): 5})
+    application.home.spec_path(name).unlink()
+    for target, after in ((ShiftBy(-2), 3), (ToOffset(99), 5), (ToOffsets({(f"{unique}-in", 1): 2}), 2)):
+        options = ResetOptions(to=target)
+        reset(application.home, name, options=options, bootstrap_servers=admin.bootstrap_servers)
+        assert committed(application, admin)[f"{unique}-in", 1] == after
+        assert topics_of(admin, f"{name}-") == set()
+
+
+def test_what_runs_is_refused_and_nothing_is_touched(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    create(admin, f"{unique}-in", f"{unique}-out")
+    application = leave("app", "counting")
+    name = application.application_id
+    application.run(state=ApplicationState.RUNNING)  # its driver is this process
+    before = topics_of(admin, unique), committed(application, admin)
+    with pytest.raises(OperationError, match=f"Cannot reset {name} while it runs: its driver is process {os.getpid()}"):
+        reset(application.home, name)
+    application.run()
+    lock = DirectoryLock(application.state.application(name))
+    with pytest.raises(StateDirectoryLockedError):
+        reset(application.home, name)
+    lock.release()
+    with consuming(admin.bootstrap_servers, name, f"{unique}-in"):
+        with pytest.raises(OperationError, match="its group has members"):
+            reset(application.home, name)
+        assert (topics_of(admin, unique), committed(application, admin)) == before
+        reset(application.home, name, options=ResetOptions(force=True))
+    assert topics_of(admin, f"{name}-") == set()
+
+
+def test_a_topic_that_another_application_reads_is_not_deleted(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    create(admin, f"{unique}-in", f"{unique}-out")
+    application, reader = leave("app", "counting"), leave("reader", "auditing")
+    application.run()
+    reader.run()
+    with pytest.raises(OperationError, match=f"Application {unique}-reader uses topics .*counts-changelog"):
+        reset(application.home, application.application_id)
+
+
+def test_a_kept_changelog_keeps_its_store_and_an_output_is_emptied_on_request(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    create(admin, f"{unique}-in", f"{unique}-out")
+    produce(admin.bootstrap_servers, f"{unique}-in", [Record(b"k", b"v")] * 3)
+    produce(admin.bootstrap_servers, f"{unique}-out", [Record(b"k", b"v")] * 4)
+    application = leave("app", "counting")
+    name = application.application_id
+    application.run({(f"{unique}-in", 0): 3})
+    produce(admin.bootstrap_servers, f"{name}-counts-changelog", [Record(b"k", b"\0" * 16)] * 2)
+    options = ResetOptions(
+        internal_topics=frozenset({f"{name}-users-changelog", f"{name}-by-user-repartition"}),
+        output_topics=frozenset({f"{unique}-out"}),
+    )
+    reset(application.home, name, options=options)
+    assert topics_of(admin, f"{name}-") == {f"{name}-counts-changelog"}
+    signature = Signature.of(committed_offsets(admin, name, [(f"{unique}-in", 0)]))
+    assert signature is not None
+    assert signature.changelogs == {"counts": 2}
+    assert begin_offsets(admin, [(f"{unique}-out", 0)]) == {(f"{unique}-out", 0): 4}
+
+
+def test_an_output_that_is_compacted_or_read_back_is_not_emptied(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    create(admin, f"{unique}-in")
+    create(admin, f"{unique}-out", cleanup_policy="compact")
+    application = leave("app", "copying")
+    options = ResetOptions(output_topics=frozenset({f"{unique}-out"}))
+    with pytest.raises(OperationError, match=r"cleanup\.policy=compact"):
+        reset(application.home, application.application_id, options=options)
+    with pytest.raises(OperationError, match="has no dead letter topic"):
+        reset(application.home, application.application_id, options=ResetOptions(empties_dead_letters=True))
+    assert committed(application, admin) == {}
+
+
+STEPS = ("fence", "offsets", "internal-topics", "local-state", "records", "status", "check")
+
+
+@pytest.mark.parametrize("moment", ["begins", "ends"])
+@pytest.mark.parametrize("step", STEPS)
+def test_a_reset_that_is_killed_at_any_step_goes_on_to_the_same_end(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str, step: str, moment: str
+) -> None:
+    create(admin, f"{unique}-in", f"{unique}-out", partitions=2)
+    produce(admin.bootstrap_servers, f"{unique}-in", [Record(b"k", b"v", partition=0)] * 5)
+    produce(admin.bootstrap_servers, f"{unique}-out", [Record(b"k", b"v", partition=1)])
+    application = leave("app", "counting")
+    name = application.application_id
+    application.run({(f"{unique}-in", 0): 5})
+    killed_at(
+        f"reset-{step}-{moment}",
+        application.home,
+        unique,
+        *("reset", name, "--to-offset", "2", "--output-topics", f"{unique}-out"),
+    )
+    # The records that come meanwhile, and the log's new begin, are those of the resumed reset.
+    produce(admin.bootstrap_servers, f"{unique}-in", [Record(b"k", b"v", partition=0)] * 5)
+    outcome = resume(application.home, name)
+    assert tuple(outcome.results) == STEPS
+    assert committed(application, admin) == {(f"{unique}-in", 0): 2, (f"{unique}-in", 1): 0}
+    assert topics_of(admin, f"{name}-") == set()
+    assert not application.state.application(name).exists()
+    assert begin_offsets(admin, [(f"{unique}-out", 1)]) == {(f"{unique}-out", 1): 1}
+    status = application.status
+    assert (status.state, status.topology_summary, status.partitions) == ("NOT_RUNNING", {}, {f"{unique}-in": 2})

@@ -111,7 +111,7 @@ def replay(
 
     state = TaskState.open(directory, [store])
     try:
-        return restore(
+        records = restore(
             state,
             store.name,
             topic,
@@ -122,5 +122,8 @@ def replay(
             on_progress=on_progress,
             reader=SampledReader(topic, partition, config, sample=sample, end=end),
         ).records
+        # Makes durable what was loaded; the scratch store stands for nothing else.
+        state.commit(state.position)
+        return records
     finally:
         state.close()

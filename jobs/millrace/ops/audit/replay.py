@@ -13,8 +13,10 @@ from millrace.config import StreamsConfig
 from millrace.errors import OperationError
 from millrace.ops.audit.database import prepare_scratch
 from millrace.state import TaskState
+from millrace.state.changelog_reader import BrokerChangelogReader
 from millrace.state.position import TaskPosition
-from millrace.state.restore import BrokerChangelogReader, RestoreProgress, restore
+from millrace.state.replay import RestoreProgress
+from millrace.state.restore import restore
 from millrace.state.segments import Segments
 from millrace.topology.stores import StoreSpec
 

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaException
 
 from millrace.config import StreamsConfig
 from millrace.kafka.clients import kafka_error, translate
-from millrace.state.restore import BrokerChangelogReader
+from millrace.state.changelog_reader import BrokerChangelogReader
 
 MOST_RECORDS = 500_000
 _LIMIT_S = 20.0

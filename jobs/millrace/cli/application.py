@@ -14,13 +14,16 @@ import typer
 
 from millrace.cli import (
     applications,
+    audit,
     broker,
+    compact,
     dead_letters,
     operations,
     plan,
     prepare,
     query,
     reset,
+    savepoint,
     standby,
     topics,
     topology,
@@ -54,6 +57,8 @@ def _options(
 applications.add_to(app)
 topology.add_to(app)
 plan.add_to(app)
+audit.add_to(app)
+compact.add_to(app)
 prepare.add_to(app)
 standby.add_to(app)
 query.add_to(app)
@@ -61,6 +66,7 @@ reset.add_to(app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(operations.app, name="operations")
+app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(topics.app, name="topics")
 
 

@@ -91,6 +91,7 @@ class SparkQuery:
         self._committed_at: dict[int, float] = {}
         self._purged: dict[TopicPartition, int] = {}
         self._purged_at = time.monotonic()
+        self.purges = True
         self._global_places: list[TopicPartition] = []
         self._global_places_known_at = float("-inf")
         self._has_new_partitions = False
@@ -254,6 +255,7 @@ class SparkQuery:
         Raises:
             MillraceError: it failed in a task, or the task could not be opened.
         """
+        self._hooks.before_batch()
         return self._run_without_rows(range(self._plan.tasks), action=action)
 
     def on_restore_progress(self, report: RestoreReport) -> tuple[int, float]:
@@ -410,7 +412,7 @@ class SparkQuery:
 
     def _purge_is_due(self, now: float) -> bool:
         interval_s = self._plan.config.repartition_purge_interval_ms / 1000
-        return bool(self._plan.repartition_topics) and now - self._purged_at >= interval_s
+        return self.purges and bool(self._plan.repartition_topics) and now - self._purged_at >= interval_s
 
     def _purge(self) -> None:
         """Deletes what is processed from the repartition topics. Nobody reads it again: restarts begin at the committed

@@ -14,6 +14,7 @@ import structlog
 from rocksdict import (
     BlockBasedOptions,
     Cache,
+    Checkpoint,
     ColumnFamily,
     DBCompressionType,
     Options,
@@ -24,6 +25,7 @@ from rocksdict import (
 )
 
 from millrace.errors import StateCorruptedError, StateError, StateWriteError
+from millrace.state.file_compaction import CompactionProgress, FileCompaction
 from millrace.state.layout import Packed
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 
@@ -164,6 +166,7 @@ class RocksDatabase:
         self._options = options
         self._stores = dict(stores)
         self.is_damaged = False
+        self._compaction: FileCompaction | None = None
         database = _database_options(options)
         try:
             existing = Rdict.list_cf(str(path), database) if (path / "CURRENT").exists() else []
@@ -290,6 +293,41 @@ class RocksDatabase:
         except Exception as error:  # rocksdict raises plain Exception
             raise self._refused(error) from error
 
+    def checkpoint(self, path: Path) -> None:
+        """Make a copy of the database as it is now in a new directory: hard links where the file system allows.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        try:
+            Checkpoint(self._database).create_checkpoint(str(path))
+        except Exception as error:  # rocksdict raises plain Exception
+            raise StateError(
+                f"The state database {self.path} cannot be copied to {path}: {error}",
+                remedy="free space on the disk, and see that the directory does not exist",
+            ) from error
+
+    def begin_compaction(self, *, budget_s: float) -> None:
+        """Rewrite the files of all stores in a thread of their own, while the database goes on; see :meth:`compaction`.
+
+        A compaction that runs already goes on as it is.
+
+        Args:
+            budget_s: after that long no further part is begun, seconds.
+        """
+        if self._compaction is None or not self._compaction.is_running:
+            stores = {
+                name.removeprefix(_STORE_FAMILY_PREFIX): family
+                for name, family in self._families.items()
+                if name.startswith(_STORE_FAMILY_PREFIX)
+            }
+            self._compaction = FileCompaction(self._database, stores, budget_s=budget_s)
+
+    @property
+    def compaction(self) -> CompactionProgress | None:
+        """How far the last compaction of this open database is, ``None`` where there was none."""
+        return None if self._compaction is None else self._compaction.progress
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What reads inside may raise as RocksDB does.
@@ -362,6 +400,9 @@ class RocksDatabase:
 
         A disk that refuses the last writes of this is only logged: what is not in the files is in the changelogs.
         """
+        if self._compaction is not None:
+            self._compaction.end()
+            self._compaction = None
         # RocksDB's own lock is given back only when the last handle is gone.
         self._handles.clear()
         families = list(self._families.values())

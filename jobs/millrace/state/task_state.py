@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,13 +15,17 @@ from millrace.errors import StateCorruptedError, StateError
 from millrace.state.bulk_load import BulkLoads, forget_interrupted_load, interrupted_loads
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.checkpoint import write_checkpoint
+from millrace.state.contents import in_batches
 from millrace.state.custom import CustomBytesStore, open_custom_store, with_positions_of
 from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
+from millrace.state.file_compaction import CompactionProgress
 from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
 from millrace.state.lru import LruKeyValueStore
 from millrace.state.position import TaskPosition
+from millrace.state.record_file import RecordBatch
 from millrace.state.rocksdb import MEBIBYTE, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
 from millrace.state.session import LayeredSessionStore
@@ -347,6 +351,63 @@ class TaskState:
         self._close_database()
         if self._lock is not None:
             self._lock.release()
+
+    def link_database(self, path: Path) -> bool:
+        """Make a copy of the database in a new directory, in hard links: what is committed now.
+
+        Returns:
+            whether there is a database; stores in memory and custom ones are not copied.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        self._check_open()
+        if self._database is not None:
+            self._database.checkpoint(path)
+        return self._database is not None
+
+    def begin_compaction(self, *, budget_s: float) -> None:
+        """Rewrite the database's files in the background, while the stores are used.
+
+        Args:
+            budget_s: after that long no further part is begun, seconds.
+        """
+        self._check_open()
+        if self._database is not None:
+            self._database.begin_compaction(budget_s=budget_s)
+
+    @property
+    def compaction(self) -> CompactionProgress | None:
+        """How far the compaction is that was begun last since the stores were opened."""
+        return None if self._database is None else self._database.compaction
+
+    def checkpoint(self, directory: Path) -> None:
+        """Keep what is committed in a new directory, which does not change any more.
+
+        It gets ``rocksdb``, the database in hard links, and for each logged store outside of it (in memory, or the
+        user's own) a file of records that restores it.
+
+        Args:
+            directory: on the file system of the state; must not exist.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        self._check_open()
+        write_checkpoint(
+            directory,
+            self._database,
+            {name: self._stores[name] for name, spec in self._specs.items() if not self._is_persistent(spec)},
+        )
+
+    def records(self, store: str) -> Iterator[RecordBatch]:
+        """What is committed of a store, as changelog records that make an empty store equal to it.
+
+        Raises:
+            StateError: the task has no such store, or is closed.
+        """
+        layered = self._layered(store)
+        return in_batches(layered.records(), layered.record_headers)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Committed entries and bytes of each store, both approximate."""

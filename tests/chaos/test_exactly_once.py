@@ -13,6 +13,8 @@ from millrace.ops.launchers.spark_cluster import SparkCluster
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import PREFIX_VARIABLE, ROOT, Application
 from tests.chaos.checker import check_everything_is_committed, check_output, check_stores
+from tests.chaos.drills.observing import Observer
+from tests.chaos.drills.results import Result, record
 from tests.chaos.kills import Chaos
 from tests.chaos.load import SteadyLoad
 
@@ -59,8 +61,10 @@ def test_output_and_stores_are_exact_whatever_is_killed(
         chaos.kill_executor()
         chaos.recovered("executor")
         holder = chaos.stop_a_worker_at(CrashPoint.INSIDE_TRANSACTION)
-        chaos.kill_executor_of(holder)
-        chaos.recovered("executor, its worker stopped inside a transaction with the task's lock")
+        with Observer(application) as observer:
+            chaos.kill_executor_of(holder)
+            seconds = chaos.recovered("executor, its worker stopped inside a transaction with the task's lock")
+            states, metrics = tuple(observer.states), observer.metrics()
         assert not holder.is_running(), "whoever needs the task ends a holder that does not answer"
         chaos.kill_broker()
         chaos.recovered("broker")
@@ -79,3 +83,4 @@ def test_output_and_stores_are_exact_whatever_is_killed(
     assert expected.late, "the load has late records"
     check_everything_is_committed(application, committed)
     check_stores(application, committed)
+    record(Result(key="executor", seconds=seconds, by_itself=True, states=states, metrics=metrics))

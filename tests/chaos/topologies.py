@@ -72,3 +72,13 @@ def _nothing() -> int:
 
 def _fold(_: str, value: dict[str, Any], so_far: int) -> int:
     return int((so_far * MULTIPLIER + value["n"]) % MODULUS)
+
+
+def build_sequences(builder: StreamsBuilder) -> None:
+    """``sequences-copy`` of ``sequences``, each record as it came, and a count of each key."""
+    texts = (StringSerde(), StringSerde())
+    sequences = builder.stream(topic("sequences"), Consumed.with_(*texts))
+    sequences.to(topic("sequences-copy"), Produced.with_(*texts))
+    counted = Materialized.as_("counted").with_value_serde(LongSerde()).with_caching_disabled()
+    counts = sequences.group_by_key().count(counted).to_stream()
+    counts.to(topic("sequences-counts"), Produced.with_(StringSerde(), LongSerde()))

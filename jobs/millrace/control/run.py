@@ -16,6 +16,7 @@ from millrace.control.preparation import Preparation, Preparer, start_transactio
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Application, Prepared
 from millrace.control.restarts import RestartPolicy
+from millrace.control.savepoint import SAVEPOINT_OPERATION, TakeSavepoint
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import StatusPublisher
 from millrace.control.watch import InputWatch
@@ -117,6 +118,7 @@ class _Run:
                 metrics=self._exposition,
                 describe=topology.describe,
                 picture=lambda: picture(topology).encode(),
+                operations={SAVEPOINT_OPERATION: TakeSavepoint(config, topology)},
             ),
             self._publisher,
             DriverSettings(
@@ -229,10 +231,10 @@ class _Run:
         self._metrics.record(statistics)
 
     def _restore_reported(self, report: RestoreReport) -> None:
-        self._metrics.set_restore_progress(report.task, remaining=report.remaining, records_per_second=report.rate)
         for query in self._queries:
             if report.task.startswith(f"{query.sub_topology}_"):
-                query.on_restore_progress(report.task, report.remaining)
+                remaining, rate = query.on_restore_progress(report)
+                self._metrics.set_restore_progress(report.task, remaining=remaining, records_per_second=rate)
 
     def _exposition(self) -> bytes:
         status = self._driver.status()

@@ -8,6 +8,7 @@ from enum import StrEnum
 
 from millrace.control.query import TopicPartition
 from millrace.errors import MillraceError, OffsetOutOfRangeError, OffsetsMovedError, StateError
+from millrace.task.signature import MOVED_OFFSETS_REMEDY
 
 _SHOWN = 10
 
@@ -232,8 +233,7 @@ def _check_signatures(
         moved,
         OffsetsMovedError,
         f"Somebody else committed offsets of group {application_id}:",
-        "find who uses the group; then restore the offsets from the status topic, or take the group over or reset it "
-        "explicitly",
+        MOVED_OFFSETS_REMEDY,
     )
 
 

@@ -15,7 +15,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error, translate
 from millrace.kafka.offsets import CommittedOffset, ask_committed
 from millrace.task.input_topics import check_input_topics
-from millrace.task.signature import Signature
+from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
 
 
 class InputWatch:
@@ -67,8 +67,7 @@ class InputWatch:
                 f"Somebody else committed offsets of group {application_id} while it ran: "
                 + ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in moved.items())
                 + ".",
-                remedy="find who uses the group; then restore the offsets from the mirror in the status topic, or "
-                "reset the application",
+                remedy=MOVED_OFFSETS_REMEDY,
             )
 
     def _commits(self, places: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:

@@ -193,6 +193,14 @@ RESTORE_RATE = MetricDefinition(
     "records per second",
     "stream-task-metrics: restore-rate",
 )
+FAILED_ATTEMPTS_TOTAL = MetricDefinition(
+    "millrace_stream_task_failed_attempts_total",
+    MetricKind.COUNTER,
+    _TASK,
+    "Attempts at a micro-batch of the task that failed (its worker died, its transaction was aborted, the broker was "
+    "away) before one succeeded.",
+    "attempts",
+)
 STATE_REBUILDS_TOTAL = MetricDefinition(
     "millrace_stream_task_state_rebuilds_total",
     MetricKind.COUNTER,
@@ -339,6 +347,7 @@ METRICS: tuple[MetricDefinition, ...] = (
     RESTORE_TOTAL,
     RESTORE_RATE,
     STATE_REBUILDS_TOTAL,
+    FAILED_ATTEMPTS_TOTAL,
     BATCH_DURATION,
     QUERY_RESTARTS_TOTAL,
     APPLICATION_STATE,

@@ -186,6 +186,7 @@ class ApplicationMetrics(Collector):
         self._add(m.DEAD_LETTERS_TOTAL, task, row.dead_letters)
         self._add(m.RESTORE_TOTAL, task, row.restored)
         self._add(m.STATE_REBUILDS_TOTAL, task, row.rebuilds)
+        self._add(m.FAILED_ATTEMPTS_TOTAL, task, row.failed_attempts)
         for topic, count in row.records_out.items():
             self._add(m.RECORDS_PRODUCED_TOTAL, (*task, topic), count)
         # Every reason, outcome and phase has its series from the start: an increase from nothing to 1 is no increase

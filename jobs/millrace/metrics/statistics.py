@@ -42,6 +42,7 @@ class TaskStatistics:
         dead_letters: records written to the dead letter topic.
         transactions_committed: transactions that ended so; likewise aborted and fenced.
         restored: changelog records restored before the batch.
+        failed_attempts: Spark's attempts at the task that failed before this one.
         rebuilds: times that the task's stores were emptied because their files were damaged.
         restore_remaining: changelog records still to be restored.
         restore_s: time the restore took, seconds.
@@ -75,6 +76,7 @@ class TaskStatistics:
     transactions_aborted: int = 0
     transactions_fenced: int = 0
     restored: int = 0
+    failed_attempts: int = 0
     rebuilds: int = 0
     restore_remaining: int = 0
     restore_s: float = 0.0

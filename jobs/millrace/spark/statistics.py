@@ -19,7 +19,9 @@ from millrace.task.task import BatchOutcome
 _PHASES = {"read": Phase.READ, "process": Phase.PROCESS, "commit": Phase.COMMIT, "store": Phase.STORE}
 
 
-def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, transactional: bool) -> TaskStatistics:
+def statistics_of(
+    outcome: BatchOutcome, *, batch_id: int, run_id: str, transactional: bool, failed_attempts: int = 0
+) -> TaskStatistics:
     """The row of one batch of one task.
 
     Args:
@@ -27,6 +29,7 @@ def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, transact
         batch_id: number of the batch in its query.
         run_id: names the start of the query.
         transactional: whether the batch was committed by a transaction.
+        failed_attempts: how many of Spark's attempts at the task failed before.
     """
     durations = outcome.durations
     process = [durations["process"]] if "process" in durations else []
@@ -42,6 +45,7 @@ def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, transact
         dropped={DropReason(reason): count for reason, count in _with_prefix(outcome, "dropped.").items()},
         dead_letters=outcome.counts.get("dead_letters", 0),
         transactions_committed=int(transactional and outcome.committed),
+        failed_attempts=failed_attempts,
         restored=outcome.restored,
         rebuilds=outcome.rebuilds,
         restore_s=durations.get("restore", 0.0) if outcome.restored else 0.0,

@@ -15,6 +15,12 @@ STREAM_TIME_PREFIX = "streamtime."
 COUNT_PREFIX = "count."
 OFFSET_PREFIX = "offset."
 TAKEN_OVER = "millrace.taken-over"
+
+MOVED_OFFSETS_REMEDY = (
+    "find who uses the group; then put the offsets of its last status back (kafka-consumer-groups.sh --reset-offsets "
+    "--from-file) and sign them with `millrace take-over`, or reset the application"
+)
+"""What to do about offsets that do not carry a signature."""
 RESET = "millrace.reset"
 
 

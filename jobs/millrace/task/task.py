@@ -55,7 +55,7 @@ from millrace.task.input import (
 from millrace.task.input_topics import check_input_topics
 from millrace.task.processor import HeldBack
 from millrace.task.recovery import ProgressListener, bring_to
-from millrace.task.signature import Signature
+from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
 from millrace.task.spec import TaskSpec
 from millrace.task.topics_written import TopicsWritten
 
@@ -371,8 +371,7 @@ class Task:
                 f"Task {self.spec.name}: the committed offsets of group {config.application_id} at "
                 f"{', '.join(f'{topic}-{partition}' for topic, partition in missing or self.spec.inputs)} are "
                 f"{'missing' if missing else 'not written by this application'}.",
-                remedy="stop whatever else commits to this group, then restore the offsets from the status topic "
-                "(millrace status --offsets) or reset the application",
+                remedy=MOVED_OFFSETS_REMEDY,
             )
         if signature.run > self.spec.run_id:
             # Its tasks may have other numbers than ours, so that no transactional id keeps us apart.

@@ -8,14 +8,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from millrace.config import StreamsConfig
 from millrace.control.preparation import Preparer
 from millrace.control.status import ApplicationStatus, DriverIdentity
+from millrace.control.takeover import Takeover
 from millrace.dsl import Consumed, Materialized, Produced, StreamsBuilder
-from millrace.errors import StateError
+from millrace.errors import OffsetsMovedError, StateError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import committed_offsets
+from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.serdes import LongSerde, StringSerde
 from millrace.spark.plan import QueryPlan
@@ -72,6 +74,23 @@ class Counting:
             counts[record.key] = count
         assert counts.keys() == set(KEYS)
         return set(counts.values())
+
+    def move_offsets(self, offset: int) -> int:
+        """Sets the committed offset as an administrator's tool does; gives the one before."""
+        (before,) = committed_offsets(self.admin, self.config.application_id, [(self.source, 0)]).values()
+        request = ConsumerGroupTopicPartitions(self.config.application_id, [TopicPartition(self.source, 0, offset)])
+        (future,) = self.admin.client.alter_consumer_group_offsets([request]).values()
+        future.result(30)
+        return before.offset
+
+    def sign(self) -> list[str]:
+        """What ``millrace take-over`` does."""
+        takeover = Takeover(self.config, self._topology(), transactional_id=f"{self.config.application_id}-start")
+        return [str(task) for task in takeover.run()]
+
+    def changelog_end(self) -> int:
+        place = (self.changelog, 0)
+        return end_offsets(self.admin, [place])[place]
 
     def status(self) -> ApplicationStatus:
         """What a driver would have published."""
@@ -150,3 +169,23 @@ def test_a_start_is_refused_when_the_changelog_is_gone_or_another_one(counting: 
     produce(counting.config.bootstrap_servers, counting.changelog, [Record(b"x", b"y") for _ in range(2 * len(KEYS))])
     with pytest.raises(StateError, match=f"{counting.changelog} was .*, is "):
         counting.prepare(counting.status())
+
+
+def test_moved_offsets_are_refused_until_they_are_put_back_and_signed(counting: Counting) -> None:
+    counting.task.close()
+    moved = counting.move_offsets(0)
+    with pytest.raises(
+        OffsetsMovedError, match=f"Somebody else committed offsets.* {counting.source}-0 at 0"
+    ) as raised:
+        counting.prepare()
+    assert "millrace take-over" in raised.value.remedy
+    assert moved
+    assert counting.move_offsets(moved) == 0
+    assert counting.sign() == [
+        f"task 0_0: {counting.source}-0 at {moved}; stores counts up to {counting.changelog_end()}"
+    ]
+    counting.plan = counting.prepare()
+    counting.reopen()
+    outcome = counting.count_all_keys()
+    assert (outcome.restored, outcome.rebuilds) == (0, 0)
+    assert counting.counts() == {2}

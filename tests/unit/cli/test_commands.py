@@ -54,6 +54,8 @@ def test_the_commands_are_there() -> None:
         "query-server",
         "reset",
         "run",
+        "savepoint",
+        "standby",
         "status",
         "stop",
         "take-over",

@@ -78,7 +78,7 @@ def test_an_offset_without_our_signature_stops_the_start() -> None:
     foreign = {**OURS, ("in", 1): CommittedOffset(offset=7, ours=False)}
     with pytest.raises(OffsetsMovedError, match="Somebody else committed offsets of group app: in-1 at 7") as raised:
         decide(STATEFUL, foreign)
-    assert "take the group over" in raised.value.remedy
+    assert "millrace take-over" in raised.value.remedy
 
 
 def test_a_foreign_offset_of_a_topic_that_is_not_read_is_nobodys_business() -> None:

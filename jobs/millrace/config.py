@@ -195,7 +195,17 @@ class StreamsConfig(BaseModel):
     repartition_purge_interval_ms: int = Field(
         30_000, ge=0, description="Least time between two deletions of processed records from repartition topics."
     )
-    restore_threads: int = Field(2, ge=1, description="Tasks that restore at the same time. Not in Kafka Streams.")
+    restore_threads: int = Field(
+        2,
+        ge=1,
+        description="Stores, of one task or of several, that are restored at the same time on a host. Not in Kafka "
+        "Streams.",
+    )
+    acceptable_recovery_lag: int = Field(
+        10_000,
+        ge=0,
+        description="Changelog records that a standby's copy of a task may lack to count as caught up.",
+    )
     heartbeat_interval_ms: int = Field(
         3_000, ge=100, description="Longest time between two heartbeats in the status topic. Not in Kafka Streams."
     )

@@ -12,7 +12,22 @@ from typing import Annotated, Any
 
 import typer
 
-from millrace.cli import applications, broker, dead_letters, operations, plan, prepare, query, reset, topics, topology
+from millrace.cli import (
+    applications,
+    audit,
+    broker,
+    compact,
+    dead_letters,
+    operations,
+    plan,
+    prepare,
+    query,
+    reset,
+    savepoint,
+    standby,
+    topics,
+    topology,
+)
 from millrace.cli.console import show_error
 
 FAILED = 1
@@ -42,12 +57,16 @@ def _options(
 applications.add_to(app)
 topology.add_to(app)
 plan.add_to(app)
+audit.add_to(app)
+compact.add_to(app)
 prepare.add_to(app)
+standby.add_to(app)
 query.add_to(app)
 reset.add_to(app)
 app.add_typer(broker.app, name="broker")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(operations.app, name="operations")
+app.add_typer(savepoint.app, name="savepoint")
 app.add_typer(topics.app, name="topics")
 
 

@@ -80,11 +80,13 @@ def deploy(
 
     quiet()
     home = ops.Home.from_environment()
-    with progress(f"deploying {name}") as tell:
+    with progress(f"deploying {name}"):
         outcome = ops.deploy(home, name, reason=reason, dry_run=dry_run)
-        if wait and not dry_run:
-            tell(f"waiting until {name} is ready; its log is {home.application(name).log}")
-            observation = ops.wait_until_ready(home, name)
+    if wait and not dry_run:
+        from millrace.cli.restore_bar import restore_bar
+
+        with restore_bar(f"waiting until {name} is ready; its log is {home.application(name).log}") as show:
+            observation = ops.wait_until_ready(home, name, on_look=show)
     print_outcome(outcome)
     if wait and not dry_run:
         out.print(f"{name} is ready: {observation.text}", markup=False)
@@ -130,6 +132,9 @@ def status(
     once: Annotated[bool, typer.Option("--once", help="Print the table once, and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, once.")] = False,
     interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    recovery: Annotated[
+        bool, typer.Option("--recovery", help="Print how long restorations on this host would take, once.")
+    ] = False,
 ) -> None:
     """Show how the applications are: a table that stays up to date until Ctrl-C.
 
@@ -138,6 +143,9 @@ def status(
     from millrace.cli.status_table import look, print_json, table, watch
 
     quiet()
+    if recovery:
+        _print_recovery(names or [], as_json=as_json)
+        return
     if as_json or once:
         rows = look(names or [])
         if as_json:
@@ -146,6 +154,28 @@ def status(
             out.print(table(rows), soft_wrap=False)
         raise typer.Exit(1 if any(row.observation.verdict.needs_restart for row in rows) else 0)
     watch(names or [], interval_s=interval)
+
+
+def _print_recovery(names: list[str], *, as_json: bool) -> None:
+    import orjson
+
+    from millrace import ops
+
+    home = ops.Home.from_environment()
+    estimates = [ops.recovery_estimate(home, name) for name in names or ops.load_specs(home.specs)]
+    if as_json:
+        text = orjson.dumps([each.summary() for each in estimates], option=orjson.OPT_INDENT_2).decode()
+        out.print(text, markup=False)
+        return
+    for each in estimates:
+        copies = "with the standby's copies" if each.standby_runs else "with copies within acceptable.recovery.lag"
+        basis = "as this host has shown" if each.measured else "assumed"
+        out.print(
+            f"{each.application}: {each.tasks} tasks, {each.records:,} changelog records: {each.restore_s:.1f} s; "
+            f"{copies} ({each.standby_records:,} records) {each.standby_restore_s:.1f} s; at {each.records_per_s:,.0f} "
+            f"records/s for each restoration, {basis}",
+            markup=False,
+        )
 
 
 def quiet() -> None:

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from millrace.cli.console import out
+from millrace.cli.restore_bar import restore_text
 from millrace.errors import OperationError
 from millrace.ops.control_client import control_address
 from millrace.ops.home import Home
@@ -89,6 +90,8 @@ def table(rows: Sequence[Row], *, before: Sequence[Row] = ()) -> Table:
             str(seen.restarts) if seen.process else "-",
             row.address or "-",
         )
+        if text := restore_text(seen):
+            result.add_row(Text(f"  {text}", style="yellow", overflow="ellipsis"))
         if seen.verdict not in {Verdict.HEALTHY, Verdict.NOT_DEPLOYED}:
             result.add_row(Text(f"  {seen.text}", style=colour, overflow="ellipsis"))
     return result

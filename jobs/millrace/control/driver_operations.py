@@ -64,6 +64,17 @@ class TaskGate:
                 raise OperationError(f"{', '.join(down)} does not run.", remedy="wait until it is started again")
             yield HeldTasks(queries)
 
+    @contextmanager
+    def without_purge(self) -> Iterator[None]:
+        """Nothing is deleted from repartition topics while the body runs; batches go on."""
+        for query in self._queries():
+            query.purges = False
+        try:
+            yield
+        finally:
+            for query in self._queries():
+                query.purges = True
+
 
 DriverOperation = Callable[[Mapping[str, Any], TaskGate], Mapping[str, Any]]
 """Takes the arguments of the request and returns the answer, both JSON."""

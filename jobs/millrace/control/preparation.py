@@ -88,6 +88,24 @@ class Preparer:
         """
         self._described_external()
 
+    def internal_topics(self) -> list[TopicSpec]:
+        """What the internal topics are to look like over the topics that there are.
+
+        Raises:
+            PreflightError: topics that are not the application's own are missing.
+        """
+        return self._internal_specs(self._described_external())
+
+    def prepare_topics(self) -> dict[str, TopicDescription]:
+        """Creates the internal topics that are missing; returns all topics that the application reads or writes.
+
+        Raises:
+            PreflightError: topics that are not the application's own are missing, or an internal one has another
+                number of partitions than it needs.
+        """
+        external = self._described_external()
+        return {**external, **self._internal_topics(self._internal_specs(external))}
+
     def prepare(self, last: ApplicationStatus | None, *, run_id: int) -> Preparation:
         """Creates internal topics, decides where to start, and commits the start of partitions that are new.
 

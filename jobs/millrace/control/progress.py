@@ -66,4 +66,5 @@ def observe(
         restarts=restarts,
         task_states=dict(progress.task_states),
         restore_remaining=dict(progress.restore_remaining),
+        restore_rates=dict(progress.restore_rates),
     )

@@ -48,6 +48,9 @@ class Query(Protocol):
     def progress(self) -> QueryProgress:
         """How far it has come; survives restarts of the query."""
 
+    purges: bool
+    """Whether what is processed may be deleted from repartition topics; set by an operation that still reads it."""
+
     def start(self) -> None:
         """Starts with a new Spark checkpoint at the group's committed offsets; returns once the query is started."""
 

@@ -16,8 +16,10 @@ from millrace.control.preparation import Preparation, Preparer, start_transactio
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Application, Prepared
 from millrace.control.restarts import RestartPolicy
+from millrace.control.savepoint import SAVEPOINT_OPERATION, TakeSavepoint
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import StatusPublisher
+from millrace.control.task_databases import database_operations
 from millrace.control.watch import InputWatch
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
@@ -117,6 +119,10 @@ class _Run:
                 metrics=self._exposition,
                 describe=topology.describe,
                 picture=lambda: picture(topology).encode(),
+                operations={
+                    SAVEPOINT_OPERATION: TakeSavepoint(config, topology),
+                    **database_operations(self._admin, config.application_id),
+                },
             ),
             self._publisher,
             DriverSettings(
@@ -229,10 +235,10 @@ class _Run:
         self._metrics.record(statistics)
 
     def _restore_reported(self, report: RestoreReport) -> None:
-        self._metrics.set_restore_progress(report.task, remaining=report.remaining, records_per_second=report.rate)
         for query in self._queries:
             if report.task.startswith(f"{query.sub_topology}_"):
-                query.on_restore_progress(report.task, report.remaining)
+                remaining, rate = query.on_restore_progress(report)
+                self._metrics.set_restore_progress(report.task, remaining=remaining, records_per_second=rate)
 
     def _exposition(self) -> bytes:
         status = self._driver.status()

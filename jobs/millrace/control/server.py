@@ -241,6 +241,8 @@ def tasks_of(status: ApplicationStatus) -> dict[str, dict[str, Any]]:
             "state": state,
             "worker": status.task_hosts.get(task),
             "restore_remaining": progress.restore_remaining.get(task, 0),
+            "restore_rate": progress.restore_rates.get(task, 0.0),
+            "restore_eta_s": progress.restore_eta_s(task),
         }
         for number, progress in sorted(status.progress.items())
         for task, state in sorted(progress.task_states.items())

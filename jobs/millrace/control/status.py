@@ -58,6 +58,14 @@ class SubTopologyStatus(_StatusModel):
     restore_remaining: dict[str, int] = Field(
         default_factory=dict, description="Changelog records still to apply, by id of the restoring task."
     )
+    restore_rates: dict[str, float] = Field(
+        default_factory=dict, description="Changelog records applied per second, by id of the restoring task."
+    )
+
+    def restore_eta_s(self, task: str) -> float | None:
+        """Seconds until a task is restored at its rate; ``None`` where nothing remains or the rate is not known."""
+        remaining, rate = self.restore_remaining.get(task, 0), self.restore_rates.get(task, 0.0)
+        return remaining / rate if remaining and rate > 0 else None
 
 
 class ApplicationStatus(_StatusModel):
@@ -103,6 +111,22 @@ class ApplicationStatus(_StatusModel):
         """Records behind over all partitions whose lag is known; ``None`` if it is known of none."""
         lags = [lag for partitions in self.lag.values() for lag in partitions.values()]
         return sum(lags) if lags else None
+
+    @property
+    def restore_remaining(self) -> int:
+        """Changelog records that are still to be applied, over all tasks."""
+        return sum(sum(each.restore_remaining.values()) for each in self.progress.values())
+
+    @property
+    def restore_rate(self) -> float:
+        """Changelog records that are applied per second, over all tasks."""
+        return sum(sum(each.restore_rates.values()) for each in self.progress.values())
+
+    @property
+    def restore_eta_s(self) -> float | None:
+        """Seconds until all tasks are restored; ``None`` where nothing remains or the rate is not known."""
+        remaining, rate = self.restore_remaining, self.restore_rate
+        return remaining / rate if remaining and rate > 0 else None
 
     def to_json(self) -> bytes:
         """UTF-8 JSON."""

@@ -10,7 +10,10 @@ from typing import Any, TypeVar
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
     ConfigResource,
+    ConfigSource,
     NewPartitions,
     NewTopic,
 )
@@ -101,6 +104,39 @@ class KafkaAdmin:
             OperationError: the topic does not exist.
         """
         return self._settings(ConfigResource(ConfigResource.Type.TOPIC, name), f"reading settings of topic {name}")
+
+    def own_topic_settings(self, name: str) -> dict[str, str]:
+        """The settings that a topic has of its own, the broker's defaults left out.
+
+        Raises:
+            OperationError: the topic does not exist.
+        """
+        resource = ConfigResource(ConfigResource.Type.TOPIC, name)
+        future = self.client.describe_configs([resource], request_timeout=self.timeout_s)[resource]
+        entries: Any = self.result(future, doing=f"reading settings of topic {name}")
+        own = ConfigSource.DYNAMIC_TOPIC_CONFIG.value
+        return {key: entry.value for key, entry in entries.items() if entry.source == own}
+
+    def change_topic_settings(self, name: str, settings: Mapping[str, str | None]) -> None:
+        """Set some of a topic's settings; ``None`` gives one back to the broker's default. The others stay.
+
+        Raises:
+            OperationError: the topic does not exist, or the broker refuses.
+        """
+        resource = ConfigResource(
+            ConfigResource.Type.TOPIC,
+            name,
+            incremental_configs=[
+                ConfigEntry(
+                    key,
+                    value,
+                    incremental_operation=AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET,
+                )
+                for key, value in settings.items()
+            ],
+        )
+        future = self.client.incremental_alter_configs([resource], request_timeout=self.timeout_s)[resource]
+        self.result(future, doing=f"changing settings of topic {name}")
 
     def broker_settings(self) -> dict[str, str]:
         """Settings of one broker of the cluster, which stand for those of all."""

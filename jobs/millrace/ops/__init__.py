@@ -9,6 +9,7 @@ from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.reconcile import reconcile, reconcile_all
 from millrace.ops.record import JobRecord, StopCause, read_record
+from millrace.ops.recovery import RecoveryEstimate, recovery_estimate
 from millrace.ops.spec import ApplicationSpec, load_spec, load_specs
 from millrace.ops.stop import stop
 from millrace.ops.take_over import take_over
@@ -23,6 +24,7 @@ __all__ = [
     "Observation",
     "Outcome",
     "Reason",
+    "RecoveryEstimate",
     "Report",
     "StopCause",
     "Verdict",
@@ -34,6 +36,7 @@ __all__ = [
     "read_record",
     "reconcile",
     "reconcile_all",
+    "recovery_estimate",
     "stop",
     "take_over",
     "wait_until_ready",

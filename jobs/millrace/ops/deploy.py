@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 
 from millrace.errors import OperationError
 from millrace.ops.driver import adopt_unrecorded_driver, end_driver, end_of_log, launch_driver, stop_limits
@@ -121,13 +122,20 @@ def _outcome(
     )
 
 
-def wait_until_ready(home: Home, application: str, *, timeout_s: float | None = None) -> Observation:
+def wait_until_ready(
+    home: Home,
+    application: str,
+    *,
+    timeout_s: float | None = None,
+    on_look: Callable[[Observation], None] = lambda _: None,
+) -> Observation:
     """Wait until the application processes what arrives.
 
     Args:
         home: the installation.
         application: its name.
         timeout_s: longest wait, seconds; by default the readiness limit of its specification.
+        on_look: called with each look, for example to show how far a restoration is.
 
     Raises:
         OperationError: the driver died, became unhealthy, was stopped, or was not ready in time; the end of its log
@@ -139,6 +147,7 @@ def wait_until_ready(home: Home, application: str, *, timeout_s: float | None = 
     deadline = time.monotonic() + timeout_s
     while True:
         observation = observe(home, application)
+        on_look(observation)
         if observation.verdict is Verdict.HEALTHY:
             return observation
         late = time.monotonic() >= deadline

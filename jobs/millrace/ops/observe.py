@@ -78,6 +78,8 @@ class Observation:
         lag: records behind, where known.
         records: input records processed since the driver started, where known.
         worst_partitions: the partitions that are furthest behind, at most five.
+        restore_remaining: changelog records that restoring tasks have still to apply.
+        restore_rate: how many of them are applied per second.
         restarts: restarts in a row.
         unanswered_since: since when the control plane has not answered, seconds since the epoch.
         at: when it was looked, seconds since the epoch.
@@ -94,9 +96,16 @@ class Observation:
     lag: int | None = None
     records: int | None = None
     worst_partitions: tuple[tuple[str, int], ...] = ()
+    restore_remaining: int = 0
+    restore_rate: float = 0.0
     restarts: int = 0
     unanswered_since: float | None = None
     at: float = 0.0
+
+    @property
+    def restore_eta_s(self) -> float | None:
+        """Seconds until all tasks are restored; ``None`` where nothing remains or the rate is not known."""
+        return self.restore_remaining / self.restore_rate if self.restore_remaining and self.restore_rate else None
 
     def summary(self) -> dict[str, Any]:
         """A small document of strict JSON, whatever the number of partitions; for XCom, a log line or a file."""
@@ -113,6 +122,9 @@ class Observation:
                 "lag": self.lag,
                 "records": self.records,
                 "worst_partitions": dict(self.worst_partitions),
+                "restore_remaining": self.restore_remaining,
+                "restore_rate": self.restore_rate,
+                "restore_eta_s": self.restore_eta_s,
                 "restarts": self.restarts,
                 "unanswered_since": self.unanswered_since,
                 "at": self.at,
@@ -308,6 +320,8 @@ def _with_status(spec: ApplicationSpec, record: JobRecord, answer: Answer, now: 
         state=status.state.value,
         lag=status.total_lag,
         records=sum(each.records for each in status.progress.values()),
+        restore_remaining=status.restore_remaining,
+        restore_rate=status.restore_rate,
         worst_partitions=tuple((name, lag) for name, lag in worst if lag > 0 and math.isfinite(lag)),
     )
 

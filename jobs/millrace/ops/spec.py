@@ -135,6 +135,20 @@ class HealthLimits(_Section):
     stop_timeout_s: float = Field(default=60.0, gt=0, description="How long a graceful stop may take.")
 
 
+class SavepointSettings(_Section):
+    """Where savepoints go, and which are taken and kept without being asked for."""
+
+    directory: str | None = Field(
+        default=None,
+        description="URL or path, as fsspec takes it; by default `savepoints` of the installation.",
+    )
+    interval_s: float | None = Field(
+        default=None, gt=0, description="Longest time between two savepoints; none are taken by themselves without it."
+    )
+    keep_count: int = Field(default=10, ge=1, description="How many complete ones are kept at most.")
+    keep_s: float | None = Field(default=None, gt=0, description="How long they are kept; none is too old without it.")
+
+
 class PreflightSettings(_Section):
     """Which checks come before a start."""
 
@@ -159,6 +173,7 @@ class ApplicationSpec(_Section):
     restart: RestartPolicy = Field(default_factory=RestartPolicy)
     health: HealthLimits = Field(default_factory=HealthLimits)
     preflight: PreflightSettings = Field(default_factory=PreflightSettings)
+    savepoints: SavepointSettings = Field(default_factory=SavepointSettings)
 
     @model_validator(mode="after")
     def _configuration_is_valid(self) -> ApplicationSpec:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from millrace.sizing.eos import EosOverhead, calculate_eos_overhead
 from millrace.sizing.joins import JoinCosts, JoinPerformance, estimate_join_performance
 from millrace.sizing.logs import LogSize, estimate_changelog_size, log_record_bytes
-from millrace.sizing.recovery import RecoveryTime, estimate_recovery_time
+from millrace.sizing.recovery import RecoveryTime, estimate_recovery_time, estimate_restore_time
 from millrace.sizing.state import StateSize, estimate_state_size
 from millrace.sizing.updates import distinct_keys, live_windows
 from millrace.sizing.windows import TimeWindow, calculate_hopping_window, calculate_tumbling_window
@@ -29,6 +29,7 @@ __all__ = [
     "estimate_changelog_size",
     "estimate_join_performance",
     "estimate_recovery_time",
+    "estimate_restore_time",
     "estimate_state_size",
     "live_windows",
     "log_record_bytes",

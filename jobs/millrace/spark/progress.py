@@ -24,6 +24,7 @@ class QueryProgress:
         task_hosts: ``host/pid`` of the worker that ran each task last, by task id (``1_3``).
         task_states: state of each task, by task id.
         restore_remaining: changelog records that each restoring task has still to apply, by task id.
+        restore_rates: changelog records per second that each of them applies, by task id.
     """
 
     sub_topology: int
@@ -37,3 +38,4 @@ class QueryProgress:
     task_hosts: Mapping[str, str] = field(default_factory=dict)
     task_states: Mapping[str, str] = field(default_factory=dict)
     restore_remaining: Mapping[str, int] = field(default_factory=dict)
+    restore_rates: Mapping[str, float] = field(default_factory=dict)

@@ -25,6 +25,7 @@ from millrace.spark.due_punctuations import DuePunctuations
 from millrace.spark.offset_log import batch_ends
 from millrace.spark.plan import QueryPlan
 from millrace.spark.progress import QueryProgress
+from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.source import streaming_frame
 from millrace.spark.worker import RESULT_SCHEMA, RunTasks, TaskResult
 from millrace.task.crash_points import CrashPoint, crash_here
@@ -90,6 +91,7 @@ class SparkQuery:
         self._committed_at: dict[int, float] = {}
         self._purged: dict[TopicPartition, int] = {}
         self._purged_at = time.monotonic()
+        self.purges = True
         self._global_places: list[TopicPartition] = []
         self._global_places_known_at = float("-inf")
         self._has_new_partitions = False
@@ -97,6 +99,7 @@ class SparkQuery:
         self._tickets = itertools.count()
         self._run_name = ""
         self._punctuations = DuePunctuations()
+        self._restoring = RestoreTotals()
         self._progress = QueryProgress(sub_topology=plan.sub_topology.number)
         self._log = _log.bind(application=plan.config.application_id, query=self.name)
 
@@ -158,10 +161,13 @@ class SparkQuery:
         self._committed = self._read_committed()
         self._ends = dict(self._committed)
         self._know_ends()
+        self._restoring.clear()
         self._set_progress(positions=self._committed, task_states=dict.fromkeys(self._task_names(), "RESTORING"))
         with self._lock:
             self._run_without_rows(range(self._plan.tasks))
-        self._set_progress(task_states=dict.fromkeys(self._task_names(), "RUNNING"), restore_remaining={})
+        self._set_progress(
+            task_states=dict.fromkeys(self._task_names(), "RUNNING"), restore_remaining={}, restore_rates={}
+        )
         frame = streaming_frame(self._spark, self._plan.sub_topology, self._plan.config, self._committed)
         # Nothing in it is ever read again: it may live in memory and is removed with the query.
         # That of a query that died is still there: the driver starts it again without stopping it.
@@ -249,11 +255,21 @@ class SparkQuery:
         Raises:
             MillraceError: it failed in a task, or the task could not be opened.
         """
+        self._hooks.before_batch()
         return self._run_without_rows(range(self._plan.tasks), action=action)
 
-    def on_restore_progress(self, task: str, remaining: int) -> None:
-        """Takes the progress of a restoring task."""
-        self._set_progress(restore_remaining={**self._progress.restore_remaining, task: remaining})
+    def on_restore_progress(self, report: RestoreReport) -> tuple[int, float]:
+        """Takes the progress of a restoring task.
+
+        Returns:
+            the records that the task has still to apply, and its rate, over all stores.
+        """
+        remaining, rate = self._restoring.add(report)
+        self._set_progress(
+            restore_remaining={**self._progress.restore_remaining, report.task: remaining},
+            restore_rates={**self._progress.restore_rates, report.task: rate},
+        )
+        return remaining, rate
 
     def _on_batch(self, frame: DataFrame, batch_id: int) -> None:
         if self._stopping.is_set():
@@ -396,7 +412,7 @@ class SparkQuery:
 
     def _purge_is_due(self, now: float) -> bool:
         interval_s = self._plan.config.repartition_purge_interval_ms / 1000
-        return bool(self._plan.repartition_topics) and now - self._purged_at >= interval_s
+        return self.purges and bool(self._plan.repartition_topics) and now - self._purged_at >= interval_s
 
     def _purge(self) -> None:
         """Deletes what is processed from the repartition topics. Nobody reads it again: restarts begin at the committed

@@ -35,6 +35,24 @@ class RestoreReport:
     rate: float
 
 
+class RestoreTotals:
+    """What the reports of all stores of a task add up to."""
+
+    def __init__(self) -> None:
+        self._reports: dict[str, dict[str, RestoreReport]] = {}
+
+    def add(self, report: RestoreReport) -> tuple[int, float]:
+        """Takes a report; gives what remains for its task, and at which rate, records per second."""
+        stores = self._reports.setdefault(report.task, {})
+        stores[report.store] = report
+        unfinished = [each for each in stores.values() if each.remaining]
+        return sum(each.remaining for each in unfinished), sum(each.rate for each in unfinished)
+
+    def clear(self) -> None:
+        """Forget everything: the tasks are opened anew, or have been."""
+        self._reports.clear()
+
+
 class RestoreReports:
     """Listens for the workers' datagrams on a port of its own.
 

@@ -26,7 +26,7 @@ from millrace.errors import MillraceError, OperationError, StateDirectoryLockedE
 from millrace.logs import configure_logs
 from millrace.processes import ProcessIdentity
 from millrace.spark.plan import plan_from_bytes
-from millrace.spark.worker_socket import ANSWER_LIMIT_S, connected, listen, pulse, receive, send, socket_path
+from millrace.spark.worker_socket import ANSWER_LIMIT_S, GiveUp, connected, listen, pulse, receive, send, socket_path
 from millrace.state import DirectoryLock, lock_holder
 from millrace.task.global_copy import GlobalCopies
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
@@ -75,13 +75,6 @@ class BatchRequest:
     def records(self) -> int:
         """How many rows there are."""
         return sum(len(batch) for batch in self.rows)
-
-
-@dataclass(frozen=True)
-class _GiveUp:
-    """Asks a worker to close a task."""
-
-    directory: str
 
 
 class _Entry:
@@ -181,7 +174,7 @@ class WarmTasks:
         with connection, contextlib.suppress(OSError, EOFError):
             connection.settimeout(ANSWER_LIMIT_S)
             asked = receive(connection)
-            if isinstance(asked, _GiveUp):
+            if isinstance(asked, GiveUp):
                 self._give_up(Path(asked.directory))
                 send(connection, True)
             elif isinstance(asked, BatchRequest):
@@ -261,7 +254,7 @@ def _is_locked(directory: Path) -> bool:
 def _ask(path: Path, directory: Path) -> bool:
     try:
         with connected(path) as connection:
-            send(connection, _GiveUp(str(directory)))
+            send(connection, GiveUp(str(directory)))
             return receive(connection) is True
     except (OSError, EOFError):
         return False

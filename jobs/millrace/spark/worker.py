@@ -6,6 +6,7 @@ import base64
 import os
 import pickle
 import socket
+import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -25,11 +26,14 @@ from millrace.metrics import TaskStatistics
 from millrace.spark.plan import QueryPlan, plan_from_bytes
 from millrace.spark.statistics import statistics_of
 from millrace.spark.warm_tasks import BatchRequest, warm_tasks
-from millrace.state.restore import RestoreProgress
+from millrace.state.replay import RestoreProgress
 from millrace.task.columns import IntArray
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
 from millrace.task.records import Headers, object_array
 from millrace.task.task import TaskAction
+
+_REPORT_INTERVAL_S = 0.2
+"""Least time between two reports of one store, but for the first and the last one."""
 
 RESULT_SCHEMA = "result binary"
 
@@ -157,10 +161,16 @@ class _ProgressReporter:
     def __init__(self, address: str, task: str) -> None:
         self._address = address
         self._task = task
+        self._told_at: dict[str, float] = {}
 
     def __call__(self, progress: RestoreProgress) -> None:
         if not self._address:
             return
+        now = time.monotonic()
+        between = progress.records and progress.remaining
+        if between and now - self._told_at.get(progress.store, 0.0) < _REPORT_INTERVAL_S:
+            return
+        self._told_at[progress.store] = now
         host, _, port = self._address.rpartition(":")
         message = {
             "task": self._task,

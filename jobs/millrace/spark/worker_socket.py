@@ -10,6 +10,7 @@ import struct
 import tempfile
 import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,17 @@ ANSWER_LIMIT_S = 5.0
 
 _PULSE_S = 1.0
 _LENGTH = struct.Struct(">q")
+
+
+@dataclass(frozen=True)
+class GiveUp:
+    """Asks a process to close a task, or a standby to close its copy.
+
+    Args:
+        directory: the task's directory.
+    """
+
+    directory: str
 
 
 def socket_path(pid: int) -> Path:

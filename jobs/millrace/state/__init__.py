@@ -5,7 +5,8 @@ from millrace.state.changelog import ChangelogBatch
 from millrace.state.directory import DirectoryLock, StateDirectory, lock_holder
 from millrace.state.join_window import JoinEntries, JoinWindowStore
 from millrace.state.position import TaskPosition
-from millrace.state.restore import RestoreProgress, restore
+from millrace.state.replay import RestoreProgress
+from millrace.state.restore import restore
 from millrace.state.rocksdb import DatabaseOptions
 from millrace.state.stores import KeyValueStore, Session, SessionStore, StoreMetrics, WindowStore
 from millrace.state.suppression_buffer import SuppressionBuffer

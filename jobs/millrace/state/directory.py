@@ -19,6 +19,7 @@ from millrace.processes import ProcessIdentity
 LOCK_FILE = "lock"
 DATABASE_DIRECTORY = "rocksdb"
 GLOBAL_DIRECTORY = "global"
+RESTORE_SLOTS_DIRECTORY = "restoring"
 STANDBY_DIRECTORY = "standby"
 _TASK_PARTS = 2
 
@@ -119,6 +120,10 @@ class StateDirectory:
     def task(self, application_id: str, sub_topology: int, partition: int) -> Path:
         """Directory of one task."""
         return self.application(application_id) / f"{sub_topology}_{partition}"
+
+    def restore_slots(self, application_id: str) -> Path:
+        """Directory of the places for restorations, see :class:`millrace.state.restore_slots.RestoreSlots`."""
+        return self.application(application_id) / RESTORE_SLOTS_DIRECTORY
 
     def global_store(self, application_id: str, store: str) -> Path:
         """Directory of the copies of a global store; each copy is a numbered directory in it."""

@@ -16,6 +16,7 @@ import numpy as np
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog
+from millrace.state.contents import StoreRecord
 from millrace.state.layered import LayeredStore
 from millrace.state.layout import (
     SEGMENT_BYTES,
@@ -152,6 +153,15 @@ class JoinWindowStore(LayeredStore):
             start = window_start(local_key)
             if start >= self._segments.first_readable_start:
                 yield local_key[SEGMENT_BYTES:], *unpack_value(packed)
+
+    def records(self) -> Iterator[StoreRecord]:
+        """Everything that is committed and has not expired, then a tombstone that brings the sequence number."""
+        segments, sequence = self._committed_as
+        for local_key, packed in self._committed.scan(big_endian(segments.first_live)):
+            yield local_key[SEGMENT_BYTES:], *unpack_value(packed)
+        if sequence:
+            time = max(segments.observed_stream_time, 0)
+            yield _SUFFIX.pack(time, sequence), None, time
 
     def approximate_num_entries(self) -> int:
         """About how many entries there are."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.contents import StoreRecord
+from millrace.state.layout import unpack_value
+from millrace.state.record_file import Headers
 from millrace.state.stores import StoreMetrics
 
 
@@ -44,6 +49,16 @@ class LayeredStore:
     def has_undrained_writes(self) -> bool:
         """Whether a drain would give something."""
         return self._changelog is not None and not self._changelog.is_empty
+
+    @property
+    def record_headers(self) -> Headers | None:
+        """Headers of the changelog's records that have a value."""
+        return None
+
+    def records(self) -> Iterator[StoreRecord]:
+        """Everything that is committed, as changelog records that make an empty store equal to this one."""
+        for key, packed in self._committed.scan(b""):
+            yield key, *unpack_value(packed)
 
     def commit_failed(self) -> None:
         """The commit failed: the overlay is as it was."""

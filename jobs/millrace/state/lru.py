@@ -8,6 +8,7 @@ from typing import Any
 
 from millrace.state.bytes_store import MemoryBytesStore
 from millrace.state.changelog import Changelog
+from millrace.state.contents import StoreRecord
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array, Packed, pack_values, unpack_value, unpack_values
 
@@ -92,6 +93,11 @@ class LruKeyValueStore(LayeredKeyValueStore):
         for key, packed in zip(keys, pack_values(values, timestamps), strict=True):
             self._put(key, packed)
         return len(keys)
+
+    def records(self) -> Iterator[StoreRecord]:
+        """Everything that is committed, in the order of its last use."""
+        for key, packed in (self._entries if self._before is None else self._before).items():
+            yield key, *unpack_value(packed)
 
     def _read(self, keys: list[bytes]) -> list[Packed]:
         self._remember()

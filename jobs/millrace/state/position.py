@@ -25,6 +25,8 @@ class TaskPosition:
         counters: running totals that must be as exact as the data.
         run_id: number of the run of the application that committed.
         origin: what the stores were made from, where another origin needs them to be made anew; empty where none does.
+        standby: whether a standby wrote it: the stores stand for their changelogs up to ``changelogs``, and for no
+            input that is known; those that are not logged are empty.
     """
 
     inputs: Mapping[tuple[str, int], int] = field(default_factory=dict)
@@ -34,6 +36,7 @@ class TaskPosition:
     counters: Mapping[str, int] = field(default_factory=dict)
     run_id: int = 0
     origin: str = ""
+    standby: bool = False
 
     def only_changelogs_of(self, stores: Collection[str]) -> TaskPosition:
         """The same position without the changelog offsets of other stores than ``stores``."""
@@ -51,6 +54,7 @@ class TaskPosition:
                 "counters": dict(self.counters),
                 "run_id": self.run_id,
                 **({"origin": self.origin} if self.origin else {}),
+                **({"standby": True} if self.standby else {}),
             }
         )
 

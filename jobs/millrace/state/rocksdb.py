@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -14,6 +14,7 @@ import structlog
 from rocksdict import (
     BlockBasedOptions,
     Cache,
+    Checkpoint,
     ColumnFamily,
     DBCompressionType,
     Options,
@@ -24,6 +25,7 @@ from rocksdict import (
 )
 
 from millrace.errors import StateCorruptedError, StateError, StateWriteError
+from millrace.state.file_compaction import CompactionProgress, FileCompaction
 from millrace.state.layout import Packed
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 
@@ -98,8 +100,12 @@ def _own_cache(store: str, capacity: int) -> Cache:  # noqa: ARG001 - the store 
     return Cache(capacity)
 
 
+def _tuning(options: DatabaseOptions, own: RocksDBOptions | None) -> RocksDBOptions:
+    return (own or RocksDBOptions()).over(options.stores).over(DEFAULTS)
+
+
 def _column_family_options(options: DatabaseOptions, store: str = "", own: RocksDBOptions | None = None) -> Options:
-    tuning = (own or RocksDBOptions()).over(options.stores).over(DEFAULTS)
+    tuning = _tuning(options, own)
     table = BlockBasedOptions()
     if tuning.block_cache_bytes is None:
         table.set_block_cache(shared_memory(options.memory_bytes, options.write_buffers_bytes).cache)
@@ -157,7 +163,10 @@ class RocksDatabase:
 
     def __init__(self, path: Path, stores: Mapping[str, RocksDBOptions | None], *, options: DatabaseOptions) -> None:
         self.path = path
+        self._options = options
+        self._stores = dict(stores)
         self.is_damaged = False
+        self._compaction: FileCompaction | None = None
         database = _database_options(options)
         try:
             existing = Rdict.list_cf(str(path), database) if (path / "CURRENT").exists() else []
@@ -176,6 +185,8 @@ class RocksDatabase:
         self._handles: dict[str, ColumnFamily] = {name: self._database.get_column_family_handle(name) for name in names}
         self._write_options = WriteOptions()
         self._write_options.sync = options.sync
+        self._without_log = WriteOptions()
+        self._without_log.disable_wal = True
 
     def bytes_store(self, name: str) -> RocksBytesStore:
         """The bytes store of the store ``name``."""
@@ -184,6 +195,45 @@ class RocksDatabase:
     def family(self, name: str) -> Rdict:
         """The open column family ``name``."""
         return self._families[name]
+
+    def store_family(self, store: str) -> Rdict:
+        """The open column family of a store."""
+        return self._families[_STORE_FAMILY_PREFIX + store]
+
+    def clear_store(self, store: str) -> None:
+        """Remove everything in a store, at once, by giving it a new column family."""
+        name = _STORE_FAMILY_PREFIX + store
+        del self._handles[name]
+        self._families.pop(name).close()
+        self._database.drop_column_family(name)
+        self._families[name] = self._database.create_column_family(
+            name, _column_family_options(self._options, store, self._stores.get(store))
+        )
+        self._handles[name] = self._database.get_column_family_handle(name)
+
+    def level0_files(self, store: str) -> int:
+        """How many files of a store wait to be merged downwards."""
+        return int(self.store_family(store).property_value("rocksdb.num-files-at-level0") or 0)
+
+    def level0_triggers(self, store: str) -> tuple[int, int]:
+        """Numbers of such files at which writes are slowed down and stopped."""
+        tuning = _tuning(self._options, self._stores.get(store))
+        assert tuning.level0_slowdown_writes_trigger is not None
+        assert tuning.level0_stop_writes_trigger is not None
+        return tuning.level0_slowdown_writes_trigger, tuning.level0_stop_writes_trigger
+
+    def flush(self, stores: Iterable[str]) -> None:
+        """Write stores and the metadata to files, also what has no write-ahead log.
+
+        Raises:
+            StateCorruptedError: files are damaged or gone.
+            StateWriteError: the disk is full or fails.
+        """
+        try:
+            for name in (*(_STORE_FAMILY_PREFIX + store for store in stores), METADATA_FAMILY):
+                self._families[name].flush()
+        except Exception as error:  # rocksdict raises plain Exception
+            raise self._refused(error) from error
 
     def metadata(self, key: bytes) -> bytes | None:
         """A metadata value."""
@@ -198,6 +248,10 @@ class RocksDatabase:
     def put_metadata(self, batch: WriteBatch, key: bytes, value: bytes) -> None:
         """Add a metadata value to a batch."""
         batch.put(key, value, self._handles[METADATA_FAMILY])
+
+    def delete_metadata(self, batch: WriteBatch, key: bytes) -> None:
+        """Add the removal of a metadata value to a batch."""
+        batch.delete(key, self._handles[METADATA_FAMILY])
 
     def put(self, batch: WriteBatch, family: str, keys: Sequence[bytes], values: Sequence[Packed]) -> None:
         """Add writes of one column family to a batch; ``None`` deletes."""
@@ -223,14 +277,56 @@ class RocksDatabase:
             StateCorruptedError: files are damaged or gone, which is why RocksDB takes no writes any more.
             StateWriteError: the disk is full or fails.
         """
+        self._write(batch, self._write_options)
+
+    def write_without_log(self, batch: WriteBatch) -> None:
+        """Write a batch without the write-ahead log: a death of the process loses any part of it that is not flushed.
+
+        Raises:
+            StateWriteError: the disk is full or fails.
+        """
+        self._write(batch, self._without_log)
+
+    def _write(self, batch: WriteBatch, options: WriteOptions) -> None:
         try:
-            self._database.write(batch, self._write_options)
+            self._database.write(batch, options)
         except Exception as error:  # rocksdict raises plain Exception
-            raise self._damaged(error) or StateWriteError(
-                f"The state database {self.path} refused a write: {error}",
-                remedy="free space on the disk or replace it, and start again: the stores are brought forward from "
-                "their changelogs",
+            raise self._refused(error) from error
+
+    def checkpoint(self, path: Path) -> None:
+        """Make a copy of the database as it is now in a new directory: hard links where the file system allows.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        try:
+            Checkpoint(self._database).create_checkpoint(str(path))
+        except Exception as error:  # rocksdict raises plain Exception
+            raise StateError(
+                f"The state database {self.path} cannot be copied to {path}: {error}",
+                remedy="free space on the disk, and see that the directory does not exist",
             ) from error
+
+    def begin_compaction(self, *, budget_s: float) -> None:
+        """Rewrite the files of all stores in a thread of their own, while the database goes on; see :meth:`compaction`.
+
+        A compaction that runs already goes on as it is.
+
+        Args:
+            budget_s: after that long no further part is begun, seconds.
+        """
+        if self._compaction is None or not self._compaction.is_running:
+            stores = {
+                name.removeprefix(_STORE_FAMILY_PREFIX): family
+                for name, family in self._families.items()
+                if name.startswith(_STORE_FAMILY_PREFIX)
+            }
+            self._compaction = FileCompaction(self._database, stores, budget_s=budget_s)
+
+    @property
+    def compaction(self) -> CompactionProgress | None:
+        """How far the last compaction of this open database is, ``None`` where there was none."""
+        return None if self._compaction is None else self._compaction.progress
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -282,6 +378,13 @@ class RocksDatabase:
                 iterator.next()
             iterator.status()
 
+    def _refused(self, error: Exception) -> StateError:
+        return self._damaged(error) or StateWriteError(
+            f"The state database {self.path} refused a write: {error}",
+            remedy="free space on the disk or replace it, and start again: the stores are brought forward from "
+            "their changelogs",
+        )
+
     def _damaged(self, error: Exception) -> StateCorruptedError | None:
         """The error for damaged files; ``None`` where something else is wrong."""
         if not any(sign in str(error) for sign in _SIGNS_OF_DAMAGE):
@@ -297,6 +400,9 @@ class RocksDatabase:
 
         A disk that refuses the last writes of this is only logged: what is not in the files is in the changelogs.
         """
+        if self._compaction is not None:
+            self._compaction.end()
+            self._compaction = None
         # RocksDB's own lock is given back only when the last handle is gone.
         self._handles.clear()
         families = list(self._families.values())

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Generic, TypeVar
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog
+from millrace.state.contents import StoreRecord
 from millrace.state.layered import LayeredStore
+from millrace.state.layout import SEGMENT_BYTES, big_endian, unpack_value
 from millrace.state.segments import Segments
 
 SegmentsT = TypeVar("SegmentsT", bound=Segments)
@@ -34,6 +37,11 @@ class SegmentedStore(LayeredStore, Generic[SegmentsT]):
         self._metrics.expired = self._committed_expired
         if self._changelog is not None:
             self._changelog.clear()
+
+    def records(self) -> Iterator[StoreRecord]:
+        """Everything that is committed and has not expired, by segment and key."""
+        for local_key, packed in self._committed.scan(big_endian(self._committed_segments.first_live)):
+            yield local_key[SEGMENT_BYTES:], *unpack_value(packed)
 
     def _metadata(self) -> bytes | None:
         """What is to be kept with a commit that deletes the expired segments; ``None`` if that has not changed."""

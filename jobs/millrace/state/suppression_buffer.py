@@ -17,6 +17,7 @@ from millrace.errors import StateError
 from millrace.state.buffer_layout import BUFFER_HEADERS, BufferedChange, RecordContext
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import ChangelogBatch
+from millrace.state.contents import StoreRecord
 from millrace.state.layered import LayeredStore
 
 Headers = list[tuple[str, bytes | None]]
@@ -116,6 +117,16 @@ class SuppressionBuffer(LayeredStore):
         """(key, change) of all that waits, in the order in which it will go."""
         for _, key in sorted(self._order):
             yield key, self._entries[key]
+
+    @property
+    def record_headers(self) -> Headers | None:
+        """Headers of the changelog's records that have a value."""
+        return BUFFER_HEADERS
+
+    def records(self) -> Iterator[StoreRecord]:
+        """Everything that is committed."""
+        for key, data in self._committed.scan(b""):
+            yield key, data, BufferedChange.from_bytes(key, data).context.timestamp
 
     def approximate_num_entries(self) -> int:
         """How many changes wait."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
@@ -12,15 +12,20 @@ import structlog
 
 from millrace.config import StreamsConfig
 from millrace.errors import StateCorruptedError, StateError
+from millrace.state.bulk_load import BulkLoads, forget_interrupted_load, interrupted_loads
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
+from millrace.state.checkpoint import write_checkpoint
+from millrace.state.contents import in_batches
 from millrace.state.custom import CustomBytesStore, open_custom_store, with_positions_of
 from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
+from millrace.state.file_compaction import CompactionProgress
 from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
 from millrace.state.lru import LruKeyValueStore
 from millrace.state.position import TaskPosition
+from millrace.state.record_file import RecordBatch
 from millrace.state.rocksdb import MEBIBYTE, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
 from millrace.state.session import LayeredSessionStore
@@ -99,6 +104,7 @@ class TaskState:
         self._specs = {spec.name: spec for spec in stores}
         self._options = options
         self._database: RocksDatabase | None = None
+        self._loads: BulkLoads | None = None
         self._lock = DirectoryLock(directory) if directory is not None else None
         self._stores: dict[str, _Store] = {}
         self._custom: dict[str, CustomBytesStore] = {}
@@ -241,7 +247,11 @@ class TaskState:
             persistent = [name for name, spec in self._specs.items() if self._is_persistent(spec)]
             kept = position.only_changelogs_of(persistent)
             self._database.put_metadata(batch, POSITION_KEY, kept.to_bytes())
+        if self._loads is not None:
+            self._loads.finish(batch)
         self._write(batch, list(self._stores), position)
+        if self._loads is not None:
+            self._loads.finished()
         self._position = position
 
     def rollback(self) -> None:
@@ -249,6 +259,31 @@ class TaskState:
         self._check_open()
         for store in self._stores.values():
             store.rollback()
+
+    @property
+    def is_loading(self) -> bool:
+        """Whether a store is being filled as a whole, see :meth:`begin_load`."""
+        return self._loads is not None and self._loads.is_active
+
+    def begin_load(self, store: str) -> None:
+        """From now on :meth:`restore_batch` fills an empty store as a whole, which takes two thirds of the time.
+
+        What it writes is durable with the next :meth:`commit` and not before. If there is none, the store is empty
+        when it is opened again. Nothing changes for a store that is not on disk, or not empty.
+
+        Args:
+            store: name of a store of which the position has no changelog offset.
+
+        Raises:
+            StateError: the position knows the store, or the disk fails.
+        """
+        if store in self._position.changelogs:
+            raise StateError(f"Store {store} has a position; it is not loaded anew.", remedy="wipe the state first")
+        if self._loads is None or not self._is_persistent(self._specs[store]) or store in self._loads:
+            return
+        assert self._database is not None
+        if self._database.bytes_store(store).is_empty():
+            self._loads.begin(store)
 
     def restore_batch(
         self,
@@ -260,8 +295,9 @@ class TaskState:
     ) -> int:
         """Apply changelog records, in their order, without overlay and logging. Expired windows are skipped.
 
-        The records are durable on return, the position moves by :meth:`commit` only. A crash in between is harmless:
-        the position still says where to replay from, and replaying a record twice changes nothing.
+        The records are durable on return (but see :meth:`begin_load`), the position moves by :meth:`commit` only. A
+        crash in between is harmless: the position still says where to replay from, and replaying a record twice changes
+        nothing. Different stores may be restored by different threads at once.
 
         Args:
             store: name of the store.
@@ -291,7 +327,7 @@ class TaskState:
             taken = layered.stage_restored(batch, keys, values, headers)
         else:
             taken = layered.stage_restored(batch, keys, values, timestamps)
-        self._write(batch, [store], None)
+        self._write(batch, [store], None, logged=self._loads is None or store not in self._loads)
         return taken
 
     def restores_headers(self, store: str) -> bool:
@@ -315,6 +351,63 @@ class TaskState:
         self._close_database()
         if self._lock is not None:
             self._lock.release()
+
+    def link_database(self, path: Path) -> bool:
+        """Make a copy of the database in a new directory, in hard links: what is committed now.
+
+        Returns:
+            whether there is a database; stores in memory and custom ones are not copied.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        self._check_open()
+        if self._database is not None:
+            self._database.checkpoint(path)
+        return self._database is not None
+
+    def begin_compaction(self, *, budget_s: float) -> None:
+        """Rewrite the database's files in the background, while the stores are used.
+
+        Args:
+            budget_s: after that long no further part is begun, seconds.
+        """
+        self._check_open()
+        if self._database is not None:
+            self._database.begin_compaction(budget_s=budget_s)
+
+    @property
+    def compaction(self) -> CompactionProgress | None:
+        """How far the compaction is that was begun last since the stores were opened."""
+        return None if self._database is None else self._database.compaction
+
+    def checkpoint(self, directory: Path) -> None:
+        """Keep what is committed in a new directory, which does not change any more.
+
+        It gets ``rocksdb``, the database in hard links, and for each logged store outside of it (in memory, or the
+        user's own) a file of records that restores it.
+
+        Args:
+            directory: on the file system of the state; must not exist.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        self._check_open()
+        write_checkpoint(
+            directory,
+            self._database,
+            {name: self._stores[name] for name, spec in self._specs.items() if not self._is_persistent(spec)},
+        )
+
+    def records(self, store: str) -> Iterator[RecordBatch]:
+        """What is committed of a store, as changelog records that make an empty store equal to it.
+
+        Raises:
+            StateError: the task has no such store, or is closed.
+        """
+        layered = self._layered(store)
+        return in_batches(layered.records(), layered.record_headers)
 
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Committed entries and bytes of each store, both approximate."""
@@ -340,6 +433,9 @@ class TaskState:
                 {name: self._specs[name].rocksdb for name in persistent},
                 options=self._options.database,
             )
+            for name in interrupted_loads(self._database, persistent):
+                forget_interrupted_load(self._database, name, [SEGMENTS_KEY + name.encode()])
+            self._loads = BulkLoads(self._database)
             data = self._database.metadata(POSITION_KEY)
             if data is not None:
                 self._position = TaskPosition.from_bytes(data).only_changelogs_of(persistent)
@@ -419,7 +515,7 @@ class TaskState:
         )
 
     def _is_persistent(self, spec: StoreSpec) -> bool:
-        return self._directory is not None and spec.backend is StoreBackend.ROCKSDB and spec.custom is None
+        return self._directory is not None and spec.is_on_disk
 
     def _layered(self, name: str) -> _Store:
         self._check_open()
@@ -452,7 +548,7 @@ class TaskState:
         elif metadata is not None and self._database is not None and self._is_persistent(self._specs[name]):
             self._database.put_metadata(batch, SEGMENTS_KEY + name.encode(), metadata)
 
-    def _write(self, batch: Any, names: Collection[str], position: TaskPosition | None) -> None:
+    def _write(self, batch: Any, names: Collection[str], position: TaskPosition | None, *, logged: bool = True) -> None:
         stores = [self._stores[name] for name in names]
         try:
             for name in names:
@@ -460,7 +556,8 @@ class TaskState:
                     kept = None if position is None else position.only_changelogs_of([name])
                     self._custom[name].write(kept)
             if self._database is not None:
-                self._database.write(batch)
+                write = self._database.write if logged else self._database.write_without_log
+                write(batch)
         except BaseException:
             for store in stores:
                 store.commit_failed()
@@ -479,6 +576,7 @@ class TaskState:
 
     def _close_database(self) -> None:
         self._stores = {}
+        self._loads = None
         custom, self._custom = self._custom, {}
         for store in custom.values():
             store.close()

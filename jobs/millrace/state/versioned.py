@@ -14,6 +14,7 @@ import numpy as np
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog
+from millrace.state.contents import StoreRecord
 from millrace.state.layout import Int64Array, Packed, unpack_value, unpack_values
 from millrace.state.merge import merge_overlay
 from millrace.state.read_cache import ReadCache
@@ -21,6 +22,7 @@ from millrace.state.segmented import SegmentedStore
 from millrace.state.versioned_layout import (
     HistorySegments,
     history_prefix,
+    key_of_history_row,
     key_of_latest_row,
     latest_row,
     latest_rows,
@@ -222,6 +224,22 @@ class VersionedKeyValueStore(SegmentedStore[HistorySegments]):
         return VersionedSnapshot(self, changed, self._segments)
 
     # ---- commit and restoration
+
+    def records(self) -> Iterator[StoreRecord]:
+        """Every committed version that has not expired, by timestamp, so that none is too old when it is put again.
+
+        All of them are in memory for that.
+        """
+        found = [
+            (key_of_latest_row(row), *unpack_value(packed)) for row, packed in self._committed.scan(*latest_rows())
+        ]
+        versions: list[StoreRecord] = [*found]
+        for row, content in self._committed.scan(segment_rows(self._committed_segments.first_live, 0)[0]):
+            timestamp, value = read_history_row(row, content)
+            versions.append((key_of_history_row(row), value, timestamp))
+        # A tombstone of the timestamp of a value was put before it.
+        versions.sort(key=lambda version: (version[2], version[1] is not None))
+        return iter(versions)
 
     def stage(self, batch: Any) -> bytes | None:
         """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""

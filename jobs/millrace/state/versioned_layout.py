@@ -13,7 +13,7 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 
-from millrace.state.layout import Packed, big_endian
+from millrace.state.layout import SEGMENT_BYTES, Packed, big_endian
 from millrace.state.segments import Segments
 from millrace.state.versions import Versions
 
@@ -67,6 +67,11 @@ def history_prefix(segment: int, key: bytes) -> bytes:
 def time_rows(prefix: bytes) -> tuple[bytes, bytes]:
     """First row behind ``prefix``, and the first one that is not behind it any more."""
     return prefix, prefix + b"\xff" * (_TIME.size + 1)
+
+
+def key_of_history_row(row: bytes) -> bytes:
+    """The key of a version in the history."""
+    return row[len(_HISTORY) + SEGMENT_BYTES + _LENGTH.size : -_TIME.size]
 
 
 def read_history_row(row: bytes, content: bytes) -> tuple[int, bytes | None]:

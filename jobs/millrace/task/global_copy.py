@@ -20,7 +20,7 @@ from millrace.config import StreamsConfig
 from millrace.errors import OffsetOutOfRangeError, StateCorruptedError, StateDirectoryLockedError, StateError
 from millrace.metrics import DropReason
 from millrace.state import KeyValueStore, StateDirectory, StateOptions, TaskPosition, TaskState
-from millrace.state.restore import RestoreProgress
+from millrace.state.replay import RestoreProgress
 from millrace.task.collector import OutputBatch, OutputBuffer
 from millrace.task.global_reader import BrokerTopicReader, GlobalTopicReader
 from millrace.task.global_state import GlobalState, behind

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from functools import partial
 
 import structlog
@@ -11,12 +13,15 @@ import structlog
 from millrace.config import ProcessingGuarantee
 from millrace.errors import StateCorruptedError, StateError, StateWriteError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
-from millrace.state import TaskPosition, TaskState
-from millrace.state.restore import RestoreProgress, restore
+from millrace.state import StateDirectory, TaskPosition, TaskState
+from millrace.state.replay import RestoreProgress
+from millrace.state.restore import restore
+from millrace.state.restore_rate import LEAST_RECORDS, MeasuredRate, keep_rate
+from millrace.state.restore_slots import RestoreSlots
 from millrace.task.input import TopicPartition
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
-from millrace.topology.stores import StoreKind
+from millrace.topology.stores import StoreKind, StoreSpec
 
 _log = structlog.get_logger(__name__)
 
@@ -66,7 +71,8 @@ def bring_to(
         )
     current = stored == dict(committed)
     unlogged = any(not store.logged for store in stores)
-    if not current and (unlogged or _tombstones_may_be_missing(spec, position)):
+    # A standby's copy has nothing in stores that are not logged, as after a wipe.
+    if not current and ((unlogged and not position.standby) or _tombstones_may_be_missing(spec, position)):
         state.wipe()
     newest: dict[str, int] = {}
     replay = partial(
@@ -119,37 +125,98 @@ def _replay(
     on_progress: ProgressListener,
     newest: dict[str, int],
 ) -> int:
-    """Replays what each logged store lacks, and notes the newest timestamps; returns the number of records."""
-    records = 0
-    for store in spec.sub_topology.stores:
-        topic = store.changelog_topic(spec.config.application_id)
-        if topic is None:
-            continue
-        begin: int | None
-        if store.source_topic is not None:
-            place = (topic, spec.partition)
-            begin, end = position.inputs.get(place), committed[place]
-        else:
-            begin, end = position.changelogs.get(store.name), signature.changelogs.get(store.name, 0)
-        if end in (begin, 0):
-            continue
-        if begin is not None and begin > end and not _is_exactly_once(spec):
-            # At least once, a store may be ahead of the commit: its input comes again.
-            continue
-        restored = restore(
-            state,
-            store.name,
-            topic,
-            spec.partition,
-            from_offset=begin,
-            to_offset=end,
-            bootstrap_servers=spec.config.bootstrap_servers,
-            settings=spec.config.client_settings("consumer."),
-            on_progress=on_progress,
+    """Replays what each logged store lacks, several at once, and notes the newest timestamps.
+
+    Returns:
+        The number of records.
+    """
+    lacking = [
+        lack for store in spec.sub_topology.stores if (lack := _lack(spec, store, position, signature, committed))
+    ]
+    if not lacking:
+        return 0
+    for lack in lacking:
+        on_progress(lack.nothing_done(spec.partition))
+    config = spec.config
+    slots = RestoreSlots(StateDirectory(config.state_dir).restore_slots(config.application_id), config.restore_threads)
+
+    def restored(lack: _Lack) -> RestoreProgress:
+        with slots.slot():
+            began = time.monotonic()
+            progress = restore(
+                state,
+                lack.store,
+                lack.topic,
+                spec.partition,
+                from_offset=lack.begin,
+                to_offset=lack.end,
+                bootstrap_servers=config.bootstrap_servers,
+                settings=config.client_settings("consumer."),
+                on_progress=on_progress,
+            )
+            _keep_rate(spec, progress, time.monotonic() - began)
+            return progress
+
+    with ThreadPoolExecutor(min(len(lacking), config.restore_threads), "restore") as threads:
+        done = list(threads.map(restored, lacking))
+    newest.update({each.store: each.newest_timestamp for each in done})
+    return sum(each.records for each in done)
+
+
+def _keep_rate(spec: TaskSpec, progress: RestoreProgress, seconds: float) -> None:
+    """Remembers what a large restoration has shown of this host, for estimates."""
+    if progress.records < LEAST_RECORDS:
+        return
+    reading_s = progress.records / progress.records_per_s - progress.start_s
+    rate = MeasuredRate(records_per_s=progress.records / reading_s, start_s=max(seconds - reading_s, 0.0))
+    keep_rate(StateDirectory(spec.config.state_dir).application(spec.config.application_id), rate)
+
+
+@dataclass(frozen=True)
+class _Lack:
+    """What a store does not have yet of its changelog: from where (``None``: from the beginning) to where."""
+
+    store: str
+    topic: str
+    begin: int | None
+    end: int
+
+    def nothing_done(self, partition: int) -> RestoreProgress:
+        """The progress before the first record."""
+        begin = self.begin or 0
+        return RestoreProgress(
+            store=self.store,
+            topic=self.topic,
+            partition=partition,
+            records=0,
+            position=begin,
+            remaining=self.end - begin,
+            records_per_s=0.0,
         )
-        records += restored.records
-        newest[store.name] = restored.newest_timestamp
-    return records
+
+
+def _lack(
+    spec: TaskSpec,
+    store: StoreSpec,
+    position: TaskPosition,
+    signature: Signature,
+    committed: Mapping[TopicPartition, int],
+) -> _Lack | None:
+    topic = store.changelog_topic(spec.config.application_id)
+    if topic is None:
+        return None
+    begin = position.changelogs.get(store.name)
+    end = signature.changelogs.get(store.name, 0)
+    if store.source_topic is not None:
+        place = (topic, spec.partition)
+        end = committed[place]
+        begin = begin if position.standby else position.inputs.get(place)
+    if end in (begin, 0):
+        return None
+    if begin is not None and begin > end and not _is_exactly_once(spec):
+        # At least once, a store may be ahead of the commit: its input comes again.
+        return None
+    return _Lack(store.name, topic, begin, end)
 
 
 def _from_changelogs(spec: TaskSpec, before: Mapping[str, int], newest: Mapping[str, int]) -> dict[str, int]:

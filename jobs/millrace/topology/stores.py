@@ -78,6 +78,11 @@ class StoreSpec:
     source_topic: str | None = None
     timestamped: bool = True
 
+    @property
+    def is_on_disk(self) -> bool:
+        """Whether it is in the task's database, where the task has a directory."""
+        return self.backend is StoreBackend.ROCKSDB and self.custom is None
+
     def changelog_topic(self, application_id: str) -> str | None:
         """Name of the topic that backs the store, ``None`` where it is not logged."""
         if self.source_topic is not None:

@@ -24,6 +24,7 @@ class IdleQuery:
     def __init__(self) -> None:
         self.lock = threading.RLock()
         self.is_active = False
+        self.purges = True
 
     def start(self) -> None:
         self.is_active = True

@@ -33,6 +33,7 @@ class FakeQuery:
         self.ticks = 0
         self.next_tick_s: float | None = None
         self.paused = False
+        self.purges = True
         self.stop_requested = False
         self.start_errors: list[Exception] = []
         self.tick_errors: list[Exception] = []

@@ -34,7 +34,12 @@ class World:
 @pytest.fixture
 def world(make_status: Callable[..., Any]) -> World:
     progress = SubTopologyStatus(
-        batches=2, records=10, lag=4, task_states={"0_1": "RUNNING", "0_0": "RESTORING"}, restore_remaining={"0_0": 6}
+        batches=2,
+        records=10,
+        lag=4,
+        task_states={"0_1": "RUNNING", "0_0": "RESTORING"},
+        restore_remaining={"0_0": 6},
+        restore_rates={"0_0": 3.0},
     )
     return World(
         make_status(
@@ -87,8 +92,22 @@ def test_what_can_be_seen(client: httpx.Client, world: World) -> None:
     assert client.get("/topology", headers={"accept": "application/json"}).json() == {"fingerprint": "f00", "nodes": 3}
     assert client.get("/topology.svg").headers["content-type"] == "image/svg+xml"
     assert client.get("/tasks").json() == {
-        "0_0": {"sub_topology": 0, "state": "RESTORING", "worker": None, "restore_remaining": 6},
-        "0_1": {"sub_topology": 0, "state": "RUNNING", "worker": "h/12", "restore_remaining": 0},
+        "0_0": {
+            "sub_topology": 0,
+            "state": "RESTORING",
+            "worker": None,
+            "restore_remaining": 6,
+            "restore_rate": 3.0,
+            "restore_eta_s": 2.0,
+        },
+        "0_1": {
+            "sub_topology": 0,
+            "state": "RUNNING",
+            "worker": "h/12",
+            "restore_remaining": 0,
+            "restore_rate": 0.0,
+            "restore_eta_s": None,
+        },
     }
 
 

@@ -11,9 +11,12 @@ from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory, Home
 
 _MODULES: tuple[str, ...] = (
+    "millrace.ops.compaction.compact",
+    "millrace.ops.reset.steps",
+    "millrace.ops.savepoints.create",
+    "millrace.ops.savepoints.restore",
     "millrace.ops.dead_letters.purge",
     "millrace.ops.dead_letters.replay",
-    "millrace.ops.reset.steps",
 )
 """Modules that register operations; imported only when a plan is to be carried out."""
 

@@ -1,0 +1,128 @@
+"""How long the tasks of an application would take to restore their stores on this host, as its changelogs are now."""
+
+from __future__ import annotations
+
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.config import StreamsConfig
+from millrace.dsl.loading import load_topology
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import begin_offsets, end_offsets
+from millrace.ops.home import Home
+from millrace.ops.spec import load_spec
+from millrace.ops.standby.status import read_standby_status
+from millrace.ops.standby.tasks import copied_tasks
+from millrace.sizing.recovery import RESTORE_RECORDS_PER_S, RESTORE_START_S, estimate_restore_time
+from millrace.state import StateDirectory
+from millrace.state.restore_rate import kept_rate
+from millrace.topology.topology import Topology
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecoveryEstimate:
+    """What a restoration on this host would take.
+
+    Args:
+        application: its name.
+        tasks: tasks with stores that changelogs back.
+        records: offsets of all changelogs; after compaction fewer records are left, so it is at most that.
+        restore_s: until all stores are whole without a standby, seconds.
+        standby_records: what the copies of the standby lack; without one that runs, as much as
+            ``acceptable.recovery.lag`` allows for each task.
+        standby_restore_s: until all stores are whole with the copies, seconds.
+        standby_runs: whether the lag is that of a standby on this host.
+        records_per_s: the rate of one restoration that was assumed.
+        measured: whether this host has shown that rate.
+    """
+
+    application: str
+    tasks: int
+    records: int
+    restore_s: float
+    standby_records: int
+    standby_restore_s: float
+    standby_runs: bool
+    records_per_s: float
+    measured: bool
+
+    def summary(self) -> dict[str, Any]:
+        """A small document for JSON."""
+        return {**self.__dict__, "host": socket.gethostname()}
+
+
+def recovery_estimate(home: Home, application: str, *, standby_state_dir: Path | None = None) -> RecoveryEstimate:
+    """How long a restoration would take, from the broker's offsets and the rate that this host has shown.
+
+    Args:
+        home: the installation.
+        application: name of the application.
+        standby_state_dir: where the standby keeps its copies; the application's ``state.dir`` by default.
+
+    Raises:
+        ConfigurationError: there is no valid specification.
+        PreflightError: input topics are missing.
+        BrokerUnavailableError: no broker answers.
+    """
+    spec = load_spec(home.spec_path(application))
+    config = spec.streams_config()
+    return estimate_for(config, load_topology(spec.module, config), standby_state_dir=standby_state_dir)
+
+
+def estimate_for(
+    config: StreamsConfig, topology: Topology, *, standby_state_dir: Path | None = None
+) -> RecoveryEstimate:
+    """As :func:`recovery_estimate`, for a topology at hand.
+
+    Args:
+        config: the application's configuration.
+        topology: its topology.
+        standby_state_dir: where the standby keeps its copies; the application's ``state.dir`` by default.
+
+    Raises:
+        MillraceError: as :func:`recovery_estimate`.
+    """
+    admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+    state_dir = Path(config.state_dir)
+    tasks = copied_tasks(config, topology, admin, state_dir=state_dir)
+    places = {name: [(topic, task.partition) for topic in task.changelogs.values()] for name, task in tasks.items()}
+    everything = [place for of_task in places.values() for place in of_task]
+    begins, ends = begin_offsets(admin, everything), end_offsets(admin, everything)
+    whole = [ends[place] - begins[place] for place in everything]
+    lags, runs = _standby_lags(config, standby_state_dir or state_dir)
+    tails = [
+        min(lags.get(name, config.acceptable_recovery_lag), sum(ends[place] - begins[place] for place in of_task))
+        for name, of_task in places.items()
+    ]
+    rate = kept_rate(StateDirectory(state_dir).application(config.application_id))
+    records_per_s = rate.records_per_s if rate else RESTORE_RECORDS_PER_S
+
+    def seconds(records: list[int]) -> float:
+        return estimate_restore_time(
+            records,
+            restore_threads=config.restore_threads,
+            records_per_s=records_per_s,
+            restore_start_s=rate.start_s if rate else RESTORE_START_S,
+        )
+
+    return RecoveryEstimate(
+        application=config.application_id,
+        tasks=len(tasks),
+        records=sum(whole),
+        restore_s=seconds(whole),
+        standby_records=sum(tails),
+        standby_restore_s=seconds(tails),
+        standby_runs=runs,
+        records_per_s=records_per_s,
+        measured=rate is not None,
+    )
+
+
+def _standby_lags(config: StreamsConfig, state_dir: Path) -> tuple[dict[str, int], bool]:
+    status = read_standby_status(state_dir, config.application_id)
+    if status is None or not status.process.is_alive():
+        return {}, False
+    lags = {name: task.lag for name, task in status.tasks.items() if task.lag is not None}
+    return lags, bool(lags)

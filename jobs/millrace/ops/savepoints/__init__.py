@@ -1,0 +1,20 @@
+"""Savepoints: the state and the progress of a whole application at one moment, kept, checked and restored."""
+
+from millrace.ops.savepoints.create import create_savepoint
+from millrace.ops.savepoints.history import prune_savepoints, take_due_savepoint
+from millrace.ops.savepoints.manage import delete_savepoint, list_savepoints, show_savepoint, verify_savepoint
+from millrace.ops.savepoints.manifest import Manifest, SavepointState
+from millrace.ops.savepoints.restore import restore_savepoint
+
+__all__ = [
+    "Manifest",
+    "SavepointState",
+    "create_savepoint",
+    "delete_savepoint",
+    "list_savepoints",
+    "prune_savepoints",
+    "restore_savepoint",
+    "show_savepoint",
+    "take_due_savepoint",
+    "verify_savepoint",
+]

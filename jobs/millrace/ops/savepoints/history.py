@@ -1,0 +1,108 @@
+"""Savepoints that are taken by themselves, and how long savepoints are kept."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from millrace.errors import OperationError
+from millrace.ops.files import append_journal, application_lock
+from millrace.ops.home import Home
+from millrace.ops.operations import unfinished_operation
+from millrace.ops.outcome import Outcome
+from millrace.ops.savepoints.create import create_savepoint
+from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.manifest import Manifest, SavepointState
+from millrace.ops.spec import SavepointSettings
+
+
+def outdated(
+    manifests: Collection[Manifest], settings: SavepointSettings, *, now: float, under_way: str = ""
+) -> list[Manifest]:
+    """The savepoints that are not kept, the oldest first. Pure.
+
+    The newest complete one is always kept. One that failed, or was given up, goes once a later one is complete.
+
+    Args:
+        manifests: all savepoints of an application.
+        settings: how many are kept, and for how long.
+        now: seconds since the epoch.
+        under_way: name of the one that an unfinished operation takes.
+    """
+    by_age = sorted(manifests, key=lambda manifest: manifest.created_at)
+    complete = [each for each in by_age if each.state is SavepointState.COMPLETED]
+    if not complete:
+        return []
+    newest = complete[-1]
+    kept = {each.name for each in complete[-settings.keep_count :]}
+    if settings.keep_s is not None:
+        kept = {each.name for each in complete if each.name in kept and now - each.created_at <= settings.keep_s}
+    kept |= {newest.name, under_way}
+    kept |= {each.name for each in by_age if each.created_at > newest.created_at}
+    return [each for each in by_age if each.name not in kept]
+
+
+def is_due(manifests: Sequence[Manifest], settings: SavepointSettings, *, now: float) -> bool:
+    """Whether another savepoint is to be taken by itself. Pure."""
+    if settings.interval_s is None:
+        return False
+    complete = [each.created_at for each in manifests if each.state is SavepointState.COMPLETED]
+    return not complete or now - max(complete) >= settings.interval_s
+
+
+def take_due_savepoint(home: Home, application: str, *, progress: Any = lambda _: None) -> Outcome:
+    """Take a savepoint where the newest is older than ``savepoints.interval_s``, then delete those that are not kept.
+
+    For whatever comes by now and then: cron, Airflow, a supervising loop.
+
+    Raises:
+        OperationError: the specification has no interval, or the savepoint failed.
+    """
+    spec = spec_of(home, application, as_launched=True)
+    if spec.savepoints.interval_s is None:
+        raise OperationError(
+            f"The specification of {application} says nothing about when savepoints are due.",
+            remedy="set `savepoints.interval_s`",
+        )
+    if not is_due(repository_of(home, spec).manifests(), spec.savepoints, now=time.time()):
+        text = f"the newest is younger than {spec.savepoints.interval_s:g} s"
+        return Outcome(application=application, operation="savepoint", action="nothing", text=text)
+    taken = create_savepoint(home, application, reason="taken by itself", progress=progress)
+    prune_savepoints(home, application)
+    return taken
+
+
+def prune_savepoints(home: Home, application: str, *, dry_run: bool = False) -> Outcome:
+    """Delete the savepoints that are not kept. Repeating it after a crash is harmless.
+
+    Args:
+        home: the installation.
+        application: its name.
+        dry_run: only say which.
+    """
+    spec = spec_of(home, application, as_launched=True)
+    repository, directory = repository_of(home, spec), home.application(application)
+    directory.path.mkdir(parents=True, exist_ok=True)
+    freed = 0
+    with application_lock(directory):
+        unfinished = unfinished_operation(directory)
+        under_way = "" if unfinished is None else str(unfinished.plan.decisions.get("name", ""))
+        going = outdated(repository.manifests(), spec.savepoints, now=time.time(), under_way=under_way)
+        if not dry_run and going and unfinished is None:
+            for each in going:
+                append_journal(directory, "savepoint prune", "deleted", name=each.name, state=each.state)
+                freed += repository.remove(each.name)
+    text = f"{len(going)} savepoints"
+    if unfinished is not None:
+        text += f"; nothing is deleted while {unfinished}"
+    elif not dry_run:
+        text += f", {freed / 1e6:.1f} MB freed"
+    return Outcome(
+        application=application,
+        operation="savepoint prune",
+        action="delete" if going and unfinished is None else "nothing",
+        text=text,
+        dry_run=dry_run,
+        steps=tuple(f"delete {each.name}, {each.state}" for each in going),
+    )

@@ -1,0 +1,57 @@
+"""Which application a savepoint is of, and where its savepoints are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from millrace.config import StreamsConfig
+from millrace.dsl.loading import load_topology
+from millrace.ops.home import Home
+from millrace.ops.savepoints.repository import SavepointRepository
+from millrace.ops.spec import ApplicationSpec, load_spec
+from millrace.topology.topology import Topology
+
+
+@dataclass(frozen=True)
+class Target:
+    """An application with what it runs.
+
+    Args:
+        spec: its specification.
+        config: its configuration.
+        topology: its topology.
+    """
+
+    spec: ApplicationSpec
+    config: StreamsConfig
+    topology: Topology
+
+
+def spec_of(home: Home, application: str, *, as_launched: bool) -> ApplicationSpec:
+    """The specification of an application.
+
+    Args:
+        home: the installation.
+        application: its name.
+        as_launched: take the one that it was launched with, where it ever was.
+    """
+    launched = home.application(application).spec
+    return load_spec(launched if as_launched and launched.exists() else home.spec_path(application))
+
+
+def target_of(spec: ApplicationSpec) -> Target:
+    """The application of a specification."""
+    config = spec.streams_config()
+    return Target(spec, config, load_topology(spec.module, config))
+
+
+def repository_of(home: Home, spec: ApplicationSpec, *, application: str | None = None) -> SavepointRepository:
+    """Where an application's savepoints are.
+
+    Args:
+        home: the installation.
+        spec: its specification.
+        application: whose savepoints, where that is another one.
+    """
+    url = spec.savepoints.directory or str(home.root / "savepoints")
+    return SavepointRepository(url, application or spec.name)

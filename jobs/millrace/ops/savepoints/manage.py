@@ -1,0 +1,87 @@
+"""Looking at savepoints, checking and deleting them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.errors import OperationError
+from millrace.ops.files import append_journal, application_lock
+from millrace.ops.home import Home
+from millrace.ops.operations import unfinished_operation
+from millrace.ops.outcome import Outcome
+from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.manifest import Manifest
+from millrace.ops.savepoints.repository import SavepointRepository
+
+
+def list_savepoints(home: Home, application: str) -> list[Manifest]:
+    """The savepoints of an application in whatever state, the oldest first."""
+    return _repository(home, application).manifests()
+
+
+def show_savepoint(home: Home, application: str, name: str) -> Manifest:
+    """One savepoint.
+
+    Raises:
+        OperationError: there is none of that name.
+    """
+    return _repository(home, application).read(name)
+
+
+def verify_savepoint(home: Home, application: str, name: str, *, progress: Any = lambda _: None) -> Outcome:
+    """Read every file of a savepoint and compare it with the manifest.
+
+    Raises:
+        OperationError: files are missing or damaged; all of them are named.
+    """
+    repository = _repository(home, application)
+    manifest = repository.read(name)
+    problems = []
+    for number, file in enumerate(manifest.files, 1):
+        progress(f"file {number} of {len(manifest.files)}")
+        try:
+            repository.verify(file)
+        except OperationError as error:
+            problems.append(error.message)
+    if problems:
+        raise OperationError(
+            f"Savepoint {name} of {application} is damaged: {' '.join(problems)}",
+            remedy="restore another one, and delete this one",
+        )
+    text = f"{len(manifest.files)} files, {manifest.size / 1e6:.1f} MB, all as the manifest says"
+    return Outcome(application=application, operation="savepoint verify", action="nothing", text=text)
+
+
+def delete_savepoint(
+    home: Home, application: str, name: str, *, reason: str = "deleted by hand", dry_run: bool = False
+) -> Outcome:
+    """Delete a savepoint, and the files that no other one needs. Repeating it after a crash is harmless.
+
+    Raises:
+        OperationError: there is none of that name, or an operation with savepoints has not ended.
+    """
+    repository = _repository(home, application)
+    manifest = repository.read(name)
+    directory = home.application(application)
+    freed = 0
+    if not dry_run:
+        with application_lock(directory):
+            if (unfinished := unfinished_operation(directory)) is not None:
+                raise OperationError(
+                    f"Cannot delete savepoint {name} of {application}: {unfinished}.",
+                    remedy=f"carry it on with `millrace operations resume {application}`",
+                )
+            append_journal(directory, "savepoint delete", "begun", name=name, reason=reason)
+            freed = repository.remove(name)
+            append_journal(directory, "savepoint delete", "deleted", name=name, freed_bytes=freed)
+    return Outcome(
+        application=application,
+        operation="savepoint delete",
+        action="delete",
+        text=f"{name}, {manifest.state}, {freed / 1e6:.1f} MB freed" if not dry_run else f"{name}, {manifest.state}",
+        dry_run=dry_run,
+    )
+
+
+def _repository(home: Home, application: str) -> SavepointRepository:
+    return repository_of(home, spec_of(home, application, as_launched=True))

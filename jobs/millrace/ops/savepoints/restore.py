@@ -1,0 +1,178 @@
+"""Restoring a savepoint: into the application it was taken of, or into a clone of it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from millrace.control.preparation import Preparer
+from millrace.errors import OperationError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.groups import live_members
+from millrace.kafka.offsets import End, end_offsets
+from millrace.ops.home import Home
+from millrace.ops.operations import OperationPlan, Step, operation, perform
+from millrace.ops.outcome import Outcome
+from millrace.ops.record import read_record
+from millrace.ops.savepoints import restore_steps as steps
+from millrace.ops.savepoints.fit import RestoreMode, check_outputs, check_topology, irrevocable, unlogged_stores
+from millrace.ops.savepoints.inputs import Inputs, parse_starts
+from millrace.ops.savepoints.location import Target, repository_of, spec_of, target_of
+from millrace.ops.savepoints.log_writing import policies_to_restore
+from millrace.ops.savepoints.manifest import SavepointState
+from millrace.ops.savepoints.placing import by_topic, moves_keys
+
+KIND = "restore"
+_SHOWN = 20
+
+
+def restore_savepoint(
+    home: Home,
+    application: str,
+    savepoint: str,
+    *,
+    into: str = "",
+    allow_dropped_stores: Collection[str] = (),
+    allow_shared_outputs: Collection[str] = (),
+    starts: Sequence[str] = (),
+    reason: str = "restored by hand",
+    dry_run: bool = False,
+    progress: Any = lambda _: None,
+) -> Outcome:
+    """Bring an application back to a savepoint: stores, changelogs, what waited between sub-topologies, and offsets.
+
+    The application must be stopped, and is not started while this has not ended. Its changelogs hold the restored state
+    and nothing else afterwards, so that it does not matter where the tasks run next. Input from the savepoint on is
+    processed again, and its results are written again: the plan lists what is in the output topics since.
+
+    Args:
+        home: the installation.
+        application: of which the savepoint is.
+        savepoint: its name.
+        into: the application that gets it; by default the one that it was taken of. Another one is a clone, with its
+            own group, state and internal topics.
+        allow_dropped_stores: stores of the savepoint that the topology need not have.
+        allow_shared_outputs: output topics that a clone may share with the original.
+        starts: where input topics start of which the savepoint does not say it: ``TOPIC=earliest``, ``TOPIC=latest``,
+            ``TOPIC:PARTITION=OFFSET``. With another number of partitions the stores are divided anew by their keys, and
+            the savepoint must have processed what was in the old partitions.
+        reason: for the journal.
+        dry_run: only say what would be done.
+        progress: takes lines that say how far it is.
+
+    Raises:
+        OperationError: the savepoint is not complete, the application runs, or another operation has not ended.
+        TopologyError: the topology does not fit; the stores are named.
+        StateError: input that the savepoint needs is not in the topics any more.
+    """
+    name = into or application
+    target = target_of(spec_of(home, name, as_launched=False))
+    repository = repository_of(home, target.spec, application=application)
+    manifest = repository.read(savepoint)
+    if manifest.state is not SavepointState.COMPLETED or manifest.point is None:
+        raise OperationError(
+            f"Savepoint {savepoint} of {application} is {manifest.state}, not complete.",
+            remedy=f"choose another one: `millrace savepoint list {application}`",
+        )
+    _check_stopped(home, target)
+    dropped = check_topology(manifest, target.topology, dropped=allow_dropped_stores)
+    if name != application:
+        check_outputs(manifest, target.topology, shared=allow_shared_outputs)
+    admin = KafkaAdmin(target.config.bootstrap_servers, settings=target.config.client_settings("admin."))
+    inputs = Inputs(admin, manifest, target, parse_starts(starts))
+    offsets = inputs.offsets()
+    internal = Preparer(target.config, target.topology, progress_address="").internal_topics()
+    existing = admin.describe_topics([spec.name for spec in internal])
+    recreated = [
+        spec.name for spec in internal if spec.name in existing and existing[spec.name].partitions != spec.partitions
+    ]
+    moves = moves_keys(manifest, target.topology, inputs.topics, name)
+    same = manifest.fingerprint == target.topology.fingerprint and not moves
+    mode = RestoreMode.INSTALL if same else RestoreMode.REWRITE
+    outputs = admin.describe_topics(sorted(target.topology.external_outputs))
+    ends = end_offsets(
+        admin,
+        [(topic, number) for topic, described in outputs.items() for number in range(described.partitions)],
+        End.HIGH_WATERMARK,
+    )
+    plan = OperationPlan(
+        operation=KIND,
+        application=name,
+        reason=reason,
+        decisions={
+            "savepoint": savepoint,
+            "of": application,
+            "repository": repository.url,
+            "mode": str(mode),
+            "policies": policies_to_restore(admin, internal),
+            "offsets": by_topic(offsets),
+            "recreated": recreated,
+            "dropped": list(dropped),
+            "unlogged": unlogged_stores(manifest.summary, mode),
+            "stays": irrevocable(manifest, by_topic(ends)) if name == application else [],
+        },
+        holds_application=True,
+    )
+    return perform(home, plan, dry_run=dry_run, progress=progress)
+
+
+@operation(KIND)
+def restore_operation(plan: OperationPlan) -> Sequence[Step]:
+    """The steps of a restoration."""
+    name, decisions = plan.application, plan.decisions
+    what = f"savepoint {decisions['savepoint']} of {decisions['of']}"
+    install = decisions["mode"] == RestoreMode.INSTALL
+    stays: list[str] = decisions["stays"]
+    lost = [
+        *(f"store {store} is dropped" for store in decisions["dropped"]),
+        *(f"store {store} has no changelog and starts empty" for store in decisions["unlogged"]),
+        *(f"results since the savepoint stay: {each}" for each in stays[:_SHOWN]),
+        *([f"and {len(stays) - _SHOWN} more partitions"] if len(stays) > _SHOWN else []),
+    ]
+    return [
+        Step(
+            name="fence", text=f"Fence all producers of {name}, so that nothing of it writes any more.", run=steps.fence
+        ),
+        Step(name="fetch", text=f"Fetch the files of {what} and check them.", run=steps.fetch_files),
+        Step(
+            name="topics",
+            text=f"Create the internal topics of {name} that are missing."
+            + "".join(f" Delete {topic}, which has another number of partitions." for topic in decisions["recreated"]),
+            run=steps.prepare_topics,
+        ),
+        Step(
+            name="changelogs", text="Write the stores behind the ends of their changelogs.", run=steps.write_changelogs
+        ),
+        Step(name="purge", text="Delete what the changelogs had before.", run=steps.purge_changelogs),
+        Step(
+            name="waiting",
+            text="Empty the repartition topics, and write what waited in them at the savepoint.",
+            run=steps.write_waiting,
+        ),
+        Step(
+            name="install",
+            text="Put the stores into the state directory."
+            if install
+            else "Remove the local state; the tasks restore it from the changelogs.",
+            run=steps.install,
+        ),
+        Step(name="offsets", text=f"Commit the offsets of group {name}, signed, in one transaction.", run=steps.commit),
+        Step(
+            name="check",
+            text="Check offsets, changelogs and stores." + "".join(f" Not taken back: {each}." for each in lost),
+            run=steps.check,
+        ),
+    ]
+
+
+def _check_stopped(home: Home, target: Target) -> None:
+    name = target.config.application_id
+    record = read_record(home.application(name))
+    if record is not None and record.is_process_alive():
+        raise OperationError(f"{name} runs.", remedy=f"stop it with `millrace stop {name}`")
+    admin = KafkaAdmin(target.config.bootstrap_servers, settings=target.config.client_settings("admin."))
+    membership = live_members(admin, name)
+    if membership.is_live:
+        raise OperationError(
+            f"Consumer group {name} has live members: {membership}.", remedy="stop them, wherever they run"
+        )

@@ -1,0 +1,99 @@
+"""The checkpoints of a stopped application: this process opens its stores, brings them up to date, and keeps them."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.control.preparation import start_transactional_id
+from millrace.control.savepoint import ApplicationPoint, Checkpoints
+from millrace.errors import OffsetsMovedError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.groups import fence_transactional_ids
+from millrace.kafka.offsets import Place, committed_offsets
+from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskState
+from millrace.task.recovery import bring_to
+from millrace.task.signature import Signature
+from millrace.task.spec import TaskSpec
+from millrace.topology.topology import SubTopology, Topology
+
+
+def checkpoint_stopped(config: StreamsConfig, topology: Topology, savepoint: str) -> Checkpoints:
+    """Make the checkpoints of an application that does not run.
+
+    Transactions that a killed task left open are ended first, and stores that are behind their committed offsets are
+    brought forward from their changelogs, both as the next start would. A crash midway is harmless.
+
+    Args:
+        config: the application's configuration.
+        topology: its topology.
+        savepoint: name of the savepoint.
+
+    Raises:
+        StateDirectoryLockedError: it runs.
+        OffsetsMovedError: somebody else moved the group's offsets.
+        StateError: stores, changelogs and offsets do not fit.
+    """
+    point = ApplicationPoint(config, topology)
+    directory = point.directory(savepoint)
+    state = StateDirectory(config.state_dir).application(config.application_id)
+    lock = DirectoryLock(state)
+    try:
+        shutil.rmtree(directory.parent, ignore_errors=True)
+        directory.mkdir(parents=True)
+        specs = task_specs(config, topology, point)
+        if config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+            fence_transactional_ids(
+                config.bootstrap_servers,
+                [
+                    start_transactional_id(config.application_id),
+                    *(each.transactional_id for each in specs if each.transactional_id),
+                ],
+                settings=config.client_settings("producer."),
+            )
+        held = {spec.name: _checkpoint_task(spec, directory) for spec in specs}
+        return point.with_waiting(point.describe(directory, held))
+    finally:
+        lock.release()
+
+
+def task_specs(config: StreamsConfig, topology: Topology, point: ApplicationPoint) -> list[TaskSpec]:
+    """All tasks over the topics as they are."""
+    topics = point.input_topics()
+    parts: dict[int, SubTopology] = {part.number: part for part in topology.sub_topologies}
+    specs = []
+    for name, inputs in point.tasks(topics).items():
+        number, _, partition = name.partition("_")
+        specs.append(
+            TaskSpec(
+                sub_topology=parts[int(number)],
+                partition=int(partition),
+                config=config,
+                run_id=0,
+                inputs=tuple(inputs),
+                topic_ids={},
+                partition_counts={},
+            )
+        )
+    return specs
+
+
+def _checkpoint_task(spec: TaskSpec, directory: Path) -> dict[Place, int]:
+    config = spec.config
+    admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+    found = committed_offsets(admin, config.application_id, spec.inputs)
+    signature = Signature.of(found)
+    if signature is None or len(found) < len(spec.inputs):
+        raise OffsetsMovedError(
+            f"Task {spec.name}: the committed offsets of group {config.application_id} are missing or not its own.",
+            remedy="start the application once, or restore the offsets from the status topic",
+        )
+    committed = {place: commit.offset for place, commit in found.items()}
+    state = TaskState.open(spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(config))
+    try:
+        bring_to(state, spec, committed, signature, lambda _: None)
+        state.checkpoint(directory / spec.name)
+    finally:
+        state.close()
+    return committed

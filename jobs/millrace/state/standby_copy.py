@@ -1,0 +1,330 @@
+"""A copy of one task's stores that follows their changelogs, so that the task replays only a tail where it moves to.
+
+The copy is a task directory like any other. Its position says that a standby wrote it, and how far each store is:
+behind the last record that was applied, which is also what a commit of the task records, never behind markers. Only
+committed records are applied, and of a source topic that serves as a changelog only what the application has committed.
+So a copy is never ahead of what the task that takes it finds committed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import Self, cast
+
+import structlog
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
+
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.clients import base_settings, kafka_error
+from millrace.kafka.offsets import End, begin_offsets, end_offsets
+from millrace.state.changelog_reader import BATCH_RECORDS, CONSUMER_SETTINGS, reading_failed
+from millrace.state.position import TaskPosition
+from millrace.state.replay import Replay
+from millrace.state.task_state import StateOptions, TaskState
+from millrace.topology.stores import StoreSpec
+
+LOOK_INTERVAL_S = 1.0
+"""How often the broker is asked for the ends of the changelogs."""
+
+COMMIT_INTERVAL_S = 1.0
+"""How often the position is written: what a kill makes the copy apply again."""
+
+LOAD_COMMIT_INTERVAL_S = 60.0
+"""The same while stores are loaded from nothing, which each commit ends."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopiedTask:
+    """A task to copy.
+
+    Args:
+        name: for example ``1_3``.
+        partition: its partition.
+        directory: where the copy is.
+        stores: the stores of its sub-topology.
+        changelogs: the changelog topic of each store that has one.
+        source_topics: those of them that are input topics of the application.
+        tombstone_retention_ms: the least ``delete.retention.ms`` of the changelogs, ``None`` where none is compacted.
+    """
+
+    name: str
+    partition: int
+    directory: Path
+    stores: Sequence[StoreSpec]
+    changelogs: Mapping[str, str]
+    source_topics: frozenset[str] = frozenset()
+    tombstone_retention_ms: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CopyStatus:
+    """How far a copy is.
+
+    Args:
+        lag: offsets that the copy does not have yet, over all changelogs; ``None`` before the broker was asked.
+        records: records applied since it was opened.
+        records_per_s: rate since then.
+        behind_s: seconds since the copy last had all that there was; ``None`` where it never had.
+        positions: next offset to apply, by store.
+    """
+
+    lag: int | None
+    records: int
+    records_per_s: float
+    behind_s: float | None
+    positions: Mapping[str, int] = field(default_factory=dict)
+
+
+class StandbyCopy:
+    """One copy. For one thread; :meth:`status` may be asked by others. Leave its ``with`` block to give it up.
+
+    Args:
+        task: what to copy.
+        bootstrap_servers: the broker.
+        committed: gives the application's committed offset of an input partition, ``None`` where there is none; asked
+            for source topics that serve as changelogs.
+        settings: client settings of the user (``consumer.*``), without prefix.
+        options: memory of the stores.
+
+    Raises:
+        StateDirectoryLockedError: a task, or another standby, has the directory.
+        StateError: a changelog is missing, or the disk fails.
+        BrokerUnavailableError: no broker answers.
+    """
+
+    def __init__(
+        self,
+        task: CopiedTask,
+        bootstrap_servers: str,
+        committed: Callable[[tuple[str, int]], int | None],
+        *,
+        settings: Mapping[str, str] | None = None,
+        options: StateOptions | None = None,
+    ) -> None:
+        self._task = task
+        self._bootstrap_servers = bootstrap_servers
+        self._committed = committed
+        self._store_of = {topic: store for store, topic in task.changelogs.items()}
+        self._admin = KafkaAdmin(bootstrap_servers)
+        self._paused: set[str] = set()
+        self._limits: dict[str, int] = {}
+        self._started = time.monotonic()
+        self._opened_at_ms = int(time.time() * 1000)
+        self._committed_at = self._started
+        self._looked_at = self._started
+        self._complete_at_ms = 0
+        self._changed = False
+        self._lag: int | None = None
+        self._opened = ExitStack()
+        try:
+            self._state = TaskState.open(task.directory, task.stores, options=options)
+            self._opened.callback(self._state.close)
+            self._consumer = Consumer({**base_settings(bootstrap_servers, settings), **CONSUMER_SETTINGS})
+            self._opened.callback(self._consumer.close)
+            self._replays: dict[str, Replay] = {}
+            self._begin()
+        except BaseException:
+            self._opened.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Commits the position, unless an error is on its way, and gives the directory back."""
+        with self._opened:
+            if error is None:
+                self.commit()
+
+    def status(self) -> CopyStatus:
+        """How far it is."""
+        records = sum(replay.records for replay in self._replays.values())
+        elapsed = time.monotonic() - self._started
+        behind = time.time() - self._complete_at_ms / 1000 if self._complete_at_ms else None
+        return CopyStatus(
+            lag=self._lag,
+            records=records,
+            records_per_s=records / elapsed if elapsed else 0.0,
+            behind_s=behind,
+            positions={store: replay.applied_to for store, replay in self._replays.items()},
+        )
+
+    def catch_up(self, *, wait_s: float = 0.2) -> bool:
+        """Applies the next records; returns whether there were any.
+
+        Args:
+            wait_s: how long to wait for the first, seconds.
+
+        Raises:
+            StateError: records are gone that the copy does not have (:meth:`begin_anew` helps), or the disk fails.
+            BrokerUnavailableError: the broker refuses for good.
+        """
+        first = self._consumer.poll(wait_s)
+        messages = [] if first is None else [first, *self._consumer.consume(BATCH_RECORDS - 1, timeout=0)]
+        by_topic: dict[str, list[Message]] = {}
+        for message in messages:
+            by_topic.setdefault(cast(str, message.topic()), []).append(message)
+        for topic, of_topic in by_topic.items():
+            replay = self._replays[self._store_of[topic]]
+            try:
+                allowed, refused = self._allowed(topic, of_topic)
+                replay.apply(allowed)
+                if refused is not None:
+                    replay.skip_to(refused)
+            except KafkaException as exception:
+                where = f"changelog {topic}, partition {self._task.partition}, of store {self._store_of[topic]}"
+                raise reading_failed(
+                    kafka_error(exception), where, replay.position, self._bootstrap_servers
+                ) from exception
+        self._changed = self._changed or bool(messages)
+        now = time.monotonic()
+        if now - self._looked_at >= LOOK_INTERVAL_S:
+            self._look_at_ends()
+        interval = LOAD_COMMIT_INTERVAL_S if self._state.is_loading and self._lag else COMMIT_INTERVAL_S
+        if now - self._committed_at >= interval:
+            self.commit()
+        return bool(messages)
+
+    def reach_ends(self, ends: Mapping[str, int], *, until: Callable[[], bool] = lambda: False) -> None:
+        """Applies records up to ends of the changelogs, by store, or until somebody says that it is enough."""
+        while not until() and any(self._replays[store].position < end for store, end in ends.items()):
+            self.catch_up()
+        self._look_at_ends()
+
+    def ends(self) -> dict[str, int]:
+        """Where the changelogs end now, by store: for a source topic at the application's committed offset."""
+        places = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
+        ends = end_offsets(self._admin, list(places.values()), End.LAST_STABLE)
+        found = {}
+        for store, place in places.items():
+            limit = self._committed(place) if place[0] in self._task.source_topics else ends[place]
+            found[store] = min(ends[place], limit or 0)
+        return found
+
+    def commit(self) -> None:
+        """Writes what was applied and the position, in one write."""
+        for replay in self._replays.values():
+            replay.settle()
+        self._committed_at = time.monotonic()
+        if not self._changed:
+            return
+        # Tombstones may be compacted away that the copy has not seen, unless it had seen everything not long ago.
+        written_at_ms = self._complete_at_ms or self._state.position.written_at_ms or self._opened_at_ms
+        self._state.commit(
+            TaskPosition(
+                changelogs={store: replay.applied_to for store, replay in self._replays.items()},
+                written_at_ms=written_at_ms,
+                standby=True,
+            )
+        )
+        self._changed = False
+
+    def begin_anew(self) -> None:
+        """Wipes the copy and begins with the first records that there are."""
+        for replay in self._replays.values():
+            replay.close()
+        self._state.wipe()
+        self._begin()
+
+    def _begin(self) -> None:
+        if self._is_useless():
+            _log.info("copy begins anew", task=self._task.name, directory=str(self._task.directory))
+            self._state.wipe()
+        known = self._known()
+        places = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
+        begins = begin_offsets(self._admin, list(places.values()))
+        ends = end_offsets(self._admin, list(places.values()), End.HIGH_WATERMARK)
+        lost = [store for store, at in known.items() if not begins[places[store]] <= at <= ends[places[store]]]
+        if lost:
+            _log.warning(
+                "changelogs do not have what the copy lacks, beginning anew", task=self._task.name, stores=lost
+            )
+            self._state.wipe()
+            known = {}
+        replays = {}
+        for store, place in places.items():
+            if store not in known:
+                self._state.begin_load(store)
+            replays[store] = Replay(
+                self._state, store, *place, position=known.get(store, begins[place]), end=None, on_progress=None
+            )
+            self._opened.callback(replays[store].close)
+        self._consumer.assign([TopicPartition(*places[store], replay.position) for store, replay in replays.items()])
+        self._paused = set()
+        self._replays = replays
+        self._look_at_ends()
+
+    def _is_useless(self) -> bool:
+        """Whether the directory has something that cannot be brought forward."""
+        position = self._state.position
+        if not position.standby and any(not store.logged for store in self._task.stores):
+            return bool(position.inputs)
+        if self._task.tombstone_retention_ms is None or not position.written_at_ms:
+            return False
+        return time.time() * 1000 - position.written_at_ms > self._task.tombstone_retention_ms / 2
+
+    def _known(self) -> dict[str, int]:
+        """Next offset of each store that the directory has."""
+        position = self._state.position
+        known = {store: at for store, at in position.changelogs.items() if store in self._task.changelogs}
+        if not position.standby:
+            # A task was here: for it a source topic is an input.
+            for store, topic in self._task.changelogs.items():
+                at = position.inputs.get((topic, self._task.partition))
+                if topic in self._task.source_topics and at is not None:
+                    known[store] = at
+        return known
+
+    def _allowed(self, topic: str, messages: list[Message]) -> tuple[list[Message], int | None]:
+        """Those of the messages that the application has committed, and where they end if others were left out.
+
+        Those are read again later.
+        """
+        limit = self._limits.get(topic)
+        if limit is None:
+            return messages, None
+        refused = [offset for each in messages if not each.error() and (offset := cast(int, each.offset())) >= limit]
+        if not refused:
+            return messages, None
+        place = (topic, self._task.partition)
+        self._consumer.pause([TopicPartition(*place)])
+        self._consumer.seek(TopicPartition(*place, refused[0]))
+        self._paused.add(topic)
+        # An event behind what is refused would move the position over it. Before the limit there are only markers.
+        return [each for each in messages if not each.error() and cast(int, each.offset()) < limit], limit
+
+    def _look_at_ends(self) -> None:
+        looked_at_ms = int(time.time() * 1000)
+        ends = self.ends()
+        self._looked_at = time.monotonic()
+        self._limits = {
+            topic: ends[store] for store, topic in self._task.changelogs.items() if topic in self._task.source_topics
+        }
+        behind = {store: max(end - self._replays[store].position, 0) for store, end in ends.items()}
+        self._lag = sum(behind.values())
+        if not self._lag:
+            self._complete_at_ms = looked_at_ms
+        for topic in [topic for topic in self._paused if behind[self._store_of[topic]]]:
+            self._consumer.resume([TopicPartition(topic, self._task.partition)])
+            self._paused.discard(topic)
+
+
+def copied_stores(stores: Sequence[StoreSpec], application_id: str) -> dict[str, str]:
+    """The changelog topic of each store that a standby can copy: those on disk.
+
+    A store in memory, or one of the user's own, is restored by the task itself.
+    """
+    return {
+        store.name: topic
+        for store in stores
+        if store.is_on_disk and (topic := store.changelog_topic(application_id)) is not None
+    }

@@ -1,0 +1,98 @@
+"""An application's tasks in this process, without Spark: they take what is there, and stop where a test wants."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection
+from uuid import uuid4
+
+from millrace.config import StreamsConfig
+from millrace.control.lifecycle import ApplicationState
+from millrace.control.preparation import Preparer
+from millrace.control.status import ApplicationStatus, DriverIdentity
+from millrace.control.status_topic import StatusPublisher
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import End, Place, end_offsets
+from millrace.state import DirectoryLock, StateDirectory
+from millrace.task.gap_reader import read_gap
+from millrace.task.input import OffsetRange
+from millrace.task.task import Task
+from millrace.topology.topology import Topology
+
+_LIMIT_S = 60.0
+
+
+def process(config: StreamsConfig, topology: Topology, *, only: Collection[int] | None = None) -> dict[str, int]:
+    """Runs the tasks, as a driver and its workers would, until all input is committed.
+
+    Args:
+        config: the application's configuration.
+        topology: its topology.
+        only: numbers of the sub-topologies that run; what they write for others waits.
+
+    Returns:
+        How many changelog records each task had to replay.
+    """
+    admin = KafkaAdmin(config.bootstrap_servers)
+    lock = DirectoryLock(StateDirectory(config.state_dir).application(config.application_id))
+    tasks: list[Task] = []
+    try:
+        with StatusPublisher(config.bootstrap_servers, config.application_id) as publisher:
+            last = publisher.open()
+            prepared = Preparer(config, topology, progress_address="").prepare(last, run_id=publisher.epoch)
+            offsets = {place: start.offset for place, start in prepared.starts.items()}
+            publisher.publish(_status(config, topology, publisher.epoch, offsets, prepared.topics))
+            plans = [plan for plan in prepared.plans if only is None or plan.sub_topology.number in only]
+            tasks = [Task(plan.task_spec(number)) for plan in plans for number in range(plan.tasks)]
+            restored = dict.fromkeys((task.spec.name for task in tasks), 0)
+            deadline = time.monotonic() + _LIMIT_S
+            while sum(_step(admin, config, task, offsets, restored) for task in tasks):
+                assert time.monotonic() < deadline, "the input does not end"
+            publisher.publish(_status(config, topology, publisher.epoch, offsets, prepared.topics))
+    finally:
+        for task in tasks:
+            task.close()
+        lock.release()
+    return restored
+
+
+def _step(
+    admin: KafkaAdmin, config: StreamsConfig, task: Task, offsets: dict[Place, int], restored: dict[str, int]
+) -> bool:
+    places = list(task.spec.inputs)
+    # A commit is known before its marker is in the log; what it sent comes behind that.
+    written, ends = end_offsets(admin, places, End.HIGH_WATERMARK), end_offsets(admin, places)
+    ranges = {place: OffsetRange(offsets[place], max(ends[place], offsets[place]), ends[place]) for place in places}
+    rows = [
+        read_gap(config, tuple(sorted({topic for topic, _ in places})), place, start=each.start, end=each.end)[0]
+        for place, each in ranges.items()
+        if each.end > each.start
+    ]
+    outcome = task.run_batch(rows, ranges)
+    restored[task.spec.name] += outcome.restored
+    offsets.update(outcome.positions)
+    return any(written[place] > offsets[place] for place in places)
+
+
+def _status(config, topology, epoch, offsets, topics) -> ApplicationStatus:
+    by_topic: dict[str, dict[int, int]] = {}
+    for (topic, number), offset in offsets.items():
+        by_topic.setdefault(topic, {})[number] = offset
+    return ApplicationStatus(
+        application_id=config.application_id,
+        state=ApplicationState.NOT_RUNNING,
+        driver=DriverIdentity.of_this_process(),
+        driver_epoch=epoch,
+        run_id=uuid4().hex,
+        topology_fingerprint=topology.fingerprint,
+        topology_summary=topology.summary(),
+        offsets=by_topic,
+        topic_ids={name: topics[name].topic_id for name in by_topic},
+        partitions={name: topics[name].partitions for name in by_topic},
+        changelog_topic_ids={
+            name: topics[name].topic_id
+            for part in topology.sub_topologies
+            for store in part.stores
+            if store.source_topic is None and (name := store.changelog_topic(config.application_id)) in topics
+        },
+    )

@@ -1,0 +1,81 @@
+"""A savepoint restored to another number of partitions: rows go where their keys go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from millrace.errors import OperationError, StateError
+from millrace.ops.operations import resume
+from millrace.ops.savepoints import create_savepoint, restore_savepoint
+from tests.integration.savepoints.conftest import OUTPUTS, Installation
+from tests.integration.savepoints.test_stopped_application import killed_at, outputs_are_right, run
+
+
+@pytest.fixture
+def world(make_installation: Callable[..., Installation]) -> Installation:
+    return make_installation()
+
+
+@pytest.fixture
+def application(world: Installation) -> str:
+    """All input is processed; for the buckets 100 records wait in the repartition topic."""
+    name = world.specify()
+    world.send(300)
+    run(world, name)
+    world.send(100)
+    run(world, name, only=(0,))
+    return name
+
+
+def grow(world: Installation) -> None:
+    world.admin.add_partitions(f"{world.prefix}-in", 5)
+
+
+@pytest.mark.timeout(600)
+def test_the_input_grew_and_every_record_counts_once(world: Installation, application: str) -> None:
+    create_savepoint(world.home, application, name="one")
+    grow(world)
+    world.send(200, keys=80)
+    plan = restore_savepoint(world.home, application, "one", dry_run=True)
+    assert any(f"Delete {application}-by-key-changelog" in step for step in plan.steps)
+    for step in ("topics", "changelogs", "waiting", "install"):
+        killed_at(world, f"restore-{step}-ends", "savepoint", "restore", application, "one")
+        resume(world.home, application)
+    assert sum(run(world, application).values()) > 0
+    world.send(100, keys=80)
+    run(world, application)
+    outputs_are_right(world)
+
+
+def test_what_was_not_drained_is_refused(world: Installation, application: str) -> None:
+    world.send(10)
+    create_savepoint(world.home, application, name="one")
+    grow(world)
+    with pytest.raises(StateError, match="not drained"):
+        restore_savepoint(world.home, application, "one")
+
+
+def test_records_that_came_before_the_topic_grew_are_found(world: Installation, application: str) -> None:
+    create_savepoint(world.home, application, name="one")
+    world.send(10)
+    grow(world)
+    with pytest.raises(StateError, match=r"has a record at \d+ that belongs to partition \d"):
+        restore_savepoint(world.home, application, "one")
+
+
+@pytest.mark.timeout(600)
+def test_another_input_topic_needs_to_be_told_where_it_starts(
+    world: Installation, application: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_savepoint(world.home, application, name="one")
+    new = world.other_input(monkeypatch, partitions=3)
+    with pytest.raises(OperationError, match=f"does not say where {new}-0 starts"):
+        restore_savepoint(world.home, application, "one")
+    world.send(5)
+    restore_savepoint(world.home, application, "one", starts=[f"{new}=earliest"])
+    world.send(100)
+    run(world, application)
+    for output in OUTPUTS:
+        assert world.last_counts(output) == world.expected(output), output

@@ -1,0 +1,256 @@
+"""Savepoints of a stopped application: what waits between sub-topologies, kills at every step, clones."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from millrace.errors import MillraceError, OperationError, StateDirectoryLockedError, StateError, TopologyError
+from millrace.ops.operations import resume, unfinished_operation
+from millrace.ops.savepoints import (
+    SavepointState,
+    create_savepoint,
+    delete_savepoint,
+    list_savepoints,
+    restore_savepoint,
+    show_savepoint,
+    verify_savepoint,
+)
+from millrace.ops.savepoints.location import spec_of, target_of
+from millrace.state import DirectoryLock, StateDirectory
+from millrace.task.crash_points import DIRECTORY_VARIABLE
+from tests.application import ROOT
+from tests.integration.savepoints.conftest import OUTPUTS, Installation
+from tests.integration.savepoints.processing import process
+
+CREATE_STEPS = ("begin", "checkpoint", "copy", "complete")
+RESTORE_STEPS = ("fence", "topics", "fetch", "changelogs", "purge", "waiting", "install", "offsets", "check")
+
+
+def run(world: Installation, name: str, only: tuple[int, ...] | None = None) -> dict[str, int]:
+    target = target_of(spec_of(world.home, name, as_launched=False))
+    return process(target.config, target.topology, only=only)
+
+
+def state_of(world: Installation, name: str) -> Path:
+    return StateDirectory(world.home.root / "state").application(name)
+
+
+@pytest.fixture
+def world(make_installation: Callable[..., Installation]) -> Installation:
+    return make_installation()
+
+
+@pytest.fixture
+def application(world: Installation) -> str:
+    """200 records are counted, and 100 more by key only: for the buckets they wait in the repartition topic."""
+    name = world.specify()
+    world.send(200)
+    run(world, name)
+    world.send(100)
+    run(world, name, only=(0,))
+    return name
+
+
+def outputs_are_right(world: Installation) -> None:
+    for output in OUTPUTS:
+        assert world.last_counts(output) == world.expected(output), output
+
+
+def killed_at(world: Installation, point: str, *arguments: str) -> None:
+    """Runs ``millrace`` in a process that dies at ``point``."""
+    points = world.home.root / "points"
+    points.mkdir(exist_ok=True)
+    (points / point).write_text("")
+    process = subprocess.run(
+        [sys.executable, "-m", "millrace", *arguments],
+        cwd=ROOT,
+        env={
+            **os.environ,
+            DIRECTORY_VARIABLE: str(points),
+            "MILLRACE_HOME": str(world.home.root),
+            "MILLRACE_CONFIG_DIR": str(world.home.specs),
+            "PYTHONPATH": os.pathsep.join(sys.path),
+        },
+        capture_output=True,
+        check=False,
+        timeout=120,
+    )
+    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+
+
+def test_what_waits_between_sub_topologies_belongs_to_the_savepoint(world: Installation, application: str) -> None:
+    create_savepoint(world.home, application, name="one")
+    point = show_savepoint(world.home, application, "one").point
+    assert point is not None
+    assert sum(each.records for each in point.waiting) == 100
+    world.send(50)
+    run(world, application)
+    restore_savepoint(world.home, application, "one")
+    assert sum(run(world, application).values()) == 0, "the stores were installed, nothing is replayed"
+    world.send(50)
+    run(world, application)
+    outputs_are_right(world)
+
+
+def test_the_changelogs_alone_bring_the_savepoint_back(world: Installation, application: str) -> None:
+    """Also where windows had expired, and keys had been added, since."""
+    create_savepoint(world.home, application, name="one")
+    world.send(3_000, keys=70)
+    run(world, application)
+    restore_savepoint(world.home, application, "one")
+    shutil.rmtree(state_of(world, application))
+    settings = world.admin.topic_settings(f"{application}-by-key-changelog")
+    assert settings["cleanup.policy"] == "compact"
+    assert "retention.ms" not in world.admin.own_topic_settings(f"{application}-by-key-changelog")
+    assert sum(run(world, application).values()) > 0
+    outputs_are_right(world)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("moment", ["begins", "ends"])
+def test_a_savepoint_that_was_killed_at_any_step_is_carried_on(
+    world: Installation, application: str, moment: str
+) -> None:
+    for step in CREATE_STEPS:
+        killed_at(world, f"savepoint-{step}-{moment}", "savepoint", "create", application, "--name", f"at-{step}")
+        assert unfinished_operation(world.home.application(application)) is not None
+        resume(world.home, application)
+        verify_savepoint(world.home, application, f"at-{step}")
+    assert {each.state for each in list_savepoints(world.home, application)} == {SavepointState.COMPLETED}
+    run(world, application)
+    restore_savepoint(world.home, application, f"at-{CREATE_STEPS[-1]}")
+    run(world, application)
+    outputs_are_right(world)
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("moment", ["begins", "ends"])
+def test_a_restoration_that_was_killed_at_any_step_is_carried_on(
+    world: Installation, application: str, moment: str
+) -> None:
+    create_savepoint(world.home, application, name="one")
+    for step in RESTORE_STEPS:
+        world.send(40)
+        run(world, application)
+        killed_at(world, f"restore-{step}-{moment}", "savepoint", "restore", application, "one")
+        resume(world.home, application)
+        run(world, application)
+        outputs_are_right(world)
+
+
+def test_a_clone_has_its_own_group_topics_and_state(
+    world: Installation, application: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create_savepoint(world.home, application, name="one")
+    clone = world.specify("clone", clone=True)
+    with pytest.raises(OperationError, match="would write to the topics"):
+        restore_savepoint(world.home, application, "one", into=clone)
+    world.clone_writes_elsewhere(monkeypatch)
+    restore_savepoint(world.home, application, "one", into=clone)
+    world.send(30)
+    run(world, clone)
+    for output in OUTPUTS:
+        found, expected = world.last_counts(f"clone-{output}"), world.expected(output)
+        assert found.items() <= expected.items(), output
+    assert world.last_counts("clone-by-bucket") == world.expected("by-bucket")
+    world.original_writes_again(monkeypatch)
+    run(world, application)
+    outputs_are_right(world)
+
+
+def test_the_second_savepoint_copies_only_what_is_new_and_survives_the_first(
+    world: Installation, application: str
+) -> None:
+    create_savepoint(world.home, application, name="one")
+    again = create_savepoint(world.home, application, name="two").results["complete"]
+    assert again["copied_bytes"] < again["bytes"] / 2
+    delete_savepoint(world.home, application, "one")
+    verify_savepoint(world.home, application, "two")
+    assert [each.name for each in list_savepoints(world.home, application)] == ["two"]
+
+
+def test_stores_in_memory_and_of_the_users_own_come_back(world: Installation) -> None:
+    name = world.specify(module="counting_elsewhere")
+    world.send(200)
+    run(world, name)
+    create_savepoint(world.home, name, name="one")
+    world.send(100, keys=70)
+    run(world, name)
+    restore_savepoint(world.home, name, "one")
+    run(world, name)
+    for output in ("by-key", "by-window"):
+        assert world.last_counts(output) == world.expected("by-key"), output
+
+
+def test_a_damaged_file_is_found_before_anything_is_changed(world: Installation, application: str) -> None:
+    create_savepoint(world.home, application, name="one")
+    largest = max(show_savepoint(world.home, application, "one").files, key=lambda file: file.size)
+    (path,) = (world.home.root / "savepoints").rglob(largest.sha256)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(OperationError, match=f"content of {largest.path} is damaged"):
+        verify_savepoint(world.home, application, "one")
+    with pytest.raises(OperationError, match="damaged"):
+        restore_savepoint(world.home, application, "one")
+
+
+def test_a_topology_that_does_not_fit_is_refused_and_the_stores_are_named(
+    world: Installation, application: str
+) -> None:
+    """Case S13."""
+    create_savepoint(world.home, application, name="one")
+    world.specify(module="counting_without_windows")
+    with pytest.raises(TopologyError, match="by-window"):
+        restore_savepoint(world.home, application, "one")
+    restore_savepoint(world.home, application, "one", allow_dropped_stores=["by-window"])
+    run(world, application)
+    for output in ("by-key", "by-bucket"):
+        assert world.last_counts(output) == world.expected(output)
+
+
+def test_a_running_application_is_neither_restored_nor_read_as_a_stopped_one(
+    world: Installation, application: str
+) -> None:
+    create_savepoint(world.home, application, name="one")
+    lock = DirectoryLock(state_of(world, application))
+    try:
+        with pytest.raises(StateDirectoryLockedError):
+            create_savepoint(world.home, application, name="two")
+        failed = show_savepoint(world.home, application, "two")
+        assert failed.state is SavepointState.FAILED
+        assert "in use" in failed.reason
+        with pytest.raises(StateDirectoryLockedError):
+            restore_savepoint(world.home, application, "one")
+    finally:
+        lock.release()
+    resume(world.home, application)
+    run(world, application)
+    outputs_are_right(world)
+
+
+def test_input_that_is_gone_is_named(world: Installation, application: str) -> None:
+    create_savepoint(world.home, application, name="one")
+    world.send(100)
+    place = (f"{world.prefix}-in", 0)
+    world.admin.delete_records({place: -1})
+    with pytest.raises(StateError, match=rf"{place[0]}-0 has offsets \d+ to \d+, not"):
+        restore_savepoint(world.home, application, "one")
+
+
+def test_names_are_checked(world: Installation, application: str) -> None:
+    create_savepoint(world.home, application, name="one")
+    with pytest.raises(OperationError, match="has a savepoint one already"):
+        create_savepoint(world.home, application, name="one")
+    with pytest.raises(MillraceError, match="no name of a savepoint"):
+        show_savepoint(world.home, application, "../one")
+    with pytest.raises(OperationError, match="has no savepoint two"):
+        restore_savepoint(world.home, application, "two")

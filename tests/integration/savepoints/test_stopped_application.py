@@ -177,6 +177,19 @@ def test_the_second_savepoint_copies_only_what_is_new_and_survives_the_first(
     assert [each.name for each in list_savepoints(world.home, application)] == ["two"]
 
 
+def test_stores_in_memory_and_of_the_users_own_come_back(world: Installation) -> None:
+    name = world.specify(module="counting_elsewhere")
+    world.send(200)
+    run(world, name)
+    create_savepoint(world.home, name, name="one")
+    world.send(100, keys=70)
+    run(world, name)
+    restore_savepoint(world.home, name, "one")
+    run(world, name)
+    for output in ("by-key", "by-window"):
+        assert world.last_counts(output) == world.expected("by-key"), output
+
+
 def test_a_damaged_file_is_found_before_anything_is_changed(world: Installation, application: str) -> None:
     create_savepoint(world.home, application, name="one")
     largest = max(show_savepoint(world.home, application, "one").files, key=lambda file: file.size)

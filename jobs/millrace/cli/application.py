@@ -14,7 +14,9 @@ import typer
 
 from millrace.cli import (
     applications,
+    audit,
     broker,
+    compact,
     dead_letters,
     operations,
     plan,
@@ -55,6 +57,8 @@ def _options(
 applications.add_to(app)
 topology.add_to(app)
 plan.add_to(app)
+audit.add_to(app)
+compact.add_to(app)
 prepare.add_to(app)
 standby.add_to(app)
 query.add_to(app)

@@ -19,6 +19,7 @@ from millrace.control.restarts import RestartPolicy
 from millrace.control.savepoint import SAVEPOINT_OPERATION, TakeSavepoint
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import StatusPublisher
+from millrace.control.task_databases import database_operations
 from millrace.control.watch import InputWatch
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
@@ -118,7 +119,10 @@ class _Run:
                 metrics=self._exposition,
                 describe=topology.describe,
                 picture=lambda: picture(topology).encode(),
-                operations={SAVEPOINT_OPERATION: TakeSavepoint(config, topology)},
+                operations={
+                    SAVEPOINT_OPERATION: TakeSavepoint(config, topology),
+                    **database_operations(self._admin, config.application_id),
+                },
             ),
             self._publisher,
             DriverSettings(

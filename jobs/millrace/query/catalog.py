@@ -7,9 +7,17 @@ from dataclasses import dataclass, replace
 
 from millrace.kafka.murmur2 import partition_for
 from millrace.query.refusals import QueryRefusedError, Reason
-from millrace.query.requests import OPERATIONS
+from millrace.query.requests import Operation
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topology import Topology
+
+OPERATIONS: dict[StoreKind, tuple[Operation, ...]] = {
+    StoreKind.KEY_VALUE: (Operation.GET, Operation.RANGE, Operation.PREFIX, Operation.ALL),
+    StoreKind.WINDOW: (Operation.FETCH, Operation.FETCH_ALL, Operation.ALL),
+    StoreKind.SESSION: (Operation.FETCH, Operation.FETCH_ALL, Operation.ALL),
+    StoreKind.VERSIONED: (Operation.GET, Operation.VERSIONS, Operation.ALL),
+}
+"""What each kind of store answers."""
 
 
 @dataclass(frozen=True)

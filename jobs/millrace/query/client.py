@@ -13,7 +13,7 @@ import orjson
 
 from millrace.errors import QueryError
 from millrace.query.refusals import QueryRefusedError, Reason
-from millrace.query.values import BASE64
+from millrace.query.requests import BASE64
 
 _MAX_REDIRECTS = 3
 _PAGE = 500

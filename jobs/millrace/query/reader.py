@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from millrace.query.catalog import OPERATIONS
 from millrace.query.refusals import QueryRefusedError, Reason
-from millrace.query.requests import OPERATIONS, Entry, Operation, StoreAnswer, StoreQuery
+from millrace.query.requests import Entry, Operation, StoreAnswer, StoreQuery
 from millrace.query.secondary import Secondary
 from millrace.state.layout import after_prefix, big_endian, local_window_keys, unpack_value
 from millrace.state.segments import Segments

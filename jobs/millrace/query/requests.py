@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from millrace.state import TaskPosition
-from millrace.topology.stores import StoreKind
+if TYPE_CHECKING:
+    # The client, which imports this module, shall not need Arrow.
+    from millrace.state import TaskPosition
 
+BASE64 = "base64:"
+"""What a key that is given as its bytes begins with."""
 MAX_LIMIT = 1_000
 """Most entries of a page: what one task reads at one position, without letting other queries wait for long."""
 
@@ -24,14 +27,6 @@ class Operation(StrEnum):
     FETCH_ALL = "fetch_all"
     VERSIONS = "versions"
 
-
-OPERATIONS: dict[StoreKind, tuple[Operation, ...]] = {
-    StoreKind.KEY_VALUE: (Operation.GET, Operation.RANGE, Operation.PREFIX, Operation.ALL),
-    StoreKind.WINDOW: (Operation.FETCH, Operation.FETCH_ALL, Operation.ALL),
-    StoreKind.SESSION: (Operation.FETCH, Operation.FETCH_ALL, Operation.ALL),
-    StoreKind.VERSIONED: (Operation.GET, Operation.VERSIONS, Operation.ALL),
-}
-"""What each kind of store answers."""
 
 KEYED = frozenset({Operation.GET, Operation.FETCH, Operation.VERSIONS})
 """The operations that ask for one key, and so for one partition."""

@@ -14,10 +14,10 @@ import orjson
 
 from millrace.control.status import ApplicationStatus
 from millrace.query.admission import TaskView, behind, check, view_of
-from millrace.query.catalog import Catalog, CatalogEntry
+from millrace.query.catalog import OPERATIONS, Catalog, CatalogEntry
 from millrace.query.local_tasks import TaskId
 from millrace.query.refusals import QueryRefusedError, Reason
-from millrace.query.requests import KEYED, MAX_LIMIT, OPERATIONS, Entry, Operation, StoreAnswer, StoreQuery
+from millrace.query.requests import KEYED, MAX_LIMIT, Entry, Operation, StoreAnswer, StoreQuery
 from millrace.query.values import json_value, key_bytes, prefix_bytes
 from millrace.topology.stores import StoreKind
 

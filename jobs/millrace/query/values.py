@@ -13,11 +13,9 @@ import orjson
 
 from millrace.errors import SerializationError
 from millrace.query.refusals import QueryRefusedError, Reason
+from millrace.query.requests import BASE64
 from millrace.serdes import BytesSerde, DoubleSerde, FloatSerde, IntegerSerde, LongSerde, Serde, ShortSerde, StringSerde
 from millrace.serdes.uuids import UUIDSerde
-
-BASE64 = "base64:"
-"""What a key that is given as its bytes begins with."""
 
 
 def key_bytes(text: str, serde: Serde | None) -> bytes:

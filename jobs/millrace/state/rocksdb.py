@@ -25,6 +25,7 @@ from rocksdict import (
 )
 
 from millrace.errors import StateCorruptedError, StateError, StateWriteError
+from millrace.state.file_compaction import CompactionProgress, FileCompaction
 from millrace.state.layout import Packed
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 
@@ -165,6 +166,7 @@ class RocksDatabase:
         self._options = options
         self._stores = dict(stores)
         self.is_damaged = False
+        self._compaction: FileCompaction | None = None
         database = _database_options(options)
         try:
             existing = Rdict.list_cf(str(path), database) if (path / "CURRENT").exists() else []
@@ -305,6 +307,27 @@ class RocksDatabase:
                 remedy="free space on the disk, and see that the directory does not exist",
             ) from error
 
+    def begin_compaction(self, *, budget_s: float) -> None:
+        """Rewrite the files of all stores in a thread of their own, while the database goes on; see :meth:`compaction`.
+
+        A compaction that runs already goes on as it is.
+
+        Args:
+            budget_s: after that long no further part is begun, seconds.
+        """
+        if self._compaction is None or not self._compaction.is_running:
+            stores = {
+                name.removeprefix(_STORE_FAMILY_PREFIX): family
+                for name, family in self._families.items()
+                if name.startswith(_STORE_FAMILY_PREFIX)
+            }
+            self._compaction = FileCompaction(self._database, stores, budget_s=budget_s)
+
+    @property
+    def compaction(self) -> CompactionProgress | None:
+        """How far the last compaction of this open database is, ``None`` where there was none."""
+        return None if self._compaction is None else self._compaction.progress
+
     @contextmanager
     def reading(self) -> Iterator[None]:
         """What reads inside may raise as RocksDB does.
@@ -377,6 +400,9 @@ class RocksDatabase:
 
         A disk that refuses the last writes of this is only logged: what is not in the files is in the changelogs.
         """
+        if self._compaction is not None:
+            self._compaction.end()
+            self._compaction = None
         # RocksDB's own lock is given back only when the last handle is gone.
         self._handles.clear()
         families = list(self._families.values())

@@ -198,6 +198,7 @@ class StandbyCopy:
         """Applies records up to ends of the changelogs, by store, or until somebody says that it is enough."""
         while not until() and any(self._replays[store].position < end for store, end in ends.items()):
             self.catch_up()
+        self._look_at_ends()
 
     def ends(self) -> dict[str, int]:
         """Where the changelogs end now, by store: for a source topic at the application's committed offset."""

@@ -19,6 +19,7 @@ from millrace.state.checkpoint import write_checkpoint
 from millrace.state.contents import in_batches
 from millrace.state.custom import CustomBytesStore, open_custom_store, with_positions_of
 from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
+from millrace.state.file_compaction import CompactionProgress
 from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
@@ -350,6 +351,35 @@ class TaskState:
         self._close_database()
         if self._lock is not None:
             self._lock.release()
+
+    def link_database(self, path: Path) -> bool:
+        """Make a copy of the database in a new directory, in hard links: what is committed now.
+
+        Returns:
+            whether there is a database; stores in memory and custom ones are not copied.
+
+        Raises:
+            StateError: the directory exists, or the disk fails.
+        """
+        self._check_open()
+        if self._database is not None:
+            self._database.checkpoint(path)
+        return self._database is not None
+
+    def begin_compaction(self, *, budget_s: float) -> None:
+        """Rewrite the database's files in the background, while the stores are used.
+
+        Args:
+            budget_s: after that long no further part is begun, seconds.
+        """
+        self._check_open()
+        if self._database is not None:
+            self._database.begin_compaction(budget_s=budget_s)
+
+    @property
+    def compaction(self) -> CompactionProgress | None:
+        """How far the compaction is that was begun last since the stores were opened."""
+        return None if self._database is None else self._database.compaction
 
     def checkpoint(self, directory: Path) -> None:
         """Keep what is committed in a new directory, which does not change any more.

@@ -44,7 +44,9 @@ def test_every_help_shows_an_example(cli: Cli, words: list[str]) -> None:
 def test_the_commands_are_there() -> None:
     names = {words[0] for words in command_lines() if words}
     assert names == {
+        "audit",
         "broker",
+        "compact",
         "deploy",
         "dlq",
         "operations",

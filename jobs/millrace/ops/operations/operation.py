@@ -11,6 +11,7 @@ from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory, Home
 
 _MODULES: tuple[str, ...] = (
+    "millrace.ops.compaction.compact",
     "millrace.ops.reset.steps",
     "millrace.ops.savepoints.create",
     "millrace.ops.savepoints.restore",

@@ -19,7 +19,9 @@ class TaskCopyStatus(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    state: str = Field(description="opening, copying, owned (a task or another standby has it), given up, or failed.")
+    state: str = Field(
+        description="opening, copying, done (`once`), owned (a task or another standby has it), given up, failed."
+    )
     lag: int | None = Field(None, description="Changelog offsets that the copy does not have yet.")
     caught_up: bool = Field(False, description="Whether the lag is within acceptable.recovery.lag.")
     records: int = Field(0, description="Records applied since the copy was opened.")
@@ -49,7 +51,7 @@ class StandbyStatus(BaseModel):
     @property
     def lag(self) -> int | None:
         """Offsets that the copies do not have, over all tasks; ``None`` where it is not known of one."""
-        lags = [task.lag for task in self.tasks.values() if task.state == "copying"]
+        lags = [task.lag for task in self.tasks.values() if task.state in {"copying", "done"}]
         return None if any(lag is None for lag in lags) else sum(lag for lag in lags if lag is not None)
 
 

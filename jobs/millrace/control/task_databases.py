@@ -1,0 +1,117 @@
+"""Operations of a running driver on the databases of its tasks: copies for an audit, and compaction of their files."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.control.driver_operations import DriverOperation, TaskGate
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import committed_offsets
+from millrace.task.task import Task
+
+LINK_DATABASES = "link-databases"
+BEGIN_COMPACTION = "begin-compaction"
+LOOK_AT_COMPACTION = "look-at-compaction"
+PURGE = "purge-repartition-topics"
+
+
+@dataclass(frozen=True)
+class LinkDatabase:
+    """Has a task copy its database, in hard links.
+
+    Args:
+        directory: where the copies go, on the file system of the state directory.
+    """
+
+    directory: Path
+
+    def __call__(self, task: Task) -> Mapping[str, Any]:
+        """Makes the copy in ``<directory>/<task>``."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        path = self.directory / task.spec.name
+        linked = bool(task.spec.sub_topology.stores) and task.state.link_database(path)
+        return {"host": socket.gethostname(), "directory": str(path) if linked else None}
+
+
+@dataclass(frozen=True)
+class CompactDatabase:
+    """Has a task begin to compact its database in the background, or tell how far it is.
+
+    Args:
+        budget_s: for how long parts are begun, seconds; ``None`` only looks.
+    """
+
+    budget_s: float | None = None
+
+    def __call__(self, task: Task) -> Mapping[str, Any] | None:
+        """The progress; ``None`` where nothing was begun since the task's stores were opened."""
+        if not task.spec.sub_topology.stores:
+            return None
+        if self.budget_s is not None:
+            task.state.begin_compaction(budget_s=self.budget_s)
+        progress = task.state.compaction
+        return None if progress is None else asdict(progress)
+
+
+def link_databases(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:
+    """Copies of all databases at one moment: ``directory`` in the arguments says where."""
+    with gate.hold() as tasks:
+        began = time.monotonic()
+        answers = tasks.run(LinkDatabase(Path(arguments["directory"])))
+        held_s = time.monotonic() - began
+    return {"tasks": answers, "held_s": held_s}
+
+
+def begin_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:
+    """All tasks begin to compact, for ``budget_s`` seconds."""
+    with gate.hold() as tasks:
+        return {"tasks": tasks.run(CompactDatabase(float(arguments["budget_s"])))}
+
+
+def look_at_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:  # noqa: ARG001
+    """How far each task is."""
+    with gate.hold() as tasks:
+        return {"tasks": tasks.run(CompactDatabase())}
+
+
+@dataclass(frozen=True)
+class PurgeRepartitionTopics:
+    """Deletes from repartition topics what is committed, while no query is inside a batch.
+
+    Args:
+        admin: an administrator of the cluster.
+        group: the application's group.
+    """
+
+    admin: KafkaAdmin
+    group: str
+
+    def __call__(self, arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:
+        """Purges ``topics`` of the arguments."""
+        with gate.hold():
+            return {"purged": purge(self.admin, self.group, arguments["topics"])}
+
+
+def purge(admin: KafkaAdmin, group: str, topics: list[str]) -> dict[str, int]:
+    """Delete the records of topics up to what the group has committed.
+
+    Returns:
+        Where each partition begins now, as ``<topic>-<partition>``.
+    """
+    committed = {place: each.offset for place, each in committed_offsets(admin, group).items() if place[0] in topics}
+    return {f"{topic}-{number}": offset for (topic, number), offset in sorted(admin.delete_records(committed).items())}
+
+
+def database_operations(admin: KafkaAdmin, group: str) -> dict[str, DriverOperation]:
+    """The operations by their names."""
+    return {
+        LINK_DATABASES: link_databases,
+        BEGIN_COMPACTION: begin_compaction,
+        LOOK_AT_COMPACTION: look_at_compaction,
+        PURGE: PurgeRepartitionTopics(admin, group),
+    }

@@ -1,0 +1,63 @@
+"""How much of a log is superfluous. The cleaner's own marks lie in a file of the broker, so records are read."""
+
+from __future__ import annotations
+
+import time
+
+from confluent_kafka import KafkaException
+
+from millrace.config import StreamsConfig
+from millrace.kafka.clients import kafka_error, translate
+from millrace.state.changelog_reader import BrokerChangelogReader
+
+MOST_RECORDS = 500_000
+_LIMIT_S = 20.0
+
+
+def superfluous_share(config: StreamsConfig, topic: str, partition: int) -> float:
+    """The share of the newest records of a log that a later one of the same key replaces.
+
+    A log is larger than what is looked at, and older records are replaced more often: the true share is at least this.
+
+    Args:
+        config: the application's configuration.
+        topic: the topic.
+        partition: its largest partition, which stands for the others: keys are spread by their hash.
+
+    Raises:
+        MillraceError: the log cannot be read.
+    """
+    reader = BrokerChangelogReader(
+        topic,
+        partition,
+        bootstrap_servers=config.bootstrap_servers,
+        settings=config.client_settings("consumer."),
+    )
+    keys: set[int] = set()
+    records = 0
+    deadline = time.monotonic() + _LIMIT_S
+    try:
+        begin, end = reader.log_range()
+        reader.start(max(begin, end - MOST_RECORDS))
+        position = begin
+        while position < end and time.monotonic() < deadline:
+            for message in reader.read():
+                offset = message.offset()
+                error = message.error()
+                if error is not None and error.code() != error._PARTITION_EOF:
+                    raise KafkaException(error)
+                if error is not None:
+                    position = end
+                elif offset is not None and offset < end:
+                    position = offset + 1
+                    records += 1
+                    keys.add(hash(message.key()))
+                else:
+                    position = end
+    except KafkaException as exception:
+        raise translate(
+            kafka_error(exception), doing=f"reading {topic}-{partition}", bootstrap_servers=config.bootstrap_servers
+        ) from exception
+    finally:
+        reader.close()
+    return 1 - len(keys) / records if records else 0.0

@@ -1,0 +1,115 @@
+"""Deciding what a compaction does: which logs are worth it, which settings are to be put back, what else is done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.config import StreamsConfig
+from millrace.dsl.loading import load_topology
+from millrace.errors import ConfigurationError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.log_dirs import log_bytes
+from millrace.ops.compaction.estimate import superfluous_share
+from millrace.ops.compaction.settings import COMPACT, left_behind, original_settings
+from millrace.ops.home import Home
+from millrace.ops.observe import effective_spec
+from millrace.ops.operations import OperationPlan
+from millrace.ops.topics import admin_of
+from millrace.topology.topology import Topology, full_topic_name
+
+MEBIBYTE = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class CompactionOptions:
+    """What is compacted, and for how long.
+
+    Args:
+        budget_s: seconds for the cleaner and for the stores together; what is not done by then is said.
+        least_bytes: a changelog of fewer bytes, all partitions together, is left alone.
+        least_superfluous: least share of superfluous records that makes a changelog worth it.
+        changelogs: whether changelogs are cleaned.
+        repartition_topics: whether repartition topics are purged.
+        stores: whether the files of stores are rewritten.
+    """
+
+    budget_s: float = 600.0
+    least_bytes: int = MEBIBYTE
+    least_superfluous: float = 0.5
+    changelogs: bool = True
+    repartition_topics: bool = True
+    stores: bool = True
+
+
+def application_of(home: Home, application: str) -> tuple[StreamsConfig, Topology]:
+    """Configuration and topology of an application.
+
+    Raises:
+        ConfigurationError: it has no valid specification.
+    """
+    file, problem = effective_spec(home, application)
+    if file is None:
+        raise ConfigurationError(problem, remedy="name an application with a specification")
+    config = file.spec.streams_config()
+    return config, load_topology(file.spec.module, config)
+
+
+def plan_compaction(home: Home, application: str, options: CompactionOptions, *, reason: str) -> OperationPlan:
+    """Look at the logs and decide.
+
+    Raises:
+        MillraceError: the application is not known, or the broker does not answer.
+    """
+    config, topology = application_of(home, application)
+    admin = admin_of(config)
+    own = sorted(
+        name
+        for part in topology.sub_topologies
+        for store in part.stores
+        if store.source_topic is None and (name := store.changelog_topic(config.application_id)) is not None
+    )
+    existing = sorted(admin.describe_topics(own))
+    wrong = left_behind(admin, home.application(application), topology, existing)
+    logs, passed_over = _changelogs(config, admin, existing if options.changelogs else [], options)
+    repartition = [
+        full_topic_name(spec.name, config.application_id, internal=True) for spec in topology.repartition_topics
+    ]
+    return OperationPlan(
+        operation=COMPACT,
+        application=application,
+        reason=reason,
+        decisions={
+            "logs": logs,
+            "passed_over": passed_over,
+            "settings": {topic: original_settings(admin, topic, wrong.get(topic, {})) for topic in logs},
+            "left_behind": wrong,
+            "repartition_topics": sorted(admin.describe_topics(repartition)) if options.repartition_topics else [],
+            "stores": options.stores and any(part.stores for part in topology.sub_topologies),
+            "budget_s": options.budget_s,
+        },
+    )
+
+
+def _changelogs(
+    config: StreamsConfig, admin: KafkaAdmin, topics: list[str], options: CompactionOptions
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """The changelogs that are worth it, and why the others are not."""
+    sizes = log_bytes(config.bootstrap_servers, topics, settings=admin.settings)
+    worth: dict[str, Any] = {}
+    passed_over: dict[str, str] = {}
+    for topic in topics:
+        partitions = {number: size for (name, number), size in sizes.items() if name == topic}
+        total = sum(partitions.values())
+        if "compact" not in admin.topic_settings(topic)["cleanup.policy"]:
+            passed_over[topic] = "it is not compacted"
+            continue
+        if total < options.least_bytes or not partitions:
+            passed_over[topic] = f"it has {total:,} bytes"
+            continue
+        share = superfluous_share(config, topic, max(partitions, key=partitions.__getitem__))
+        if share < options.least_superfluous:
+            passed_over[topic] = f"{share:.0%} of its records are superfluous"
+            continue
+        worth[topic] = {"bytes": {str(number): size for number, size in partitions.items()}, "superfluous": share}
+    return worth, passed_over

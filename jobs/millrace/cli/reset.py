@@ -74,6 +74,12 @@ def reset(
         bool,
         typer.Option("--dead-letter-topic", help="Delete the records of the dead letter topic.", rich_help_panel=_WHAT),
     ] = False,
+    delete_savepoints: Annotated[
+        bool,
+        typer.Option(
+            "--delete-savepoints", help="Delete its savepoints; they are kept otherwise.", rich_help_panel=_WHAT
+        ),
+    ] = False,
     stop: Annotated[bool, typer.Option("--stop", help="Stop the application first, if it runs here.")] = False,
     force: Annotated[
         bool, typer.Option("--force", help="Pass over members and drivers elsewhere that are dead, but not missed yet.")
@@ -108,6 +114,7 @@ def reset(
         internal_topics=_names(internal_topics),
         output_topics=_names(output_topics),
         empties_dead_letters=dead_letter_topic,
+        deletes_savepoints=delete_savepoints,
         stop=stop,
         force=force,
     )

@@ -290,7 +290,8 @@ class TakeSavepoint:
             MillraceError: a task, the broker or the disk did not do its part.
         """
         directory = self._point.directory(str(arguments["name"]))
-        shutil.rmtree(directory, ignore_errors=True)
+        # One is taken at a time: whatever is there was left behind by an attempt that its caller gave up.
+        shutil.rmtree(directory.parent, ignore_errors=True)
         directory.mkdir(parents=True)
         with gate.without_purge():
             with gate.hold() as tasks:

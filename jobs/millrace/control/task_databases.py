@@ -32,6 +32,7 @@ class LinkDatabase:
 
     def __call__(self, task: Task) -> Mapping[str, Any]:
         """Makes the copy in ``<directory>/<task>``."""
+        self.directory.mkdir(parents=True, exist_ok=True)
         path = self.directory / task.spec.name
         linked = bool(task.spec.sub_topology.stores) and task.state.link_database(path)
         return {"host": socket.gethostname(), "directory": str(path) if linked else None}

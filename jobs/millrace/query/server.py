@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hmac
+import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 import orjson
@@ -75,11 +76,15 @@ class QueryServer:
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     def run(self) -> None:
-        """Serves until SIGINT or SIGTERM; answers what has been asked first."""
+        """Serves until SIGINT or SIGTERM; answers what has been asked first.
+
+        Raises:
+            QueryError: it did not come up.
+        """
         settings = uvicorn.Config(
             self.application(), log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2
         )
-        server = uvicorn.Server(settings)
+        server = _Server(settings)
         server.run(sockets=[self._socket])
         if not server.started:
             raise QueryError("The query server did not come up.", remedy="its log says why")
@@ -141,6 +146,19 @@ class QueryServer:
                 "This request needs the query server's token.",
                 remedy="see token_file in query.json",
             )
+
+
+class _Server(uvicorn.Server):
+    """Ends in order at a signal: uvicorn's own raises the signal again, and the process would die of it."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        before = {each: signal.signal(each, self.handle_exit) for each in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for each, handler in before.items():
+                signal.signal(each, handler)
 
 
 def _refusal(error: QueryRefusedError, request: Request) -> Response:

@@ -95,7 +95,7 @@ ROWS = (
     Row(
         "move",
         "Every task moves at once",
-        "`kill -9` of all workers in the middle of a batch, twice",
+        "`kill -9` of all workers at the same moment, twice",
         "other workers take all tasks over; nothing is skipped and nothing comes early",
     ),
     Row(

@@ -57,7 +57,6 @@ def test_b01_all_tasks_move_at_once_and_go_on_in_order(drilled: Drilled) -> None
 
     def move_twice() -> None:
         for _ in range(2):
-            drilled.kill_worker()
             drilled.kill_workers()
             drilled.wait_until_committed()
 

@@ -202,7 +202,7 @@ class Drilled:
         """Ends all workers that have tasks open, at the same moment."""
         workers = wait_until(
             lambda: [pid for pid in self.application.workers() if psutil.pid_exists(pid)],
-            timeout_s=60,
+            timeout_s=RECOVERY_LIMIT_S,
             what="workers with tasks",
         )
         for pid in workers:

@@ -51,6 +51,11 @@ def copying(builder: StreamsBuilder) -> None:
     builder.stream(topic("in"), TEXT).to(topic("out"))
 
 
+def framed(builder: StreamsBuilder) -> None:
+    """Copies what a DataFrame function gives."""
+    builder.stream(topic("in"), TEXT).transform_frame(lambda frame: frame).to(topic("out"))
+
+
 def auditing(builder: StreamsBuilder) -> None:
     """Reads the changelog of another application."""
     builder.stream(f"{topic('app')}-counts-changelog", TEXT).to(topic("out"))

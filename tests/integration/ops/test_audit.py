@@ -19,6 +19,7 @@ from tests.application import PREFIX_VARIABLE
 from tests.integration.ops.worked import Worked
 from tests.records import Record, produce
 
+pytestmark = pytest.mark.timeout(600)
 TOPICS = ("in", "other", "table", "joined")
 
 

@@ -25,6 +25,7 @@ from tests.integration.ops.compacting import OPTIONS
 from tests.integration.ops.worked import Worked
 from tests.records import Record, produce, read_topic
 
+pytestmark = pytest.mark.timeout(900)
 STEPS = ("lower-settings", "roll-segments", "wait-for-cleaner", "settings-back", "stores", "check")
 NOW = int(time.time() * 1000)
 """The broker deletes what is older than the retention of a windowed changelog."""

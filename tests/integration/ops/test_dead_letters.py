@@ -112,6 +112,27 @@ def test_a_killed_replay_goes_on_and_sends_each_record_once(
     assert offsets(sent_back(admin, unique)) == ([0, 1, 2, 2, 3] if force else [0, 1, 2, 3])
 
 
+def test_what_the_letter_does_not_have_is_read_from_the_log_as_long_as_it_is_there(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    topic, source = f"{unique}-dlq", f"{unique}-in"
+    create(admin, source, f"{unique}-out", partitions=3, retention_ms="-1")
+    create(admin, topic, message_timestamp_type="LogAppendTime")
+    application = leave("app", "framed", errors_dead_letter_queue_topic_name=topic)
+    originals = [Record(b"k%d" % number, b"original", TIME + number, partition=1) for number in range(3)]
+    produce(admin.bootstrap_servers, source, originals)
+    produce(admin.bootstrap_servers, topic, [letter_of(source, number, b"x", ValueError("no")) for number in range(3)])
+    admin.delete_records({(source, 1): 1})
+
+    outcome = replay_letters(application.home, application.application_id)
+    assert "1 stay: the letter does not have its record wholly" in outcome.steps[0]
+    again = [record for record in sent_back(admin, unique) if record.offset > 2 or record.partition != 1]
+    assert [(record.key, record.value, record.timestamp) for record in again] == [
+        (b"k1", b"original", TIME + 1),
+        (b"k2", b"original", TIME + 2),
+    ]
+
+
 def test_a_purge_says_what_is_left_and_forgets_what_was_replayed(letters: Left, admin: KafkaAdmin, unique: str) -> None:
     replay_letters(letters.home, letters.application_id, selection=Selection(letters=frozenset({(0, 0), (0, 3)})))
     plan = purge_letters(letters.home, letters.application_id, before_ms=TIME + 2, dry_run=True)

@@ -10,12 +10,14 @@ import pytest
 from confluent_kafka import Consumer
 
 from millrace.control.lifecycle import ApplicationState
-from millrace.errors import OperationError, StateDirectoryLockedError
+from millrace.errors import OperationError, PreflightError, StateDirectoryLockedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import live_members
 from millrace.kafka.offsets import begin_offsets, committed_offsets
 from millrace.ops.operations import resume
 from millrace.ops.reset import ResetOptions, ShiftBy, ToOffset, ToOffsets, ToTime, reset
+from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.state.directory import DirectoryLock
 from millrace.task.signature import Signature
 from tests.application import wait_until
@@ -203,6 +205,33 @@ def test_an_output_that_is_compacted_or_read_back_is_not_emptied(
     with pytest.raises(OperationError, match="has no dead letter topic"):
         reset(application.home, application.application_id, options=ResetOptions(empties_dead_letters=True))
     assert committed(application, admin) == {}
+
+
+def test_the_next_start_is_accepted_with_another_number_of_partitions(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    """Case S14: a start with another number of partitions is refused, and a reset is the way out."""
+    create(admin, f"{unique}-in", f"{unique}-out", partitions=2)
+    produce(admin.bootstrap_servers, f"{unique}-in", [Record(b"k", b"v", partition=0)] * 5)
+    application = leave("app", "counting")
+    name = application.application_id
+    application.run({(f"{unique}-in", 0): 5})
+    admin.add_partitions(f"{unique}-in", 4)
+    with pytest.raises(PreflightError, match="has 2 partitions, and 4 are needed"):
+        application.run()
+    savepoints = repository_of(application.home, spec_of(application.home, name, as_launched=True))
+    savepoints.write(Manifest(name="before", application=name, state=SavepointState.COMPLETED, created_at=1.0))
+    reset(application.home, name)
+    assert savepoints.names() == ["before"]
+    reset(application.home, name, options=ResetOptions(to=ToOffset(3), deletes_savepoints=True))
+    assert savepoints.names() == []
+    application.run()
+    assert committed(application, admin) == {
+        (f"{unique}-in", 0): 3,
+        **{(f"{unique}-in", number): 0 for number in range(1, 4)},
+        **{(f"{name}-by-user-repartition", number): 0 for number in range(4)},
+    }
+    assert {topic.partitions for topic in admin.describe_topics(topics_of(admin, f"{name}-")).values()} == {4}
 
 
 STEPS = ("fence", "offsets", "internal-topics", "local-state", "records", "status", "check")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -129,8 +129,12 @@ class Worked:
         """Writes to one of its inputs."""
         produce(self.config.bootstrap_servers, f"{self.prefix}-{name}", records)
 
-    def work(self) -> None:
-        """Processes what is there, in one batch of each task."""
+    def work(self, then: Callable[[Task], object] = lambda _: None) -> None:
+        """Processes what is there, in one batch of each task.
+
+        Args:
+            then: what is done with each task before it is closed.
+        """
         self._run_id += 1
         prepared = Preparer(self.config, self.topology, progress_address="").prepare(None, run_id=self._run_id)
         for plan in prepared.plans:
@@ -146,6 +150,7 @@ class Worked:
                 if ends[place] > starts[place]
             ]
             task.run_batch(rows, ranges)
+            then(task)
             task.close()
 
     def database(self, task: str = "0_0") -> Path:

@@ -31,7 +31,7 @@ from tests.integration.savepoints.conftest import OUTPUTS, Installation
 from tests.integration.savepoints.processing import process
 
 CREATE_STEPS = ("begin", "checkpoint", "copy", "complete")
-RESTORE_STEPS = ("fence", "topics", "fetch", "changelogs", "purge", "waiting", "install", "offsets", "check")
+RESTORE_STEPS = ("fence", "fetch", "topics", "changelogs", "purge", "waiting", "install", "offsets", "check")
 
 
 def run(world: Installation, name: str, only: tuple[int, ...] | None = None) -> dict[str, int]:
@@ -132,12 +132,13 @@ def test_a_savepoint_that_was_killed_at_any_step_is_carried_on(
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.parametrize("steps", [RESTORE_STEPS[:3], RESTORE_STEPS[3:6], RESTORE_STEPS[6:]], ids="-".join)
 @pytest.mark.parametrize("moment", ["begins", "ends"])
 def test_a_restoration_that_was_killed_at_any_step_is_carried_on(
-    world: Installation, application: str, moment: str
+    world: Installation, application: str, moment: str, steps: tuple[str, ...]
 ) -> None:
     create_savepoint(world.home, application, name="one")
-    for step in RESTORE_STEPS:
+    for step in steps:
         world.send(40)
         run(world, application)
         killed_at(world, f"restore-{step}-{moment}", "savepoint", "restore", application, "one")
@@ -175,6 +176,19 @@ def test_the_second_savepoint_copies_only_what_is_new_and_survives_the_first(
     delete_savepoint(world.home, application, "one")
     verify_savepoint(world.home, application, "two")
     assert [each.name for each in list_savepoints(world.home, application)] == ["two"]
+
+
+def test_stores_in_memory_and_of_the_users_own_come_back(world: Installation) -> None:
+    name = world.specify(module="counting_elsewhere")
+    world.send(200)
+    run(world, name)
+    create_savepoint(world.home, name, name="one")
+    world.send(100, keys=70)
+    run(world, name)
+    restore_savepoint(world.home, name, "one")
+    run(world, name)
+    for output in ("by-key", "by-window"):
+        assert world.last_counts(output) == world.expected("by-key"), output
 
 
 def test_a_damaged_file_is_found_before_anything_is_changed(world: Installation, application: str) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-from millrace.dsl import Consumed, Grouped, Materialized, Produced, StreamsBuilder, TimeWindows
+from millrace.dsl import Consumed, Grouped, Materialized, Produced, Stores, StreamsBuilder, TimeWindows
 from millrace.serdes import LongSerde, StringSerde, TimeWindowedSerde
 from tests.application import topic
+from tests.sqlite_store import SqliteStore
 
 OUTPUT_VARIABLE = "MILLRACE_TEST_OUTPUT"
 INPUT_VARIABLE = "MILLRACE_TEST_INPUT"
@@ -37,6 +38,15 @@ def counting(builder: StreamsBuilder) -> None:
         lambda key, value: bucket(key),
         Grouped.as_("buckets").with_key_serde(StringSerde()).with_value_serde(StringSerde()),
     ).count(Materialized.as_("by-bucket").with_caching_disabled()).to_stream().to(output("by-bucket"), COUNTS)
+
+
+def counting_elsewhere(builder: StreamsBuilder) -> None:
+    """Counts by key in memory, and in stores of the user's own."""
+    grouped = builder.stream(topic("in"), Consumed.with_(StringSerde(), StringSerde())).group_by_key()
+    memory = Materialized.as_(Stores.in_memory_key_value_store("memory")).with_caching_disabled()
+    grouped.count(memory).to_stream().to(output("by-key"), COUNTS)
+    own = Materialized.as_(Stores.custom_key_value_store("own", SqliteStore)).with_caching_disabled()
+    grouped.count(own).to_stream().to(output("by-window"), COUNTS)
 
 
 def counting_without_windows(builder: StreamsBuilder) -> None:

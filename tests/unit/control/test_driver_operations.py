@@ -47,3 +47,17 @@ def test_it_is_refused_before_there_are_tasks_and_while_a_query_is_down() -> Non
         TaskGate(lambda: queries, timeout_s=5.0).hold(),
     ):
         pass
+
+
+def test_nothing_is_purged_while_an_operation_still_reads_it() -> None:
+    queries = running(0, 1)
+    gate = TaskGate(lambda: queries, timeout_s=5.0)
+
+    def fail() -> None:
+        with gate.without_purge():
+            assert [query.purges for query in queries] == [False, False]
+            raise OperationError("disk")
+
+    with pytest.raises(OperationError, match="disk"):
+        fail()
+    assert [query.purges for query in queries] == [True, True]

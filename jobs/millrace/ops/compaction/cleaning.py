@@ -16,7 +16,8 @@ from millrace.kafka.producer import TaskProducer
 _KEY = b"millrace-compaction"
 _LOOK_EVERY_S = 5.0
 """A look is a Java process of one or two seconds."""
-_SMALL_BYTES = 65_536
+_SMALL = 0.1
+"""A partition of less than this share of the largest one is not waited for: it may have nothing superfluous."""
 
 
 def roll_segments(config: StreamsConfig, logs: Mapping[str, Any]) -> None:
@@ -58,7 +59,8 @@ def wait_for_cleaner(
             f"{topic}-{number}"
             for topic, log in logs.items()
             for number, before in log["bytes"].items()
-            if before > _SMALL_BYTES and sizes.get((topic, int(number)), 0) > before * (1 - log["superfluous"] / 2)
+            if before > _SMALL * max(log["bytes"].values())
+            and sizes.get((topic, int(number)), 0) > before * (1 - log["superfluous"] / 2)
         ]
         progress(f"the cleaner has {len(waiting)} partitions to go; {sum(sizes.values()):,} bytes")
         return waiting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,9 @@ from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
 from millrace.kafka.murmur2 import partition_for
+from millrace.kafka.offsets import Place, begin_offsets
 from millrace.kafka.producer import TaskProducer
+from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.box import LetterBox, letter_box
 from millrace.ops.dead_letters.letter import DeadLetter
 from millrace.ops.dead_letters.markers import (
@@ -25,6 +27,7 @@ from millrace.ops.dead_letters.markers import (
     read_markers,
     times_of_now,
 )
+from millrace.ops.dead_letters.originals import with_originals
 from millrace.ops.dead_letters.reading import letters
 from millrace.ops.dead_letters.selection import Selection, as_ranges
 from millrace.ops.files import now_text
@@ -42,7 +45,8 @@ _BATCH_BYTES = 4 * 1024 * 1024
 
 class ReplayDecisions(BaseModel):
     """What a replay has decided: ``letters`` has ranges of first and last offset by partition, ``partitions`` the
-    number of partitions of each topic that records go back to."""
+    number of partitions of each topic that records go back to, ``from_log`` those whose records the letters do not have
+    as they were."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -52,12 +56,17 @@ class ReplayDecisions(BaseModel):
     counts: dict[str, int]
     partitions: dict[str, int]
     left_out: dict[str, int]
+    from_log: list[str]
     to_source_partition: bool
     force: bool
 
     def has(self, letter: DeadLetter) -> bool:
         """Whether a letter is to go."""
         return any(first <= letter.offset <= last for first, last in self.letters.get(letter.partition, ()))
+
+    def lacks_original(self, letter: DeadLetter) -> bool:
+        """Whether the record has to be read from its log."""
+        return letter.topic in self.from_log or not letter.has_own_timestamp
 
     @property
     def all_letters(self) -> set[Letter]:
@@ -154,6 +163,7 @@ class _Judge:
     """Says why a letter cannot go back; an empty text where it can."""
 
     subject: Subject
+    begins: dict[Place, int] = field(default_factory=dict)
 
     @cached_property
     def framed(self) -> frozenset[str]:
@@ -173,13 +183,16 @@ class _Judge:
             return "it does not say where its record was read"
         if letter.topic not in everything.inputs | everything.repartition_topics | everything.global_topics:
             return f"{letter.topic} is no input of {self.subject.application_id}"
-        if not letter.has_own_timestamp:
-            return "the dead letter topic has message.timestamp.type=LogAppendTime, so that the record's time is lost"
-        if letter.topic in self.framed:
-            return (
-                f"a DataFrame function changes the records of {letter.topic}, so that the letter has not the original"
-            )
+        is_whole = letter.has_own_timestamp and letter.topic not in self.framed
+        if not is_whole and letter.source_offset < self._begin((letter.topic, letter.source_partition)):
+            return "the letter does not have its record wholly, and that has left the log it was read from"
         return ""
+
+    def _begin(self, place: Place) -> int:
+        if place not in self.begins:
+            admin = Connection.of(self.subject.config).administrator()
+            self.begins.update(begin_offsets(admin, [place]))
+        return self.begins[place]
 
 
 def _decide(
@@ -226,6 +239,7 @@ def _decide(
         counts=dict(counts),
         partitions=partitions,
         left_out=dict(left_out),
+        from_log=sorted(judge.framed & set(sources)),
         to_source_partition=to_source_partition,
         force=force,
     )
@@ -252,7 +266,8 @@ def _send(context: StepContext, decided: ReplayDecisions) -> Mapping[str, Any]:
             for letter in letters(box.connection, {**starts, **_later_begins(box, starts)})
             if decided.has(letter) and (letter.partition, letter.offset) not in done
         )
-        for batch in _batches(waiting):
+        whole = with_originals(box.connection, waiting, where=decided.lacks_original)
+        for batch in _batches(whole):
             _send_batch(producer, batch, decided, Marker(operation=context.id, at=now_text()))
             sent.update(letter.topic or "" for letter in batch)
             context.progress(f"{sum(sent.values())} records sent back")

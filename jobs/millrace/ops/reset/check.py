@@ -13,6 +13,7 @@ from millrace.ops.connection import Connection
 from millrace.ops.operations import StepContext
 from millrace.ops.reset import activity
 from millrace.ops.reset.decisions import ResetDecisions
+from millrace.ops.savepoints.location import repository_of, spec_of
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
 
@@ -80,6 +81,12 @@ def _checks(context: StepContext, decided: ResetDecisions, connection: Connectio
             if full
             else f"{len(ends)} partitions are empty up to what they had",
         )
+    if decided.savepoints:
+        application = context.plan.application
+        names = repository_of(context.home, spec_of(context.home, application, as_launched=True)).names()
+        kept = sorted(set(names) & set(decided.savepoints))
+        text = f"{', '.join(kept)} is still there" if kept else f"{len(decided.savepoints)} are deleted"
+        yield Check(name="savepoints", ok=not kept, text=text)
     statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
     status = statuses.get(decided.application_id)
     is_ours = status is not None and status.run_id == context.id

@@ -72,6 +72,7 @@ class ResetDecisions(_Model):
     deletes: tuple[str, ...]
     keeps: tuple[str, ...]
     empties: tuple[Emptying, ...]
+    savepoints: tuple[str, ...]
     stale_inputs: tuple[str, ...]
     force: bool
 

@@ -18,6 +18,7 @@ class ResetOptions:
             its store, a repartition topic that is kept keeps what is in it.
         output_topics: outputs whose records are deleted.
         empties_dead_letters: whether the records of the dead letter topic are deleted.
+        deletes_savepoints: whether the application's savepoints are deleted; they are kept otherwise.
         stop: whether the application is stopped first, where this installation runs it.
         force: whether it is done although the group has members or a driver of another host gave a sign of life
             lately: for those that are dead and have not been missed yet.
@@ -28,5 +29,6 @@ class ResetOptions:
     internal_topics: frozenset[str] = frozenset()
     output_topics: frozenset[str] = frozenset()
     empties_dead_letters: bool = False
+    deletes_savepoints: bool = False
     stop: bool = False
     force: bool = False

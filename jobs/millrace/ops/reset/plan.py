@@ -30,19 +30,22 @@ from millrace.ops.reset.targets import Move, PartitionLog, ShiftBy, ToTime, clam
 from millrace.task.signature import Signature
 
 
-def decide(subject: Subject, options: ResetOptions, *, bootstrap_servers: str | None) -> ResetDecisions:
+def decide(
+    subject: Subject, options: ResetOptions, *, bootstrap_servers: str | None, savepoints: Collection[str] = ()
+) -> ResetDecisions:
     """What a reset does to an application that does not run.
 
     Args:
         subject: the application.
         options: what was asked for.
         bootstrap_servers: of an application without a specification here.
+        savepoints: those to delete.
 
     Raises:
         OperationError: something that was asked for cannot be done; nothing is done then.
         PreflightError: a topic is missing.
     """
-    return _Planner(subject, options).decide(bootstrap_servers)
+    return _Planner(subject, options).decide(bootstrap_servers, savepoints)
 
 
 @dataclass(frozen=True)
@@ -54,7 +57,7 @@ class _Planner:
     def admin(self) -> KafkaAdmin:
         return Connection.of(self.subject.config).administrator()
 
-    def decide(self, bootstrap_servers: str | None) -> ResetDecisions:
+    def decide(self, bootstrap_servers: str | None, savepoints: Collection[str]) -> ResetDecisions:
         subject, admin = self.subject, self.admin
         current, everything = subject.current, subject.everything
         wanted = self._named(self.options.input_topics, current.inputs, "an input topic")
@@ -81,6 +84,7 @@ class _Planner:
             deletes=tuple(deletes),
             keeps=tuple(keeps),
             empties=tuple(self._empties()),
+            savepoints=tuple(savepoints),
             stale_inputs=tuple(sorted({topic for topic, _ in commits} - current.inputs - everything.internal)),
             force=self.options.force,
         )

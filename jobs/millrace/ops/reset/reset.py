@@ -14,6 +14,7 @@ from millrace.ops.reset import activity
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.plan import decide
 from millrace.ops.reset.subject import Subject, subject_of
+from millrace.ops.savepoints.location import repository_of, spec_of
 from millrace.ops.stop import stop
 from millrace.state.directory import StateDirectory
 
@@ -65,7 +66,10 @@ def reset(
             # It has committed and published since.
             subject = subject_of(home, application, bootstrap_servers)
     _refuse_running(home, application, subject, options, will_stop=bool(stopped) and dry_run)
-    decided = decide(subject, options, bootstrap_servers=bootstrap_servers)
+    savepoints: list[str] = []
+    if options.deletes_savepoints:
+        savepoints = repository_of(home, spec_of(home, application, as_launched=True)).names()
+    decided = decide(subject, options, bootstrap_servers=bootstrap_servers, savepoints=savepoints)
     if not decided.tasks and not decided.deletes:
         raise OperationError(
             f"Nothing of {application} is left to reset: it has neither input nor internal topics.",

@@ -23,6 +23,7 @@ from millrace.ops.reset import activity
 from millrace.ops.reset.check import check
 from millrace.ops.reset.decisions import PartitionMove, ResetDecisions
 from millrace.ops.reset.plan import clamped_again
+from millrace.ops.savepoints.location import repository_of, spec_of
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
 
@@ -46,7 +47,12 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
     yield Step(
         name="offsets",
         text=f"Set the offsets of group {name} under each of its {ids} transactional ids, so that nothing from before "
-        f"writes any more: {_moves_text(decided.moves)}.",
+        f"writes any more: {_moves_text(decided.moves)}."
+        + (
+            f" Those of topics that it does not read stay: {', '.join(stale)}."
+            if (stale := decided.stale_inputs)
+            else ""
+        ),
         run=lambda context: _set_offsets(context, decided),
     )
     if decided.deletes:
@@ -71,6 +77,12 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
             + ", ".join(f"{topic} ({count} partitions)" for topic, count in counts.items())
             + ".",
             run=lambda context: _delete_records(context, decided),
+        )
+    if decided.savepoints:
+        yield Step(
+            name="savepoints",
+            text=f"Delete {len(decided.savepoints)} savepoints: {', '.join(decided.savepoints)}.",
+            run=lambda context: _delete_savepoints(context, decided),
         )
     yield Step(
         name="status",
@@ -178,6 +190,12 @@ def _delete_records(context: StepContext, decided: ResetDecisions) -> Mapping[st
     left = {place: end for place, end in ends.items() if begins[place] < end}
     admin.delete_records(left)
     return {"partitions": len(left)}
+
+
+def _delete_savepoints(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
+    application = context.plan.application
+    repository = repository_of(context.home, spec_of(context.home, application, as_launched=True))
+    return {"freed_bytes": sum(repository.remove(name) for name in decided.savepoints)}
 
 
 def _tell(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:

@@ -88,8 +88,17 @@ def irrevocable(manifest: Manifest, ends: Mapping[str, Mapping[int, int]]) -> li
     ]
 
 
-def unlogged_stores(summary: Mapping[str, Any]) -> list[str]:
-    """Stores of which a savepoint keeps files only: no changelog could bring them back."""
+def unlogged_stores(summary: Mapping[str, Any], mode: RestoreMode) -> list[str]:
+    """Stores that start empty, since no changelog brings them back and no file does.
+
+    Args:
+        summary: of the savepoint's topology.
+        mode: how stores come back.
+    """
     return sorted(
-        name for name, store in summary["stores"].items() if not store["logged"] and store["source_topic"] is None
+        name
+        for name, store in summary["stores"].items()
+        if not store["logged"]
+        and store["source_topic"] is None
+        and (mode is RestoreMode.REWRITE or store.get("backend", "rocksdb") != "rocksdb")
     )

@@ -108,7 +108,7 @@ def restore_savepoint(
             "offsets": by_topic(offsets),
             "recreated": recreated,
             "dropped": list(dropped),
-            "unlogged": unlogged_stores(manifest.summary) if mode is RestoreMode.REWRITE else [],
+            "unlogged": unlogged_stores(manifest.summary, mode),
             "stays": irrevocable(manifest, by_topic(ends)) if name == application else [],
         },
         holds_application=True,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -29,6 +30,7 @@ from millrace.ops.savepoints.placing import Placing, by_topic
 from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.staging import fetch, is_in_database, opened, saved_records, staging_directory
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskPosition, TaskState
+from millrace.state.custom import open_custom_store
 from millrace.state.directory import DATABASE_DIRECTORY
 from millrace.state.record_file import RecordBatch, read_records
 from millrace.task.signature import Signature
@@ -182,6 +184,8 @@ def install(context: StepContext) -> Mapping[str, Any]:
     application = work.config.application_id
     lock = work.lock()
     try:
+        for task in placing.tasks:
+            _wipe_outside(work, placing, task)
         for number, partition in work.state.tasks(application):
             if work.mode is RestoreMode.REWRITE or f"{number}_{partition}" not in placing.tasks:
                 shutil.rmtree(work.state.task(application, number, partition))
@@ -193,12 +197,30 @@ def install(context: StepContext) -> Mapping[str, Any]:
     return {}
 
 
+def _directory(work: Restoration, task: str) -> Path:
+    number, _, partition = task.partition("_")
+    return work.state.task(work.config.application_id, int(number), int(partition))
+
+
+def _wipe_outside(work: Restoration, placing: Placing, task: str) -> None:
+    """Empties the stores of a task that are not in its database: their changelogs restore them."""
+    directory = _directory(work, task)
+    for store in placing.part_of(task).stores:
+        if store.custom is not None:
+            lock = DirectoryLock(directory)
+            try:
+                own = open_custom_store(store.name, store.custom, directory)
+                own.wipe()
+                own.close()
+            finally:
+                lock.release()
+
+
 def _install_task(work: Restoration, placing: Placing, task: str) -> None:
     stores = placing.part_of(task).stores
     staged = work.staging / task
-    if not any(is_in_database(store) for store in stores) or not (staged / DATABASE_DIRECTORY).exists():
-        return  # there is nothing, or an attempt before this one has moved it
-    number, _, partition = task.partition("_")
+    if not (staged / DATABASE_DIRECTORY).exists():
+        return  # the savepoint has none, or an attempt before this one has moved it
     signature = _signature(work, placing, task, run=0)
     with opened(staged, stores, work.config) as state:
         state.commit(
@@ -209,15 +231,11 @@ def _install_task(work: Restoration, placing: Placing, task: str) -> None:
                 written_at_ms=int(time.time() * 1000),
             )
         )
-    directory = work.state.task(work.config.application_id, int(number), int(partition))
-    before = TaskState.open(directory, stores, options=StateOptions.from_config(work.config))
-    try:
-        before.wipe()
-    finally:
-        before.close()
+    directory = _directory(work, task)
     lock = DirectoryLock(directory)
     try:
-        shutil.rmtree(directory / DATABASE_DIRECTORY)
+        if (directory / DATABASE_DIRECTORY).exists():
+            shutil.rmtree(directory / DATABASE_DIRECTORY)
         (staged / DATABASE_DIRECTORY).rename(directory / DATABASE_DIRECTORY)
     finally:
         lock.release()
@@ -310,9 +328,7 @@ def _wrong_positions(work: Restoration, placing: Placing, offsets: Mapping[str, 
     for task, own in offsets.items():
         stores = [store for store in placing.part_of(task).stores if is_in_database(store)]
         if stores:
-            number, _, partition = task.partition("_")
-            directory = work.state.task(work.config.application_id, int(number), int(partition))
-            state = TaskState.open(directory, stores, options=StateOptions.from_config(work.config))
+            state = TaskState.open(_directory(work, task), stores, options=StateOptions.from_config(work.config))
             try:
                 if dict(state.position.inputs) != dict(own):
                     yield f"the stores of task {task} stand for {dict(state.position.inputs)}, not {dict(own)}"

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from millrace.config import StreamsConfig
@@ -49,11 +50,14 @@ def is_in_database(store: StoreSpec) -> bool:
 
 
 @contextmanager
-def opened(directory: Path, stores: tuple[StoreSpec, ...], config: StreamsConfig) -> Iterator[TaskState]:
-    """The database of a task that was fetched, with its stores; those outside of it stay closed."""
-    state = TaskState.open(
-        directory, [store for store in stores if is_in_database(store)], options=StateOptions.from_config(config)
-    )
+def opened(directory: Path, stores: Iterable[StoreSpec], config: StreamsConfig) -> Iterator[TaskState]:
+    """The database of a task that was fetched, with the stores that the savepoint has in it, wherever they are now."""
+    in_database = [
+        replace(store, backend=StoreBackend.ROCKSDB, custom=None, capacity=None)
+        for store in stores
+        if not records_file(directory, store.name).exists()
+    ]
+    state = TaskState.open(directory, in_database, options=StateOptions.from_config(config))
     try:
         yield state
     finally:
@@ -63,6 +67,5 @@ def opened(directory: Path, stores: tuple[StoreSpec, ...], config: StreamsConfig
 def saved_records(state: TaskState, store: StoreSpec) -> Iterator[RecordBatch]:
     """What the savepoint has of a store, as changelog records."""
     assert state.directory is not None
-    if is_in_database(store):
-        return state.records(store.name)
-    return read_records(records_file(state.directory, store.name))
+    path = records_file(state.directory, store.name)
+    return read_records(path) if path.exists() else state.records(store.name)

@@ -40,7 +40,7 @@ def checkpoint_stopped(config: StreamsConfig, topology: Topology, savepoint: str
     state = StateDirectory(config.state_dir).application(config.application_id)
     lock = DirectoryLock(state)
     try:
-        shutil.rmtree(directory, ignore_errors=True)
+        shutil.rmtree(directory.parent, ignore_errors=True)
         directory.mkdir(parents=True)
         specs = task_specs(config, topology, point)
         if config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:

@@ -27,6 +27,13 @@ DROPPED_BY_OPERATORS = tuple(
 )
 """Why operators drop records of the user by their definition, without an error."""
 
+OPTIMIZATIONS = {
+    "reuse.ktable.source.topics": "reuse-source-topic",
+    "merge.repartition.topics": "merge-repartition-topics",
+    "single.store.self.join": "single-store-self-join",
+}
+"""Kafka Streams' names of rewrites, and ours."""
+
 _OLD_NAMES = {"default.deserialization.exception.handler": "deserialization.exception.handler"}
 
 
@@ -183,6 +190,11 @@ class StreamsConfig(BaseModel):
         + ", ".join(f"`{reason}`" for reason in DROPPED_BY_OPERATORS)
         + ". Not in Kafka Streams.",
     )
+    topology_optimization: str = Field(
+        "none",
+        description="none, all, or a comma-separated list of reuse.ktable.source.topics, merge.repartition.topics and "
+        "single.store.self.join. They change internal topics: settle it before the first start.",
+    )
     ensure_explicit_internal_resource_naming: bool = Field(
         False, description="Refuse topologies with generated names of stores or internal topics (KIP-1111)."
     )
@@ -266,6 +278,22 @@ class StreamsConfig(BaseModel):
         if self.rocksdb_write_buffers_bytes > self.rocksdb_memory_bytes:
             raise ValueError("rocksdb.write.buffers.bytes is a part of rocksdb.memory.bytes and cannot exceed it")
         return self
+
+    @model_validator(mode="after")
+    def _optimizations_are_known(self) -> StreamsConfig:
+        if unknown := set(_listed(self.topology_optimization)) - {"none", "all", *OPTIMIZATIONS}:
+            raise ValueError(
+                f"topology.optimization knows none, all, {', '.join(OPTIMIZATIONS)}; not {', '.join(sorted(unknown))}"
+            )
+        if len(_listed(self.topology_optimization)) > 1 and {"none", "all"} & {*_listed(self.topology_optimization)}:
+            raise ValueError("topology.optimization takes none and all by themselves only")
+        return self
+
+    @property
+    def rewrites(self) -> tuple[str, ...]:
+        """Names of the rewrites of :mod:`millrace.rewrites` that are on, in the order in which they are applied."""
+        names = _listed(self.topology_optimization)
+        return tuple(rewrite for name, rewrite in OPTIMIZATIONS.items() if name in names or "all" in names)
 
     @property
     def dead_lettered_drops(self) -> frozenset[DropReason]:

@@ -10,17 +10,20 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
 from tests.application import PREFIX_VARIABLE
 from tests.chaos.load import SteadyLoad
 from tests.soak.disturbances import KILLS, Disturbance
+from tests.soak.operations import operations
 from tests.soak.tally import Tally
 from tests.soak.verdict import judge_output
 from tests.soak.world import SoakWorld, Supervision
 
-DISTURBANCES: tuple[Disturbance, ...] = KILLS
+FIRST_SHARE = 0.7
+"""Share of the disturbances that are operations which have not come yet, until each has."""
 
 
 def soak(directory: Path, *, minutes: float, seed: int, rate: int = 250) -> Tally:
@@ -41,10 +44,14 @@ def soak(directory: Path, *, minutes: float, seed: int, rate: int = 250) -> Tall
         places = world.inputs(world.application)
         with Supervision(world, world.application) as supervision:
             with SteadyLoad(world.bootstrap_servers, f"{world.prefix}-in", rate=rate) as load:
+                # Each of them once, a clone's restoration behind a savepoint; then by chance.
+                first = list(operations(tally))
+                disturbances = (*KILLS, *first)
                 until = time.monotonic() + 60 * minutes
-                while time.monotonic() < until:
+                while first or time.monotonic() < until:
                     time.sleep(chance.uniform(0.0, 3.0))  # the moment is what is random here
-                    _disturb(world, chance, places, tally)
+                    one = first.pop(0) if first and chance.random() < FIRST_SHARE else _any_of(disturbances, chance)
+                    _disturb(world, one, chance, places, tally)
                 load.stop()
             world.wait_until_healthy(world.application)
             world.wait_until_caught_up(world.application, places)
@@ -55,8 +62,13 @@ def soak(directory: Path, *, minutes: float, seed: int, rate: int = 250) -> Tall
     return tally
 
 
-def _disturb(world: SoakWorld, chance: random.Random, places: list[tuple[str, int]], tally: Tally) -> None:
-    one = chance.choices(DISTURBANCES, [each.weight for each in DISTURBANCES])[0]
+def _any_of(disturbances: Sequence[Disturbance], chance: random.Random) -> Disturbance:
+    return chance.choices(disturbances, [each.weight for each in disturbances])[0]
+
+
+def _disturb(
+    world: SoakWorld, one: Disturbance, chance: random.Random, places: list[tuple[str, int]], tally: Tally
+) -> None:
     begin = time.monotonic()
     one.act(world, chance)
     world.wait_until_committed(world.application, places)

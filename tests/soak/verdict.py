@@ -32,27 +32,41 @@ def judge_output(bootstrap_servers: str, prefix: str, tally: Tally) -> Expected:
     return expected
 
 
-def judge_final_output(bootstrap_servers: str, prefix: str, tally: Tally, *, outputs: str) -> None:
+def judge_final_output(
+    bootstrap_servers: str,
+    prefix: str,
+    tally: Tally,
+    *,
+    outputs: str,
+    read: Mapping[tuple[str, int], int],
+    everything: bool,
+) -> None:
     """Compares the last record of each key with the model: of an application that was reset or restored, what it had
     written before stays in its output topics.
+
+    Args:
+        bootstrap_servers: the broker.
+        prefix: of the topics.
+        tally: takes what is wrong.
+        outputs: second prefix of the output topics.
+        read: committed offsets of the input: the model makes its output of what is before them.
+        everything: whether it has processed its input from the beginning; otherwise only keys that came again since
+            have an output.
     """
-    expected = expected_of(read_topic(bootstrap_servers, f"{prefix}-in"))
-    running = _by_key(read_topic(bootstrap_servers, f"{prefix}-{outputs}running"))
-    buckets = _by_key(read_topic(bootstrap_servers, f"{prefix}-{outputs}buckets"))
-    folds: dict[tuple[bytes, int], int] = {}
+    records = read_topic(bootstrap_servers, f"{prefix}-in")
+    expected = expected_of([each for each in records if each.offset < read[each.topic, each.partition]])
+    found: dict[Hashable, int] = {}
+    for record in read_topic(bootstrap_servers, f"{prefix}-{outputs}running"):
+        found["running", record.key] = long_of(record.value)
     for record in read_topic(bootstrap_servers, f"{prefix}-{outputs}folds"):
-        folds[window_of(record.key)] = long_of(record.value)
-    last: dict[Hashable, int | None] = {
-        **{("running", key): counts[-1] for key, counts in running.items()},
-        **{("bucket", key): counts[-1] for key, counts in buckets.items()},
-        **{("fold", *window): value for window, value in folds.items()},
-    }
+        found["fold", *window_of(record.key)] = long_of(record.value)
     wanted: dict[Hashable, int] = {
         **{("running", key): counts[-1][0] for key, counts in expected.running.items()},
-        **{("bucket", key): count for key, count in expected.buckets.items()},
         **{("fold", *window): steps[-1] for window, steps in expected.folds.items()},
     }
-    compare_entries(f"last output of {outputs}", last, wanted, tally)
+    if not everything:
+        wanted = {key: value for key, value in wanted.items() if key in found}
+    compare_entries(f"last output of {outputs}", found, wanted, tally)
 
 
 def compare(what: str, found: Sequence[int], wanted: Sequence[int], tally: Tally) -> None:

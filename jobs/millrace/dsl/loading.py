@@ -18,7 +18,7 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     Args:
         module: ``package.module:function``; the function takes a :class:`StreamsBuilder`. Where it returns a
             :class:`millrace.dsl.Topology`, that is taken instead of what the builder has collected.
-        config: settings that matter for building: whether explicit names are compulsory.
+        config: settings that matter for building: rewrites, and whether explicit names are compulsory.
 
     Raises:
         ConfigurationError: the module cannot be imported, or has no such function.
@@ -61,7 +61,8 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     if isinstance(result, low_level.Topology):
         return result.build()
     naming = config is not None and config.ensure_explicit_internal_resource_naming
-    topology = builder.build(ensure_explicit_naming=naming)
+    rewrites = () if config is None else config.rewrites
+    topology = builder.build(rewrites=rewrites, ensure_explicit_naming=naming)
     if not topology.sub_topologies:
         raise TopologyError(
             f"{module} reads global tables and nothing else, so there is nothing to run.",

@@ -1,11 +1,10 @@
-"""The tasks whose databases are on this host, and standby copies of tasks, each followed by a secondary."""
+"""The tasks whose databases are on this host or that a standby copies here, each followed by a secondary."""
 
 from __future__ import annotations
 
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import structlog
@@ -46,7 +45,6 @@ class LocalTasks:
         """Bring every task to its last commit; open those that came, forget those that went or were replaced."""
         tasks = self._directory.tasks(self._application_id)
         present = [self._directory.task(self._application_id, *task) for task in tasks]
-        present += self._directory.standby_copies(self._application_id)
         for directory in self._secondaries.keys() - present:
             self._forget(directory)
         for directory in present:
@@ -66,18 +64,17 @@ class LocalTasks:
         Args:
             task: the task.
             query: what is asked.
-            standby: whether a standby's copy will do, where the task itself has no state here or cannot answer.
+            standby: whether a standby's copy will do, where the task's directory here holds one.
 
         Raises:
             QueryRefusedError: the task is not here, is being restored, or its database is being replaced.
         """
-        try:
-            return self._answer(task, self._directory.task(self._application_id, *task), query)
-        except QueryRefusedError as error:
-            copy = self._directory.standby(self._application_id, *task)
-            if not standby or copy not in self._secondaries or error.reason is Reason.BAD_REQUEST:
-                raise
-        return replace(self._answer(task, copy, query), standby=True)
+        answer = self._answer(task, self._directory.task(self._application_id, *task), query)
+        if answer.standby and not standby:
+            raise QueryRefusedError(
+                Reason.NOT_HERE, f"This host has only a standby's copy of task {_name(task)} of {self._application_id}."
+            )
+        return answer
 
     def close(self) -> None:
         """Close all. Idempotent."""

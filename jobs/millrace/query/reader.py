@@ -61,6 +61,7 @@ def read(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> StoreAnswe
         after=kept[-1][0] if more else None,
         position=secondary.position,
         looked_at_ms=secondary.looked_at_ms,
+        standby=secondary.position.standby,
     )
 
 

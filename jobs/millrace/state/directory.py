@@ -20,7 +20,6 @@ LOCK_FILE = "lock"
 DATABASE_DIRECTORY = "rocksdb"
 GLOBAL_DIRECTORY = "global"
 RESTORE_SLOTS_DIRECTORY = "restoring"
-STANDBY_DIRECTORY = "standby"
 _TASK_PARTS = 2
 
 _log = structlog.get_logger(__name__)
@@ -133,16 +132,6 @@ class StateDirectory:
         """The directories of all copies of global stores."""
         return sorted(path for path in self.global_store(application_id, "").glob("*/*") if path.is_dir())
 
-    def standby(self, application_id: str, sub_topology: int, partition: int) -> Path:
-        """Directory of the standby copy of one task, which whoever keeps it up to date locks."""
-        return self.application(application_id) / STANDBY_DIRECTORY / f"{sub_topology}_{partition}"
-
-    def standby_copies(self, application_id: str) -> list[Path]:
-        """The directories of all standby copies of an application's tasks."""
-        return sorted(
-            path for path in (self.application(application_id) / STANDBY_DIRECTORY).glob("*") if path.is_dir()
-        )
-
     def tasks(self, application_id: str) -> list[tuple[int, int]]:
         """(sub-topology, partition) of the tasks that have a directory."""
         root = self.application(application_id)
@@ -192,12 +181,11 @@ class StateDirectory:
 
     @contextmanager
     def _all_locked(self, application_id: str) -> Iterator[None]:
-        # The driver holds the application's directory, the workers hold those of the tasks, standbys their copies.
+        # The driver holds the application's directory, workers and standbys those of tasks.
         directories = [
             self.application(application_id),
             *(self.task(application_id, *task) for task in self.tasks(application_id)),
             *self.global_copies(application_id),
-            *self.standby_copies(application_id),
         ]
         with ExitStack() as locks:
             for directory in directories:

@@ -52,17 +52,18 @@ class SuppressionBuffer(LayeredStore):
     @property
     def used_bytes(self) -> int:
         """What the changes count for."""
+        self._in_order()
         return self._bytes
 
     @property
     def first_time(self) -> int | None:
         """Time of the change that is the next to go, milliseconds; ``None`` where nothing waits."""
-        return self._order[0][0] if self._order else None
+        return order[0][0] if (order := self._in_order()) else None
 
     @property
     def oldest_timestamp(self) -> int | None:
         """Timestamp of the change that is the next to go, milliseconds; ``None`` where nothing waits."""
-        return self._entries[self._order[0][1]].context.timestamp if self._order else None
+        return self._entries[order[0][1]].context.timestamp if (order := self._in_order()) else None
 
     @property
     def has_uncommitted_writes(self) -> bool:
@@ -95,7 +96,7 @@ class SuppressionBuffer(LayeredStore):
         known = self._entries.get(key)
         if known is None:
             change = BufferedChange(at, old, old, new, context).sized(key)
-            heappush(self._order, (at, key))
+            heappush(self._in_order(), (at, key))
         else:
             change = BufferedChange(known.time, known.prior, old, new, context).sized(key)
             self._bytes -= known.size
@@ -106,7 +107,7 @@ class SuppressionBuffer(LayeredStore):
 
     def pop(self) -> tuple[bytes, BufferedChange]:
         """Takes the first change out; there must be one."""
-        _, key = heappop(self._order)
+        _, key = heappop(self._in_order())
         change = self._entries[key]
         self._remember(key, change)
         del self._entries[key]
@@ -115,7 +116,7 @@ class SuppressionBuffer(LayeredStore):
 
     def all(self) -> Iterator[tuple[bytes, BufferedChange]]:
         """(key, change) of all that waits, in the order in which it will go."""
-        for _, key in sorted(self._order):
+        for _, key in sorted(self._in_order()):
             yield key, self._entries[key]
 
     @property
@@ -134,7 +135,7 @@ class SuppressionBuffer(LayeredStore):
 
     def size(self) -> tuple[int, int]:
         """How many changes wait, and the bytes that they count for."""
-        return len(self._entries), self._bytes
+        return len(self._entries), self.used_bytes
 
     def drain_changelog(self) -> ChangelogBatch | None:
         """What changed since the last drain."""
@@ -205,7 +206,8 @@ class SuppressionBuffer(LayeredStore):
                 self._entries.pop(key, None)
             else:
                 self._entries[key] = change
-        self._reorder()
+        # A restoration comes in many batches: put in order once, when somebody asks.
+        self._is_unordered = True
         ordered = sorted(changes)
         staged = [None if (change := changes[key]) is None else change.to_bytes() for key in ordered]
         self._committed.stage(batch, ordered, staged)
@@ -220,3 +222,9 @@ class SuppressionBuffer(LayeredStore):
         self._order = [(change.time, key) for key, change in self._entries.items()]
         heapify(self._order)
         self._bytes = sum(change.size for change in self._entries.values())
+        self._is_unordered = False
+
+    def _in_order(self) -> list[tuple[int, bytes]]:
+        if self._is_unordered:
+            self._reorder()
+        return self._order

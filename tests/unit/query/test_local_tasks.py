@@ -234,11 +234,11 @@ def test_a_database_with_another_store_is_opened_anew(world: World) -> None:
         fresh.close()
 
 
-def test_a_standby_copy_answers_only_who_asks_for_it_and_only_instead_of_the_task(world: World) -> None:
-    copy = TaskState.open(world.directory / "app" / "standby" / "0_4", STORES)
+def test_a_standby_copy_answers_only_who_asks_for_it_until_the_task_itself_has_it(world: World) -> None:
+    copy = TaskState.open(world.directory / "app" / "0_4", STORES)
     try:
         copy.restore_batch("kv", [b"a"], [b"copied"], np.array([1]))
-        copy.commit(TaskPosition(changelogs={"kv": 1}, written_at_ms=5))
+        copy.commit(TaskPosition(changelogs={"kv": 1}, written_at_ms=5, standby=True))
         world.tasks.catch_up()
         query = StoreQuery(store="kv", operation=Operation.GET, key=b"a")
         with pytest.raises(QueryRefusedError) as refused:
@@ -246,10 +246,10 @@ def test_a_standby_copy_answers_only_who_asks_for_it_and_only_instead_of_the_tas
         assert refused.value.reason is Reason.NOT_HERE
         answer = world.tasks.answer((0, 4), query, standby=True)
         assert ([entry.value for entry in answer.entries], answer.standby) == ([b"copied"], True)
-        world.put({b"a": b"own"})
+        copy.commit(TaskPosition(inputs={("in", 4): 1}, changelogs={"kv": 1}, written_at_ms=6))
         world.tasks.catch_up()
-        own = world.tasks.answer(TASK, query, standby=True)
-        assert ([entry.value for entry in own.entries], own.standby) == ([b"own"], False)
+        own = world.tasks.answer((0, 4), query)
+        assert ([entry.value for entry in own.entries], own.standby) == ([b"copied"], False)
     finally:
         copy.close()
 

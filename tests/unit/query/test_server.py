@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -238,8 +239,9 @@ def test_the_stores_are_listed_with_what_they_can_be_asked(world: World) -> None
 
 def test_followers_that_die_are_started_anew(world: World) -> None:
     for child in psutil.Process().children(recursive=True):
-        if "millrace.query.follower" in " ".join(child.cmdline()):
-            child.kill()
+        with contextlib.suppress(psutil.NoSuchProcess):  # what other tests have ended, and nobody has waited for
+            if "millrace.query.follower" in " ".join(child.cmdline()):
+                child.kill()
     eventually(lambda: world.get("/stores/counts/get", key="k07").status_code, 200, limit_s=60)
     world.put({"k07": 5})
     eventually(lambda: world.value("k07"), 5)

@@ -112,23 +112,6 @@ def test_a_copy_of_a_global_store_that_is_open_keeps_the_state_where_it_is(tmp_p
     assert not directory.application("app").exists()
 
 
-def test_a_standby_copy_goes_with_the_rest_unless_it_is_kept_up_to_date(tmp_path: Path) -> None:
-    directory = StateDirectory(tmp_path)
-    copy = directory.standby("app", 0, 1)
-    lock = DirectoryLock(copy)
-    assert directory.standby_copies("app") == [copy]
-    assert directory.tasks("app") == []
-    for look in (directory.check_unused, directory.clean):
-        with pytest.raises(StateDirectoryLockedError, match="standby/0_1 is in use"):
-            look("app")
-    assert copy.is_dir()
-    lock.release()
-    directory.check_unused("app")
-    directory.clean("app")
-    assert not directory.application("app").exists()
-    directory.check_unused("app")
-
-
 def test_tasks_are_the_directories_named_after_one(tmp_path: Path) -> None:
     for name in ("0_1", "10_2", "0_0", "notes", "1_x", "a_b_c"):
         (tmp_path / "app" / name).mkdir(parents=True)

@@ -114,7 +114,7 @@ def _carry_out(
         crash_here(f"{plan.operation}-{step.name}-ends")
         journal.step_is_done(step.name, result)
         results[step.name] = result
-        log.info("step done", operation=plan.operation, application=plan.application, step=step.name, **result)
+        log.info("step done", operation=plan.operation, application=plan.application, step=step.name)
     journal.end(OperationState.COMPLETED, "")
     append_journal(directory, plan.operation, "completed", id=operation_id)
     return _outcome(plan, plan.operation, tuple(done), results=results)

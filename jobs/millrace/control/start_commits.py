@@ -31,13 +31,16 @@ def commits_of_new_partitions(
         run: number of this run.
     """
     commits: dict[TopicPartition, tuple[int, str]] = {}
+    signatures = [Signature.of({place: commit}) for place, commit in committed.items()]
+    # A reset is of the whole application: a task whose inputs it deleted has no commit that could tell of it.
+    reset = max((each.reset for each in signatures if each is not None), default=0)
     for places in tasks:
         known = [place for place in places if starts[place].origin is Origin.COMMITTED]
         if len(known) == len(places):
             continue
         before = Signature.of({place: committed[place] for place in known}) if known else None
         # What that commit counted has been told, or is told by nobody: it is not this commit's.
-        signature = replace(before, run=run, counts={}) if before is not None else Signature(run=run)
+        signature = replace(before or Signature(run=run), run=run, counts={}, reset=reset)
         texts = signature.to_metadata({place: starts[place].offset for place in places})
         commits.update({place: (starts[place].offset, texts[place]) for place in places})
     return commits

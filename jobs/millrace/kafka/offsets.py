@@ -41,6 +41,8 @@ _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 _LEADER_POLL_S = 0.1
 _WITHOUT_LEADER = frozenset({
     KafkaError._NOENT,
+    # It remembers fewer partitions, of a topic that has got more or was created anew.
+    KafkaError._UNKNOWN_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     # What this client remembers of the leader is from before the broker's restart.

@@ -42,6 +42,16 @@ def test_a_new_partition_in_front_does_not_hide_what_the_task_knows_of_its_state
     assert signature.counts == {}
 
 
+def test_a_task_without_a_commit_learns_of_the_reset_from_those_of_other_tasks() -> None:
+    """What read only a repartition topic, which a reset deletes, would take the stores of another host for its own."""
+    text = Signature(run=7, reset=7).to_metadata({OLD: 2})[OLD]
+    starts = {OLD: Start(2, Origin.COMMITTED), NEW: Start(0, Origin.RESET)}
+    commits = commits_of_new_partitions([[OLD], [NEW]], starts, {OLD: CommittedOffset(2, text)}, run=8)
+    signature = Signature.of({NEW: CommittedOffset(*commits[NEW])})
+    assert signature is not None
+    assert (signature.run, signature.reset) == (8, 7)
+
+
 def test_a_new_run_signs_the_same_offsets_and_leaves_foreign_commits_alone() -> None:
     text = KNOWN.to_metadata({OLD: 9})[OLD]
     signed = commits_of_new_run({OLD: CommittedOffset(9, text), NEW: CommittedOffset(4, "somebody's")}, run=5)

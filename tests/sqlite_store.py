@@ -20,7 +20,9 @@ class SqliteStore:
         """Opens the file, made if missing."""
         if directory is not None:
             self._path = directory / f"{self.name}.sqlite"
-        self._connection = sqlite3.connect(":memory:" if self._path is None else self._path, isolation_level=None)
+        # One thread at a time uses the store, but not always the same one.
+        place = ":memory:" if self._path is None else self._path
+        self._connection = sqlite3.connect(place, isolation_level=None, check_same_thread=False)
         self._connection.execute("PRAGMA journal_mode = WAL")
         # A process may die, the machine not: then nothing is lost without waiting for the disk.
         self._connection.execute("PRAGMA synchronous = OFF")

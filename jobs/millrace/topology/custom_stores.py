@@ -24,7 +24,8 @@ class StateStore(Protocol):
       entries, and returns the last one. It says how far the store is, so that only the rest is replayed. A store that
       gives none back is restored whole.
 
-    One thread uses it. Every method may raise; the task is then closed, and its next attempt opens the store anew.
+    One thread at a time uses it, not always the same one: a restoration writes from a thread of its own. Every method
+    may raise; the task is then closed, and its next attempt opens the store anew.
     Source: ``org.apache.kafka.streams.processor.StateStore``, and the bytes stores that it wraps.
     """
 

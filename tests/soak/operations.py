@@ -15,7 +15,13 @@ from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import OperationState, operations_of, resume, unfinished_operation
 from millrace.ops.reset import ResetOptions, reset
-from millrace.ops.savepoints import SavepointState, list_savepoints, restore_savepoint, verify_savepoint
+from millrace.ops.savepoints import (
+    SavepointState,
+    create_savepoint,
+    list_savepoints,
+    restore_savepoint,
+    verify_savepoint,
+)
 from tests.application import ROOT, wait_until
 from tests.soak.disturbances import Disturbance
 from tests.soak.tally import Tally
@@ -52,9 +58,10 @@ def audit_stores(world: SoakWorld, _: random.Random, tally: Tally) -> None:
 
 def restore_clone(world: SoakWorld, _: random.Random, tally: Tally) -> None:
     """Restores the newest savepoint as the clone, which then has to come to where the application is."""
+    if _newest_savepoint(world) is None:  # what was killed early has left none
+        _patiently(world, lambda: create_savepoint(world.home, world.application))
     name = _newest_savepoint(world)
-    if name is None:
-        return
+    assert name is not None
     restore_savepoint(world.home, world.application, name, into=world.clone)
     _run_clone(world, tally, everything=False)
 

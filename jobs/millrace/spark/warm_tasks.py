@@ -9,7 +9,6 @@ holder that does not answer in time is killed, if it is still the process that t
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
 import signal
@@ -26,7 +25,17 @@ from millrace.errors import MillraceError, OperationError, StateDirectoryLockedE
 from millrace.logs import configure_logs
 from millrace.processes import ProcessIdentity
 from millrace.spark.plan import plan_from_bytes
-from millrace.spark.worker_socket import ANSWER_LIMIT_S, GiveUp, connected, listen, pulse, receive, send, socket_path
+from millrace.spark.worker_socket import (
+    ANSWER_LIMIT_S,
+    GiveUp,
+    connected,
+    listen,
+    pulse,
+    receive,
+    send,
+    serve,
+    socket_path,
+)
 from millrace.state import DirectoryLock, lock_holder
 from millrace.task.global_copy import GlobalCopies
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
@@ -162,26 +171,17 @@ class WarmTasks:
         return entry
 
     def _listen(self) -> None:
-        threading.Thread(target=self._serve, args=(listen(),), name="millrace-warm-tasks", daemon=True).start()
+        serve(listen(), self._answer, name="millrace-warm-tasks")
 
-    def _serve(self, listener: socket.socket) -> None:
-        while True:
-            connection, _ = listener.accept()
-            # One thread each, so that a task in use does not keep the others waiting.
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError, EOFError):
-            connection.settimeout(ANSWER_LIMIT_S)
-            asked = receive(connection)
-            if isinstance(asked, GiveUp):
-                self._give_up(Path(asked.directory))
-                send(connection, True)
-            elif isinstance(asked, BatchRequest):
-                with pulse(connection) as guard:
-                    answer = self._run_for_other(asked)
-                    with guard:
-                        send(connection, answer)
+    def _answer(self, connection: socket.socket, asked: object) -> None:
+        if isinstance(asked, GiveUp):
+            self._give_up(Path(asked.directory))
+            send(connection, True)
+        elif isinstance(asked, BatchRequest):
+            with pulse(connection) as guard:
+                answer = self._run_for_other(asked)
+                with guard:
+                    send(connection, answer)
 
     def _run_for_other(self, request: BatchRequest) -> BatchOutcome | Exception | None:
         """The outcome, why it failed, or ``None`` where the task is not held here any more."""

@@ -9,7 +9,7 @@ import socket
 import struct
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,6 +47,29 @@ def listen() -> socket.socket:
     listener.bind(str(path))
     listener.listen(16)
     return listener
+
+
+def serve(listener: socket.socket, answer: Callable[[socket.socket, Any], None], *, name: str) -> None:
+    """Answers every message that comes to ``listener`` for as long as this process lives; returns at once.
+
+    Args:
+        listener: what :func:`listen` gave.
+        answer: takes a connection and what was asked on it. Each runs in a thread of its own, so that a long one does
+            not keep the others waiting.
+        name: of the thread that listens.
+    """
+
+    def converse(connection: socket.socket) -> None:
+        with connection, contextlib.suppress(OSError, EOFError):
+            connection.settimeout(ANSWER_LIMIT_S)
+            answer(connection, receive(connection))
+
+    def accept() -> None:
+        while True:
+            connection, _ = listener.accept()
+            threading.Thread(target=converse, args=(connection,), daemon=True).start()
+
+    threading.Thread(target=accept, name=name, daemon=True).start()
 
 
 @contextlib.contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
 import threading
 import time
@@ -27,7 +26,7 @@ from millrace.ops.standby.status import (
 )
 from millrace.ops.standby.tasks import copied_tasks, driver_is_alive, tasks_of_this_host, tasks_to_copy
 from millrace.processes import ProcessIdentity
-from millrace.spark.worker_socket import ANSWER_LIMIT_S, GiveUp, listen, receive, send
+from millrace.spark.worker_socket import GiveUp, listen, send, serve
 from millrace.state import StateOptions
 from millrace.state.standby_copy import CopiedTask, StandbyCopy
 from millrace.topology.topology import Topology
@@ -178,7 +177,7 @@ class Standby:
         Raises:
             MillraceError: with ``once``, why a copy failed.
         """
-        threading.Thread(target=self._serve, args=(listen(),), name="standby-asked", daemon=True).start()
+        serve(listen(), self._answer, name="standby-asked")
         if self._options.metrics_port is not None:
             start_http_server(self._options.metrics_port, registry=self._metrics.registry)
         try:
@@ -281,21 +280,13 @@ class Standby:
         for follower in self._followers.values():
             follower.stop()
 
-    def _serve(self, listener: socket.socket) -> None:
-        while True:
-            connection, _ = listener.accept()
-            threading.Thread(target=self._answer, args=(connection,), daemon=True).start()
-
-    def _answer(self, connection: socket.socket) -> None:
-        with connection, contextlib.suppress(OSError, EOFError):
-            connection.settimeout(ANSWER_LIMIT_S)
-            asked = receive(connection)
-            if isinstance(asked, GiveUp):
-                self.give_up(Path(asked.directory))
-                send(connection, True)
-            else:
-                # A batch for the task: it is not held here, its worker asks for the directory next.
-                send(connection, None)
+    def _answer(self, connection: socket.socket, asked: object) -> None:
+        if isinstance(asked, GiveUp):
+            self.give_up(Path(asked.directory))
+            send(connection, True)
+        else:
+            # A batch for the task: it is not held here, its worker asks for the directory next.
+            send(connection, None)
 
 
 def run_standby(

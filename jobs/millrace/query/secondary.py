@@ -21,11 +21,10 @@ from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict
 from millrace.errors import StateError
 from millrace.state import TaskPosition
 from millrace.state.layout import Packed
-from millrace.state.rocksdb import MEBIBYTE, METADATA_FAMILY
+from millrace.state.rocksdb import MEBIBYTE, METADATA_FAMILY, STORE_FAMILY_PREFIX
 from millrace.state.task_state import POSITION_KEY, SEGMENTS_KEY
 
 _CACHE_BYTES = 64 * MEBIBYTE
-_STORE_FAMILY_PREFIX = "store."
 _Identity = tuple[int, int, int]
 
 
@@ -99,7 +98,7 @@ class Secondary:
 
     def has_store(self, store: str) -> bool:
         """Whether the database has a store of that name."""
-        return _STORE_FAMILY_PREFIX + store in self._families
+        return STORE_FAMILY_PREFIX + store in self._families
 
     def bytes_store(self, store: str, after: bytes | None = None) -> SecondaryBytesStore:
         """The committed bytes of a store that the database has.
@@ -108,7 +107,7 @@ class Secondary:
             store: name of the store.
             after: where scans begin behind at the earliest.
         """
-        family = self._families[_STORE_FAMILY_PREFIX + store]
+        family = self._families[STORE_FAMILY_PREFIX + store]
         return SecondaryBytesStore(family) if after is None else ResumedBytesStore(family, after)
 
     def segments(self, store: str) -> bytes | None:

@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 
 MEBIBYTE = 1 << 20
 METADATA_FAMILY = "metadata"
-_STORE_FAMILY_PREFIX = "store."
+STORE_FAMILY_PREFIX = "store."
 _SIGNS_OF_DAMAGE = ("Corruption", "No such file or directory")
 """In RocksDB's messages: bytes that do not fit their checksum, or files that somebody removed."""
 
@@ -170,11 +170,11 @@ class RocksDatabase:
         database = _database_options(options)
         try:
             existing = Rdict.list_cf(str(path), database) if (path / "CURRENT").exists() else []
-            names = {METADATA_FAMILY, *(_STORE_FAMILY_PREFIX + name for name in stores), *existing} - {"default"}
+            names = {METADATA_FAMILY, *(STORE_FAMILY_PREFIX + name for name in stores), *existing} - {"default"}
             families = {
                 name: _column_family_options(options, store, stores.get(store))
                 for name in sorted(names)
-                for store in (name.removeprefix(_STORE_FAMILY_PREFIX),)
+                for store in (name.removeprefix(STORE_FAMILY_PREFIX),)
             }
             self._database = Rdict(str(path), database, column_families=families)
         except Exception as error:  # rocksdict raises plain Exception
@@ -190,7 +190,7 @@ class RocksDatabase:
 
     def bytes_store(self, name: str) -> RocksBytesStore:
         """The bytes store of the store ``name``."""
-        return RocksBytesStore(self, _STORE_FAMILY_PREFIX + name)
+        return RocksBytesStore(self, STORE_FAMILY_PREFIX + name)
 
     def family(self, name: str) -> Rdict:
         """The open column family ``name``."""
@@ -198,11 +198,11 @@ class RocksDatabase:
 
     def store_family(self, store: str) -> Rdict:
         """The open column family of a store."""
-        return self._families[_STORE_FAMILY_PREFIX + store]
+        return self._families[STORE_FAMILY_PREFIX + store]
 
     def clear_store(self, store: str) -> None:
         """Remove everything in a store, at once, by giving it a new column family."""
-        name = _STORE_FAMILY_PREFIX + store
+        name = STORE_FAMILY_PREFIX + store
         del self._handles[name]
         self._families.pop(name).close()
         self._database.drop_column_family(name)
@@ -230,7 +230,7 @@ class RocksDatabase:
             StateWriteError: the disk is full or fails.
         """
         try:
-            for name in (*(_STORE_FAMILY_PREFIX + store for store in stores), METADATA_FAMILY):
+            for name in (*(STORE_FAMILY_PREFIX + store for store in stores), METADATA_FAMILY):
                 self._families[name].flush()
         except Exception as error:  # rocksdict raises plain Exception
             raise self._refused(error) from error
@@ -317,9 +317,9 @@ class RocksDatabase:
         """
         if self._compaction is None or not self._compaction.is_running:
             stores = {
-                name.removeprefix(_STORE_FAMILY_PREFIX): family
+                name.removeprefix(STORE_FAMILY_PREFIX): family
                 for name, family in self._families.items()
-                if name.startswith(_STORE_FAMILY_PREFIX)
+                if name.startswith(STORE_FAMILY_PREFIX)
             }
             self._compaction = FileCompaction(self._database, stores, budget_s=budget_s)
 

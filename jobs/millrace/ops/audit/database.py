@@ -12,7 +12,7 @@ from rocksdict import AccessType, Options, Rdict
 from millrace.errors import StateError
 from millrace.state.layout import NO_TIMESTAMP, SEGMENT_BYTES
 from millrace.state.position import TaskPosition
-from millrace.state.rocksdb import METADATA_FAMILY, DatabaseOptions, RocksDatabase
+from millrace.state.rocksdb import METADATA_FAMILY, STORE_FAMILY_PREFIX, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
 from millrace.state.task_state import POSITION_KEY, SEGMENTS_KEY
 from millrace.state.versioned_layout import HistorySegments
@@ -20,7 +20,6 @@ from millrace.topology.stores import StoreKind, StoreSpec
 
 SEQUENCE_BYTES = 4
 """Behind the segments of a join's buffer: the number of its last entry."""
-_STORE_FAMILY_PREFIX = "store."
 _SEGMENTED = frozenset({StoreKind.WINDOW, StoreKind.SESSION, StoreKind.VERSIONED})
 _HISTORY = b"\1"
 
@@ -69,7 +68,7 @@ class ReadOnlyDatabase:
         Raises:
             StateError: a file is damaged; the rows before it have come.
         """
-        family = self._families.get(_STORE_FAMILY_PREFIX + store)
+        family = self._families.get(STORE_FAMILY_PREFIX + store)
         if family is None:
             return
         # RocksDB's iterator ends at a damaged block as at the end; its status tells them apart.

@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from millrace.config import StreamsConfig
-from millrace.errors import ConfigurationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.ops.home import Home
-from millrace.ops.observe import effective_spec
+from millrace.ops.observe import required_spec
 
 _LIMIT_S = 30.0
 
@@ -62,9 +61,7 @@ def config_of(home: Home, application: str, bootstrap_servers: str | None) -> tu
     if bootstrap_servers is not None:
         named = {"application.id": application, "bootstrap.servers": bootstrap_servers}
         return StreamsConfig.from_mapping(named), None
-    file, problem = effective_spec(home, application)
-    if file is None:
-        raise ConfigurationError(
-            problem, remedy="name an application with a specification, or give --application-id for one without"
-        )
-    return file.spec.streams_config(), file.spec.module
+    spec = required_spec(
+        home, application, remedy="name an application with a specification, or give --application-id for one without"
+    )
+    return spec.streams_config(), spec.module

@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import Any
 
 from millrace.control.health import HealthLimits, HealthReason, assess
-from millrace.errors import MillraceError
+from millrace.errors import ConfigurationError, MillraceError
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.files import now_text, read_json, strict_json, write_json
 from millrace.ops.home import ApplicationDirectory, Home
@@ -179,6 +179,25 @@ def look(home: Home, application: str) -> Evidence:
         spec_error=spec_error,
         unanswered_since=_unanswered_since(directory, process),
     )
+
+
+def required_spec(
+    home: Home, application: str, *, remedy: str = "name an application with a specification"
+) -> ApplicationSpec:
+    """The specification that an operation goes by, see :func:`effective_spec`.
+
+    Args:
+        home: the installation.
+        application: its name.
+        remedy: what to do where there is none.
+
+    Raises:
+        ConfigurationError: there is no valid one.
+    """
+    file, problem = effective_spec(home, application)
+    if file is None:
+        raise ConfigurationError(problem, remedy=remedy)
+    return file.spec
 
 
 def effective_spec(home: Home, application: str) -> tuple[SpecFile | None, str]:

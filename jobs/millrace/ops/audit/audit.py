@@ -18,7 +18,7 @@ from millrace.ops.audit.report import AuditReport, Difference, DifferenceKind, S
 from millrace.ops.audit.snapshot import Snapshot, snapshot
 from millrace.ops.files import append_journal
 from millrace.ops.home import Home
-from millrace.ops.observe import effective_spec
+from millrace.ops.observe import required_spec
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topology import Topology
 
@@ -68,11 +68,9 @@ def audit(
     if not 0 < chosen.sample <= 1:
         raise ConfigurationError(f"A sample of {chosen.sample:g} is none.", remedy="give one above 0 and up to 1")
     began = time.monotonic()
-    file, problem = effective_spec(home, application)
-    if file is None:
-        raise ConfigurationError(problem, remedy="name an application with a specification")
-    config = file.spec.streams_config()
-    topology = load_topology(file.spec.module, config)
+    spec = required_spec(home, application)
+    config = spec.streams_config()
+    topology = load_topology(spec.module, config)
     _check_names(topology, chosen.stores)
     directory = home.application(application)
     with snapshot(directory, config) as taken:

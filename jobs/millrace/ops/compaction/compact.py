@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from millrace.config import StreamsConfig
 from millrace.control.task_databases import PURGE, purge
 from millrace.errors import OperationError
 from millrace.kafka.log_dirs import log_bytes
 from millrace.ops.compaction.cleaning import roll_segments, wait_for_cleaner
-from millrace.ops.compaction.plan import CompactionOptions, application_of, plan_compaction
+from millrace.ops.compaction.plan import CompactionOptions, plan_compaction
 from millrace.ops.compaction.settings import COMPACT, TEMPORARY, differing, put_back
 from millrace.ops.compaction.stores import compact_running, compact_stopped
 from millrace.ops.control_client import request_operation
 from millrace.ops.home import Home
+from millrace.ops.observe import required_spec
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
@@ -95,19 +97,19 @@ def _steps(plan: OperationPlan) -> Sequence[Step]:
 
 
 def _earlier(context: StepContext) -> None:
-    config, _ = application_of(context.home, context.plan.application)
+    config = _config(context)
     put_back(admin_of(config), context.plan.decisions["left_behind"])
 
 
 def _lower(context: StepContext) -> None:
-    config, _ = application_of(context.home, context.plan.application)
+    config = _config(context)
     admin = admin_of(config)
     for topic in context.plan.decisions["logs"]:
         admin.change_topic_settings(topic, TEMPORARY)
 
 
 def _roll(context: StepContext) -> None:
-    config, _ = application_of(context.home, context.plan.application)
+    config = _config(context)
     logs = context.plan.decisions["logs"]
     roll_segments(config, logs)
     # Otherwise a running application would begin a segment every second until the cleaner is done.
@@ -117,18 +119,18 @@ def _roll(context: StepContext) -> None:
 
 
 def _wait(context: StepContext) -> Mapping[str, Any]:
-    config, _ = application_of(context.home, context.plan.application)
+    config = _config(context)
     decided = context.plan.decisions
     return wait_for_cleaner(config, decided["logs"], budget_s=decided["budget_s"] / 2, progress=context.progress)
 
 
 def _back(context: StepContext) -> None:
-    config, _ = application_of(context.home, context.plan.application)
+    config = _config(context)
     put_back(admin_of(config), context.plan.decisions["settings"])
 
 
 def _purge(context: StepContext) -> Mapping[str, Any]:
-    config, _ = application_of(context.home, context.plan.application)
+    config = _config(context)
     topics = context.plan.decisions["repartition_topics"]
     driver = _driver(context)
     if driver is None:
@@ -138,7 +140,7 @@ def _purge(context: StepContext) -> Mapping[str, Any]:
 
 
 def _compact_stores(context: StepContext) -> Mapping[str, Any]:
-    config, _ = application_of(context.home, context.plan.application)
+    config = _config(context)
     budget_s = context.plan.decisions["budget_s"] / 2
     driver = _driver(context)
     if driver is None:
@@ -148,7 +150,7 @@ def _compact_stores(context: StepContext) -> Mapping[str, Any]:
 
 
 def _check(context: StepContext) -> Mapping[str, Any]:
-    config, _ = application_of(context.home, context.plan.application)
+    config = _config(context)
     decided = context.plan.decisions
     admin = admin_of(config)
     if wrong := differing(admin, {**decided["left_behind"], **decided["settings"]}):
@@ -167,6 +169,10 @@ def _check(context: StepContext) -> Mapping[str, Any]:
         },
         "passed_over": decided["passed_over"],
     }
+
+
+def _config(context: StepContext) -> StreamsConfig:
+    return required_spec(context.home, context.plan.application).streams_config()
 
 
 def _driver(context: StepContext) -> ProcessIdentity | None:

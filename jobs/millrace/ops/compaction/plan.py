@@ -7,16 +7,15 @@ from typing import Any
 
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
-from millrace.errors import ConfigurationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.log_dirs import log_bytes
 from millrace.ops.compaction.estimate import superfluous_share
 from millrace.ops.compaction.settings import COMPACT, left_behind, original_settings
 from millrace.ops.home import Home
-from millrace.ops.observe import effective_spec
+from millrace.ops.observe import required_spec
 from millrace.ops.operations import OperationPlan
 from millrace.ops.topics import admin_of
-from millrace.topology.topology import Topology, full_topic_name
+from millrace.topology.topology import full_topic_name
 
 MEBIBYTE = 1 << 20
 
@@ -42,26 +41,15 @@ class CompactionOptions:
     stores: bool = True
 
 
-def application_of(home: Home, application: str) -> tuple[StreamsConfig, Topology]:
-    """Configuration and topology of an application.
-
-    Raises:
-        ConfigurationError: it has no valid specification.
-    """
-    file, problem = effective_spec(home, application)
-    if file is None:
-        raise ConfigurationError(problem, remedy="name an application with a specification")
-    config = file.spec.streams_config()
-    return config, load_topology(file.spec.module, config)
-
-
 def plan_compaction(home: Home, application: str, options: CompactionOptions, *, reason: str) -> OperationPlan:
     """Look at the logs and decide.
 
     Raises:
         MillraceError: the application is not known, or the broker does not answer.
     """
-    config, topology = application_of(home, application)
+    spec = required_spec(home, application)
+    config = spec.streams_config()
+    topology = load_topology(spec.module, config)
     admin = admin_of(config)
     own = sorted(
         name

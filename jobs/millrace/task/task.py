@@ -37,6 +37,7 @@ from millrace.errors import (
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
+from millrace.metrics import TransactionOutcome
 from millrace.state import StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
@@ -74,7 +75,7 @@ class BatchOutcome:
         task: the task's name.
         positions: committed offset of each input partition after the batch.
         undecided: rows that were left for a later batch, since older records of another input may still come.
-        committed: whether there was something to commit, by this attempt or by an earlier one that could not tell.
+        transactions: transactions that were committed, by this attempt or by an earlier one that could not tell.
         counts: ``read``, ``written.<topic>``, ``dropped.<reason>``, ``dead_letters``; those that are not 0.
         durations: seconds by phase: open, restore, read, process, commit, store.
         lateness: how far behind stream time records were, milliseconds.
@@ -92,7 +93,7 @@ class BatchOutcome:
     task: str
     positions: Mapping[TopicPartition, int]
     undecided: int = 0
-    committed: bool = False
+    transactions: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     durations: Mapping[str, float] = field(default_factory=dict)
     lateness: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -112,6 +113,7 @@ class Task:
     Args:
         spec: what to run.
         on_restore: called while changelogs are read.
+        on_lost_transaction: called when a transaction of the task was aborted or fenced, which no outcome tells.
         copies: this process's copies of the global stores; ``None`` for a task that is the only one.
     """
 
@@ -120,10 +122,12 @@ class Task:
         spec: TaskSpec,
         on_restore: ProgressListener = lambda _: None,
         *,
+        on_lost_transaction: Callable[[TransactionOutcome], None] = lambda _: None,
         copies: GlobalCopies | None = None,
     ) -> None:
         self.spec = spec
         self._on_restore = on_restore
+        self._on_lost_transaction = on_lost_transaction
         self._copies = copies or GlobalCopies()
         self._global: dict[str, GlobalCopy] = {}
         self._admin = KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin."))
@@ -138,6 +142,7 @@ class Task:
         self._reset = 0
         self._restored = 0
         self._rebuilds = 0
+        self._transactions = 0
 
     @property
     def state(self) -> TaskState:
@@ -239,7 +244,7 @@ class Task:
             task=self.spec.name,
             positions=positions,
             undecided=len(ordered) - length,
-            committed=True,
+            transactions=self._take_transactions(),
             counts=counts,
             durations=clock.laps,
             lateness=np.concatenate(self._engine.failures.lateness or [np.empty(0, dtype=np.int64)]),
@@ -278,6 +283,16 @@ class Task:
     def _take_rebuilds(self) -> int:
         rebuilds, self._rebuilds = self._rebuilds, 0
         return rebuilds
+
+    def _take_transactions(self) -> int:
+        transactions, self._transactions = self._transactions, 0
+        return transactions
+
+    def _transaction_ended(self, outcome: TransactionOutcome) -> None:
+        if outcome is TransactionOutcome.COMMITTED:
+            self._transactions += 1
+        else:
+            self._on_lost_transaction(outcome)
 
     def _open(self, clock: _Clock) -> Signature:
         spec = self.spec
@@ -326,6 +341,7 @@ class Task:
             settings=spec.config.client_settings("producer."),
             max_message_bytes=self._topics.max_message_bytes,
             timeout_s=PRODUCER_TIMEOUT_S,
+            on_transaction_end=self._transaction_ended,
         )
         try:
             producer.init()
@@ -528,7 +544,7 @@ class Task:
         return BatchOutcome(
             task=self.spec.name,
             positions=dict(self._committed),
-            committed=bool(untold),
+            transactions=self._take_transactions() + int(bool(untold) and self.spec.transactional_id is not None),
             counts=dict(counts),
             durations=clock.laps,
             restored=self._take_restored(),

@@ -134,6 +134,7 @@ class _Run:
                 token_file=Path(config.control_token_file) if config.control_token_file else None,
                 heartbeat_interval_s=config.heartbeat_interval_ms / 1000,
                 tick_interval_s=1.0,
+                broker_timeout_s=config.default_api_timeout_ms / 1000,
                 restart=RestartPolicy(
                     initial_s=config.query_restart_backoff_ms / 1000, max_attempts=config.query_restart_attempts
                 ),

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,6 +27,7 @@ import numpy as np
 import structlog
 
 from millrace.errors import (
+    ConfigurationError,
     DriverFencedError,
     OffsetsMovedError,
     RecordTooLargeError,
@@ -351,20 +352,28 @@ class Task:
         return producer
 
     def _collector(self) -> _ProducerCollector:
-        return _ProducerCollector(self._open_producer(), self._topics, self._learn)
+        return _ProducerCollector(self._open_producer(), self._topics, self._learn, partial(self._learn, letters=True))
 
-    def _learn(self, topic: str) -> TaskProducer:
-        """Asks for a topic that a record names; returns the producer that can write to it.
+    def _learn(self, topic: str, *, letters: bool = False) -> TaskProducer:
+        """Asks for a topic that a record or a dead letter names; returns the producer that can write to it.
 
         A producer's batches fit the topics that were known when it was made. Nothing of the batch is sent yet: all
         topics are asked for before that.
         """
-        self._topics.learn(topic)
+        self._topics.learn(topic, letters=letters)
         producer = self._open_producer()
         limit = self._topics.max_message_bytes[topic]
         if producer.fits(limit):
             producer.add_topic(topic, limit)
             return producer
+        if producer.in_transaction:
+            # A letter for a record that turned out too large when it was sent. A new producer would lose what was sent.
+            raise ConfigurationError(
+                f"Task {self.spec.name} has a dead letter for topic {topic}, whose max.message.bytes ({limit}) its "
+                "producer does not fit, and has sent records already.",
+                remedy="give the topic the max.message.bytes of the output topics, or name it in "
+                "errors.dead.letter.queue.topic.name, so that it is known from the start",
+            )
         producer.close()
         self._producer = self._new_producer()
         committed = self._committed
@@ -556,10 +565,17 @@ class Task:
 class _ProducerCollector:
     """Sends output into the batch's transaction, which it opens with the first record."""
 
-    def __init__(self, producer: TaskProducer, topics: TopicsWritten, learn: Callable[[str], TaskProducer]) -> None:
+    def __init__(
+        self,
+        producer: TaskProducer,
+        topics: TopicsWritten,
+        learn: Callable[[str], TaskProducer],
+        learn_letters: Callable[[str], TaskProducer],
+    ) -> None:
         self._producer = producer
         self._topics = topics
         self._learn = learn
+        self._learn_letters = learn_letters
         self.written: Counter[str] = Counter()
         self.changelog_topics: dict[str, str] = {}
 
@@ -570,7 +586,12 @@ class _ProducerCollector:
             self._producer.begin()
 
     def send(self, batch: OutputBatch) -> None:
-        """Sends a batch of records."""
+        """Sends a batch of records.
+
+        Raises:
+            UnknownTopicError: it is for a topic that an exception handler names, and that does not exist.
+        """
+        self.expect_letters([batch.topic])
         self.begin()
         self._producer.send(
             batch.topic,
@@ -586,6 +607,12 @@ class _ProducerCollector:
             self.changelog_topics[batch.store] = batch.topic
         else:
             self.written[batch.topic] += len(batch)
+
+    def expect_letters(self, topics: Iterable[str]) -> None:
+        """Asks for topics that handlers name, before anything is sent: a producer may have to make room for another."""
+        for topic in topics:
+            if not self._topics.knows(topic):
+                self._producer = self._learn_letters(topic)
 
     def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
         """The records that their topic would refuse."""

@@ -7,7 +7,7 @@ import pytest
 
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.query.admission import behind, check, view_of
+from millrace.query.admission import Admission, behind, view_of
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.state import TaskPosition
 
@@ -17,7 +17,7 @@ GONE = DriverIdentity.of_this_process().model_copy(update={"start_time": 1})
 
 def refusal(status: ApplicationStatus | None, partition: int = 0) -> QueryRefusedError | None:
     try:
-        check(status, view_of(status, 0, partition), "app")
+        Admission(lambda: status, "app").check(view_of(status, 0, partition))
     except QueryRefusedError as error:
         return error
     return None

@@ -231,7 +231,7 @@ def test_a_malformed_request_says_what_is_wrong(world: World, path: str, paramet
 
 def test_the_stores_are_listed_with_what_they_can_be_asked(world: World) -> None:
     stores = {store["name"]: store for store in world.get("/stores").json()}
-    assert stores["counts"]["operations"] == ["get", "range", "prefix", "all"]
+    assert stores["counts"]["operations"] == ["get", "get_many", "range", "prefix", "all"]
     assert stores["counts"]["partitions"] == 2
     assert stores["in-memory"]["operations"] == []
     assert stores["in-memory"]["not_queryable"]

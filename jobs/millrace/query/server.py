@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hmac
 import signal
 import socket
@@ -125,6 +126,8 @@ class QueryServer:
         self._statuses.start()
         try:
             await self._followers.start()
+            # What has been imported stays: no collection needs to go through it while somebody waits.
+            gc.freeze()
             self._on_started()
             yield
         finally:

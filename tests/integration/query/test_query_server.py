@@ -172,16 +172,15 @@ def test_each_server_answers_for_its_own_tasks_and_names_the_server_of_the_other
                 assert client.answer("sums", "get", key=here)["host"] == HOST
                 assert client.get_many("sums", [there, "zz", here]) == [1, None, 1]
                 assert {entry["key"] for entry in client.all("sums")} == set(KEYS)
-    finally:
-        assert other.stop() == 0
-    with world.server.client() as client:
         world.publish("RUNNING", hosts=(HOST, "unknown"))
-        eventually(lambda: reason_of(lambda: client.get("sums", there)), str(Reason.NOT_HERE), limit_s=60)
+        eventually(lambda: reason_of(lambda: world.client.get("sums", there)), str(Reason.NOT_HERE), limit_s=60)
         with pytest.raises(QueryRefusedError) as refused:
-            client.get_many("sums", [here, there])
+            world.client.get_many("sums", [here, there])
         assert (refused.value.reason, refused.value.details["owner"]) == (Reason.NOT_HERE, "unknown")
         world.publish("RUNNING")
-        eventually(lambda: reason_of(lambda: client.get("sums", there)), "answered", limit_s=60)
+        eventually(lambda: reason_of(lambda: world.client.get("sums", there)), "answered", limit_s=60)
+    finally:
+        assert other.stop() == 0
 
 
 def test_many_keys_are_asked_for_at_once(world: World) -> None:

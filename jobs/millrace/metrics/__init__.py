@@ -5,6 +5,7 @@ from __future__ import annotations
 from millrace.metrics.definitions import (
     APPLICATION_STATES,
     METRICS,
+    STANDBY_METRICS,
     DropReason,
     MetricDefinition,
     MetricKind,
@@ -29,6 +30,7 @@ __all__ = [
     "LATENCY_BUCKETS",
     "LATENESS_BUCKETS",
     "METRICS",
+    "STANDBY_METRICS",
     "ApplicationMetrics",
     "BucketCounts",
     "DropReason",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
-from millrace.metrics.definitions import METRICS, MetricDefinition, MetricKind
+from millrace.metrics.definitions import METRICS, STANDBY_METRICS, MetricDefinition, MetricKind
 
 _INTRODUCTION = """\
 # Metrics
@@ -16,9 +17,15 @@ timestamp.
 
 This page is generated: `python -m millrace.metrics.reference > docs/metrics.md`.
 
-| metric | type | labels | unit | meaning | Kafka Streams |
-|---|---|---|---|---|---|
 """
+_STANDBY = """\
+## Standby
+
+`millrace standby --metrics-port` serves these, for each task that it copies. Every series has the label
+`application_id`; it ends when the copy is given up.
+
+"""
+_HEAD = "| metric | type | labels | unit | meaning | Kafka Streams |\n|---|---|---|---|---|---|\n"
 
 
 def page() -> str:
@@ -28,10 +35,16 @@ def page() -> str:
         for metric in METRICS
         if metric.kind is MetricKind.HISTOGRAM
     ]
-    rows = "\n".join(map(_row, METRICS))
-    return (
-        f"{_INTRODUCTION}{rows}\n\n## Buckets of the histograms (upper bounds, seconds)\n\n" + "\n".join(buckets) + "\n"
-    )
+    parts = [
+        _INTRODUCTION + _table(METRICS),
+        _STANDBY + _table(STANDBY_METRICS),
+        "## Buckets of the histograms (upper bounds, seconds)\n\n" + "\n".join(buckets),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(metrics: Iterable[MetricDefinition]) -> str:
+    return _HEAD + "\n".join(map(_row, metrics))
 
 
 def _row(metric: MetricDefinition) -> str:

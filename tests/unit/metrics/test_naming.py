@@ -6,9 +6,16 @@ import subprocess
 
 import pytest
 
-from millrace.metrics import METRICS, ApplicationMetrics, MetricDefinition, MetricKind, TaskStatistics
+from millrace.metrics import (
+    METRICS,
+    STANDBY_METRICS,
+    ApplicationMetrics,
+    MetricDefinition,
+    MetricKind,
+    TaskStatistics,
+)
 
-by_name = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+by_name = pytest.mark.parametrize("metric", METRICS + STANDBY_METRICS, ids=lambda metric: metric.name)
 
 
 @by_name
@@ -43,7 +50,7 @@ def test_only_histograms_have_buckets(metric: MetricDefinition) -> None:
 
 
 def test_names_are_distinct() -> None:
-    names = [metric.name for metric in METRICS]
+    names = [metric.name for metric in METRICS + STANDBY_METRICS]
     assert len(set(names)) == len(names)
 
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 
 from millrace.metrics.definitions import METRICS, MetricDefinition, MetricKind
+from millrace.metrics.exported import EXPORTED_METRICS, STANDBY_METRICS
 
 _INTRODUCTION = """\
 # Metrics
@@ -20,6 +22,26 @@ This page is generated: `python -m millrace.metrics.reference > docs/metrics.md`
 |---|---|---|---|---|---|
 """
 
+_EXPORTED = """
+## Exported
+
+`millrace export-metrics` works these out and pushes them to a Pushgateway or writes them to text files, a group or file
+for each application: what no process serves. All are gauges with the label `application_id`, as the last export found
+them; `millrace_export_timestamp_seconds` says when that was. An export without an application removes its series.
+
+| metric | labels | unit | meaning |
+|---|---|---|---|
+"""
+
+_STANDBY = """
+## Standby
+
+`millrace standby --metrics-port` serves these.
+
+| metric | labels | unit | meaning |
+|---|---|---|---|
+"""
+
 
 def page() -> str:
     """The reference page, Markdown."""
@@ -31,7 +53,16 @@ def page() -> str:
     rows = "\n".join(map(_row, METRICS))
     return (
         f"{_INTRODUCTION}{rows}\n\n## Buckets of the histograms (upper bounds, seconds)\n\n" + "\n".join(buckets) + "\n"
+        f"{_EXPORTED}{_short_rows(EXPORTED_METRICS)}\n{_STANDBY}{_short_rows(STANDBY_METRICS)}\n"
     )
+
+
+def _short_rows(metrics: Sequence[MetricDefinition]) -> str:
+    return "\n".join(f"| `{metric.name}` | {_labels(metric)} | {metric.unit} | {metric.help} |" for metric in metrics)
+
+
+def _labels(metric: MetricDefinition) -> str:
+    return ", ".join(f"`{label}`" for label in metric.labels) or "none"
 
 
 def _row(metric: MetricDefinition) -> str:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from millrace.metrics.definitions import (
     APPLICATION_STATES,
     METRICS,
+    STANDBY_METRICS,
     DropReason,
     MetricDefinition,
     MetricKind,
     Phase,
     TransactionOutcome,
 )
-from millrace.metrics.exported import EXPORTED_METRICS, STANDBY_METRICS
+from millrace.metrics.exported import EXPORTED_METRICS
 from millrace.metrics.histograms import (
     END_TO_END_BUCKETS,
     LATENCY_BUCKETS,

@@ -312,10 +312,3 @@ EXPORTED_METRICS: tuple[MetricDefinition, ...] = (
     EOS_OVERHEAD,
 )
 """All of them, in the order of the export and of the reference page."""
-
-STANDBY_METRICS: tuple[MetricDefinition, ...] = (
-    _gauge("millrace_standby_lag_records", ("task",), "Changelog offsets that the copy lacks.", "records"),
-    _gauge("millrace_standby_behind_seconds", ("task",), "Time since the copy had everything.", "seconds"),
-    _gauge("millrace_standby_records", ("task",), "Records applied since the copy was opened.", "records"),
-)
-"""Those that `millrace standby --metrics-port` serves."""

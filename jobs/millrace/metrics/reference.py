@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable
 
-from millrace.metrics.definitions import METRICS, MetricDefinition, MetricKind
-from millrace.metrics.exported import EXPORTED_METRICS, STANDBY_METRICS
+from millrace.metrics.definitions import METRICS, STANDBY_METRICS, MetricDefinition, MetricKind
+from millrace.metrics.exported import EXPORTED_METRICS
 
 _INTRODUCTION = """\
 # Metrics
@@ -18,29 +18,24 @@ timestamp.
 
 This page is generated: `python -m millrace.metrics.reference > docs/metrics.md`.
 
-| metric | type | labels | unit | meaning | Kafka Streams |
-|---|---|---|---|---|---|
 """
+_STANDBY = """\
+## Standby
 
-_EXPORTED = """
+`millrace standby --metrics-port` serves these, for each task that it copies. Every series has the label
+`application_id`; it ends when the copy is given up.
+
+"""
+_EXPORTED = """\
 ## Exported
 
 `millrace export-metrics` works these out and pushes them to a Pushgateway or writes them to text files, a group or file
-for each application: what no process serves. All are gauges with the label `application_id`, as the last export found
-them; `millrace_export_timestamp_seconds` says when that was. An export without an application removes its series.
+for each application: what no process serves. Every series has the label `application_id`, and says how it was at the
+last export; `millrace_export_timestamp_seconds` has when that was. The series of an application that is gone disappear
+with the next export.
 
-| metric | labels | unit | meaning |
-|---|---|---|---|
 """
-
-_STANDBY = """
-## Standby
-
-`millrace standby --metrics-port` serves these.
-
-| metric | labels | unit | meaning |
-|---|---|---|---|
-"""
+_HEAD = "| metric | type | labels | unit | meaning | Kafka Streams |\n|---|---|---|---|---|---|\n"
 
 
 def page() -> str:
@@ -50,19 +45,17 @@ def page() -> str:
         for metric in METRICS
         if metric.kind is MetricKind.HISTOGRAM
     ]
-    rows = "\n".join(map(_row, METRICS))
-    return (
-        f"{_INTRODUCTION}{rows}\n\n## Buckets of the histograms (upper bounds, seconds)\n\n" + "\n".join(buckets) + "\n"
-        f"{_EXPORTED}{_short_rows(EXPORTED_METRICS)}\n{_STANDBY}{_short_rows(STANDBY_METRICS)}\n"
-    )
+    parts = [
+        _INTRODUCTION + _table(METRICS),
+        _STANDBY + _table(STANDBY_METRICS),
+        _EXPORTED + _table(EXPORTED_METRICS),
+        "## Buckets of the histograms (upper bounds, seconds)\n\n" + "\n".join(buckets),
+    ]
+    return "\n\n".join(parts) + "\n"
 
 
-def _short_rows(metrics: Sequence[MetricDefinition]) -> str:
-    return "\n".join(f"| `{metric.name}` | {_labels(metric)} | {metric.unit} | {metric.help} |" for metric in metrics)
-
-
-def _labels(metric: MetricDefinition) -> str:
-    return ", ".join(f"`{label}`" for label in metric.labels) or "none"
+def _table(metrics: Iterable[MetricDefinition]) -> str:
+    return _HEAD + "\n".join(map(_row, metrics))
 
 
 def _row(metric: MetricDefinition) -> str:

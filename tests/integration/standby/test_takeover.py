@@ -15,6 +15,8 @@ from random import Random
 import pytest
 import yaml
 
+from millrace.ops.home import Home
+from millrace.ops.reset import reset
 from millrace.ops.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
 from millrace.spark.warm_tasks import BatchRequest, WarmTasks
 from millrace.state import StateDirectory, TaskState
@@ -236,3 +238,52 @@ def test_the_position_of_a_copy_says_what_it_is(make_counting: Make) -> None:
     assert state.position.inputs == {}
     assert set(state.position.changelogs) == {"counts", "windows"}
     state.close()
+
+
+def run_of_copy(counting: Counting, state: str = "copies") -> int:
+    directory = StateDirectory(counting.directory / state).task(counting.name, 0, 0)
+    opened = TaskState.open(directory, counting.topology.sub_topologies[0].stores)
+    try:
+        return opened.position.run_id
+    finally:
+        opened.close()
+
+
+def least_run(standby: Standby) -> int:
+    return min((task.run for task in standby.status().tasks.values()), default=0)
+
+
+def reset_as_launched(counting: Counting) -> None:
+    home = Home(counting.directory / "home", counting.directory / "specs")
+    path = home.spec_path(counting.name)
+    path.parent.mkdir(parents=True)
+    config = counting.config("first").to_mapping()
+    document = {"name": counting.name, "module": "tests.integration.standby.counting:build", "config": config}
+    path.write_text(yaml.safe_dump(document))
+    reset(home, counting.name)
+
+
+def test_a_copy_made_after_a_reset_is_taken_and_one_from_before_is_not(make_counting: Make) -> None:
+    """Also by a standby that runs on over the reset."""
+    counting = make_counting()
+    counting.send(payments(500, minute=1))
+    counting.process("first")
+    copy_once(counting, "old")
+    before = run_of_copy(counting, "old")
+    assert before > 0
+
+    with standing_by(counting) as standby:
+        wait_until(lambda: copies_have_all(counting, standby), timeout_s=60, what="the copies are current")
+        reset_as_launched(counting)
+        counting.send(payments(100, minute=2))
+        counting.process("first")
+        assert counting.contents("first") == counting.contents("whole")
+        wait_until(
+            lambda: least_run(standby) > before and copies_have_all(counting, standby),
+            timeout_s=60,
+            what="the copies are current again",
+        )
+    assert run_of_copy(counting) > before
+    assert records_of(counting.process("copies")) == 0
+    assert records_of(counting.process("old")) > 0
+    assert counting.contents("copies") == counting.contents("old") == counting.contents("whole")

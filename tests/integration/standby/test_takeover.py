@@ -16,6 +16,7 @@ import yaml
 from millrace.ops.home import Home
 from millrace.ops.reset import reset
 from millrace.ops.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
+from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import BatchRequest, WarmTasks
 from millrace.state import StateDirectory, TaskState
 from millrace.task.input import OffsetRange
@@ -160,7 +161,7 @@ def test_a_standby_follows_and_gives_a_copy_to_the_worker_that_asks(make_countin
         place = (counting.topic, 0)
         request = BatchRequest(plan=plan.to_bytes(), partition=0, rows=[], ranges={place: OffsetRange(0, 0, 0)})
         warm = WarmTasks()
-        outcome = warm.run(request, lambda _: None)
+        outcome = warm.run(request, TaskReporter("", "0_0"))
         assert outcome.restored == 0
         assert process.is_alive()
         warm._give_up(plan.task_spec(0).state_directory)

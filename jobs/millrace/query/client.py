@@ -32,7 +32,8 @@ class QueryClient:
         address: ``http://host:port`` of one of them; it names the others where they have what is asked for.
         token: their bearer token.
         timeout_s: longest wait for an answer, seconds.
-        wait_s: how long to ask again while a task is restored or its application does not run, seconds.
+        wait_s: how long to ask again while a task is restored, servers do not agree yet where one that has moved is, or
+            the application does not run, seconds.
     """
 
     def __init__(self, address: str, token: str, *, timeout_s: float = 10.0, wait_s: float = 0.0) -> None:
@@ -212,7 +213,9 @@ def _where_next(address: str, about: dict[str, Any], hops: int, deadline: float)
 
 
 def _wait_or_raise(error: QueryRefusedError, deadline: float) -> None:
-    waits = error.reason in {Reason.RESTORING, Reason.NOT_RUNNING}
+    # Servers that send each other what a task that has just moved is asked: one of them has not read the status yet.
+    disagree = error.reason is Reason.NOT_HERE and error.details.get("location") is not None
+    waits = disagree or error.reason in {Reason.RESTORING, Reason.NOT_RUNNING}
     if not waits or time.monotonic() >= deadline:
         raise error
     time.sleep(min(0.2, max(deadline - time.monotonic(), 0)))

@@ -167,7 +167,7 @@ def test_each_server_answers_for_its_own_tasks_and_names_the_server_of_the_other
     try:
         world.publish("RUNNING", hosts=(HOST, "other"))
         for server in (world.server, other):
-            with server.client() as client:
+            with server.client(wait_s=60) as client:
                 eventually(lambda: client.answer("sums", "get", key=there)["host"], "other", limit_s=60)
                 assert client.answer("sums", "get", key=here)["host"] == HOST
                 assert client.get_many("sums", [there, "zz", here]) == [1, None, 1]

@@ -81,13 +81,13 @@ class Orders:
 
         def caught_up() -> bool:
             committed = committed_offsets(self.admin, NAME)
-            return place in committed and committed[place].offset >= end_offsets(
-                self.admin, [place], End.HIGH_WATERMARK
-            )[place]
+            return (
+                place in committed
+                and committed[place].offset >= end_offsets(self.admin, [place], End.HIGH_WATERMARK)[place]
+            )
 
         wait_until(caught_up, timeout_s=120, what="orders caught up")
 
     def is_alive(self) -> bool:
         record = ops.read_record(self.home.application(NAME))
         return record is not None and record.is_process_alive()
-

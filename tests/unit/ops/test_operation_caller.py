@@ -33,9 +33,7 @@ class Task:
         self.plans: list[tuple[str, int]] = []
         self.told: list[str] = []
         self.stop_before = ""
-        self.caller = Caller(
-            name=name, wants_stop=self.wants_stop, on_plan=self.on_plan, progress=self.told.append
-        )
+        self.caller = Caller(name=name, wants_stop=self.wants_stop, on_plan=self.on_plan, progress=self.told.append)
 
     def wants_stop(self) -> bool:
         return bool(self.stop_before) and self.diary.exists() and self.stop_before in self.diary.read_text()

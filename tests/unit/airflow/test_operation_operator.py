@@ -105,7 +105,7 @@ def test_a_dry_run_logs_the_plan_and_begins_nothing(
 
 def test_a_failed_step_may_be_tried_again_and_the_next_try_goes_on(empty: Home, tmp_path: Path) -> None:
     task = Try(tmp_path)
-    with pytest.raises(AirflowException, match=r"second does not work.* What to do: mend it; then clear this task") as e:
+    with pytest.raises(AirflowException, match=r"second does not work.* What to do: mend it; then clear this") as e:
         task.run(fails_at="second")
     assert not isinstance(e.value, AirflowFailException)
     (tmp_path / "diary.mended").touch()

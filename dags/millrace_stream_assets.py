@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from millrace_airflow.assets import STREAMS
 from millrace_airflow.dag_parts import START, application_param, dag_arguments, schedule
 from millrace_airflow.operators import MillraceApplicationsOperator, MillraceStreamAssetsOperator
 
@@ -23,6 +24,7 @@ emitted. A batch DAG is scheduled on it with `schedule=[stream_asset("fraud-dete
     **dag_arguments(),
 ):
     chosen = MillraceApplicationsOperator(task_id="applications", application="{{ params.application }}")
-    MillraceStreamAssetsOperator.partial(task_id="emit", map_index_template="{{ task.application }}").expand(
-        application=chosen.output
-    )
+    # Airflow asks a mapped task for its outlets before it is made.
+    MillraceStreamAssetsOperator.partial(
+        task_id="emit", map_index_template="{{ task.application }}", outlets=[STREAMS]
+    ).expand(application=chosen.output)

@@ -32,7 +32,8 @@ class MillraceStreamAssetsOperator(BaseOperator):  # type: ignore[misc]
     ui_color = "#d9efef"
 
     def __init__(self, *, application: str, millrace_conn_id: str | None = None, **kwargs: Any) -> None:
-        super().__init__(outlets=[STREAMS], **kwargs)
+        kwargs.setdefault("outlets", [STREAMS])
+        super().__init__(**kwargs)
         self.application = application
         self.millrace_conn_id = millrace_conn_id
 

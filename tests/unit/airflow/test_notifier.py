@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import logging
 import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
@@ -15,6 +14,7 @@ from airflow.sdk import Connection
 
 from millrace_airflow.notifications import MillraceNotifier
 from millrace_airflow.notifications.millrace import MAIL_VARIABLE, url_of
+from tests.unit.airflow.lines import Lines
 
 
 class Server(http.server.ThreadingHTTPServer):
@@ -32,6 +32,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def log_message(self, *args: object) -> None:
         pass
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> Lines:
+    """What the notifier logs."""
+    log = Lines()
+    monkeypatch.setattr(MillraceNotifier, "log", log)
+    return log
 
 
 @pytest.fixture
@@ -60,7 +68,7 @@ def use_connection(monkeypatch: pytest.MonkeyPatch, server: Server, **more: Any)
 
 
 def test_it_posts_what_failed_and_ends_the_log_with_what_to_do(
-    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: Server, monkeypatch: pytest.MonkeyPatch, told: Lines
 ) -> None:
     use_connection(monkeypatch, server, password="token")
     MillraceNotifier()(failed())
@@ -75,27 +83,24 @@ def test_it_posts_what_failed_and_ends_the_log_with_what_to_do(
         "error": "It runs. What to do: stop it",
         "log_url": "http://airflow/log",
     }
-    assert caplog.messages[-2:] == ["What happened: It runs.", "What to do: stop it"]
+    assert told.lines[-2:] == ["What happened: It runs.", "What to do: stop it"]
 
 
 def test_a_server_that_refuses_is_said_and_the_log_still_ends_with_what_to_do(
-    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: Server, monkeypatch: pytest.MonkeyPatch, told: Lines
 ) -> None:
     server.answer = 500
     use_connection(monkeypatch, server)
     MillraceNotifier()(failed())
-    assert any("could not be told by webhook" in message for message in caplog.messages)
-    assert caplog.messages[-1] == "What to do: stop it"
+    assert any("could not be told by webhook" in message for message in told.lines)
+    assert told.lines[-1] == "What to do: stop it"
 
 
-def test_with_nothing_configured_it_says_that_nobody_is_told(
-    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_with_nothing_configured_it_says_that_nobody_is_told(monkeypatch: pytest.MonkeyPatch, told: Lines) -> None:
     monkeypatch.delenv("AIRFLOW_CONN_MILLRACE_WEBHOOK", raising=False)
-    with caplog.at_level(logging.WARNING):
-        MillraceNotifier()(failed())
-    assert any("Nobody is told" in message for message in caplog.messages)
-    assert caplog.messages[-2:] == ["What happened: It runs.", "What to do: stop it"]
+    MillraceNotifier()(failed())
+    assert any("Nobody is told" in message for message in told.lines)
+    assert told.lines[-2:] == ["What happened: It runs.", "What to do: stop it"]
 
 
 @pytest.mark.parametrize(
@@ -110,13 +115,11 @@ def test_the_url_comes_from_the_connection(host: str, schema: str | None, port: 
     assert url_of(Connection(conn_id="x", conn_type="http", host=host, schema=schema, port=port)) == url
 
 
-def test_mail_goes_through_airflows_smtp_connection(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_mail_goes_through_airflows_smtp_connection(monkeypatch: pytest.MonkeyPatch, told: Lines) -> None:
     """A server that nobody runs: it is tried, and the failure said."""
     monkeypatch.setenv(f"AIRFLOW_VAR_{MAIL_VARIABLE.upper()}", "a@example.com, b@example.com")
-    smtp = {"conn_type": "smtp", "host": "127.0.0.1", "port": 1, "extra": {"from_email": "m@example.com"}}
-    smtp["extra"] = {"from_email": "m@example.com", "disable_ssl": True, "disable_tls": True, "retry_limit": 1}
+    extra = {"from_email": "m@example.com", "disable_ssl": True, "disable_tls": True, "retry_limit": 1}
+    smtp = {"conn_type": "smtp", "host": "127.0.0.1", "port": 1, "extra": extra}
     monkeypatch.setenv("AIRFLOW_CONN_SMTP_DEFAULT", json.dumps(smtp))
     MillraceNotifier()(failed())
-    assert any("could not be told by mail" in message for message in caplog.messages)
+    assert any("could not be told by mail" in message for message in told.lines)

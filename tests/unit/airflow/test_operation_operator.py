@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ from millrace.ops.operations import OperationState, operations_of, perform, unfi
 from millrace_airflow.hooks import MillraceHook
 from millrace_airflow.operators import MillraceOperationOperator
 from millrace_airflow.operators.operations import MillraceOperationsOperator
+from tests.unit.airflow.lines import Lines
 from tests.unit.ops.stepwise import plan_of
 
 NAME = "payments"
@@ -24,6 +24,7 @@ NAME = "payments"
 class Stepwise(MillraceOperationOperator):
     """The operation of the tests, which writes a diary."""
 
+    log = Lines()
     diary: Path
     fails_at = ""
     killed_after = ""
@@ -72,34 +73,29 @@ class Try:
 @pytest.fixture
 def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Home:
     """An installation where nothing runs."""
+    Stepwise.log.lines.clear()
     monkeypatch.setenv("MILLRACE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("MILLRACE_CONFIG_DIR", str(tmp_path / "apps"))
     return Home.from_environment()
 
 
-def test_it_returns_small_facts_and_ends_its_log_with_what_happened_and_what_to_do(
-    empty: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        result = Try(tmp_path).run()
+def test_it_returns_small_facts_and_ends_its_log_with_what_happened_and_what_to_do(empty: Home, tmp_path: Path) -> None:
+    result = Try(tmp_path).run()
     assert result["last"] == 2
     assert result["results"] == {}
     assert result["operation_id"] == operations_of(empty.application(NAME))[0].id
-    assert caplog.messages[-2:] == [
+    assert Stepwise.log.lines[-2:] == [
         "What happened: stepwise of payments: done (a test).",
         "What to do: read the diary.",
     ]
-    assert "plan 3: Do the third thing." in caplog.messages
-    assert "step 2 of 3: Do the second thing." in caplog.messages
+    assert "plan 3: Do the third thing." in Stepwise.log.lines
+    assert "step 2 of 3: Do the second thing." in Stepwise.log.lines
 
 
-def test_a_dry_run_logs_the_plan_and_begins_nothing(
-    empty: Home, tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        Try(tmp_path).run(dry_run="True")
-    assert "would do 1: Do the first thing." in caplog.messages
-    assert "dry run switched off" in caplog.messages[-1]
+def test_a_dry_run_logs_the_plan_and_begins_nothing(empty: Home, tmp_path: Path) -> None:
+    Try(tmp_path).run(dry_run="True")
+    assert "would do 1: Do the first thing." in Stepwise.log.lines
+    assert "dry run switched off" in Stepwise.log.lines[-1]
     assert operations_of(empty.application(NAME)) == []
 
 

@@ -27,7 +27,7 @@ NAME = "payments"
 class Task:
     """A caller that counts how often it begins its operation."""
 
-    def __init__(self, home: Home, diary: Path, name: str = "airflow reset/run/task", **decisions: object) -> None:
+    def __init__(self, home: Home, diary: Path, name: str = "airflow reset/run/task", **decisions: str) -> None:
         self.home, self.diary, self.decisions = home, diary, decisions
         self.begun = 0
         self.plans: list[tuple[str, int]] = []
@@ -44,7 +44,7 @@ class Task:
     def run(self, *, reported: str = "") -> Outcome:
         def begin() -> Outcome:
             self.begun += 1
-            return perform(self.home, plan_of(self.diary, **self.decisions), progress=self.told.append)
+            return perform(self.home, plan_of(self.diary, holds=True, **self.decisions), progress=self.told.append)
 
         with called_by(self.caller):
             return carry_on_or(self.home, NAME, begin, reported=reported)

@@ -46,9 +46,12 @@ def run_all(platform: Platform, *runs: tuple[str, str, dict[str, Any]]) -> list[
     """Triggers runs at once, and gives how each ended."""
     for dag_id, run_id, conf in runs:
         platform.client.trigger(dag_id, run_id, conf)
-    for dag_id, run_id, _ in runs:
-        wait_for(lambda dag_id=dag_id, run_id=run_id: platform.client.run_state(dag_id, run_id) in ENDED, limit_s=240)
-    return [platform.client.run_state(dag_id, run_id) for dag_id, run_id, _ in runs]
+
+    def states() -> list[str]:
+        return [platform.client.run_state(dag_id, run_id) for dag_id, run_id, _ in runs]
+
+    wait_for(lambda: set(states()) <= ENDED, limit_s=300)
+    return states()
 
 
 def returned(platform: Platform, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +25,7 @@ def _here(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MILLRACE_CONFIG_DIR", str(home.specs))
 
 
-def chosen(**arguments: object) -> list[str]:
+def chosen(**arguments: Any) -> list[str]:
     return MillraceApplicationsOperator(task_id="choose", **arguments).execute({})
 
 

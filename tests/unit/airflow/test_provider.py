@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 import pytest
-from jsonschema import validate
+from jsonschema import validate  # type: ignore[import-untyped]
 
 from millrace_airflow.hooks import MillraceHook
 from millrace_airflow.provider import get_provider_info

@@ -18,6 +18,7 @@ from millrace.cli import (
     broker,
     compact,
     dead_letters,
+    export_metrics,
     operations,
     plan,
     prepare,
@@ -59,6 +60,7 @@ topology.add_to(app)
 plan.add_to(app)
 audit.add_to(app)
 compact.add_to(app)
+export_metrics.add_to(app)
 prepare.add_to(app)
 standby.add_to(app)
 query.add_to(app)

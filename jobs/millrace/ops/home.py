@@ -58,6 +58,11 @@ class ApplicationDirectory:
         return self.path / "supervision.json"
 
     @property
+    def drills(self) -> Path:
+        """One line for each recovery drill."""
+        return self.path / "drills.jsonl"
+
+    @property
     def operation_lock(self) -> Path:
         """Held by the operation that changes the application."""
         return self.path / "operation.lock"
@@ -116,6 +121,10 @@ class Home:
     def spec_path(self, name: str) -> Path:
         """The file with the desired state of the application ``name``."""
         return self.specs / f"{name}.yaml"
+
+    def scrape_target(self, name: str) -> Path:
+        """Where Prometheus finds the address of the application ``name`` while its driver runs."""
+        return self.root / "prometheus" / "targets" / f"{name}.json"
 
     def deployed(self) -> tuple[str, ...]:
         """Names of the applications that were deployed here, sorted."""

@@ -9,6 +9,7 @@ from airflow.sdk import BaseHook
 
 from millrace import ops
 from millrace.ops import Home, Outcome
+from millrace.ops.export import ExportReport, MetricsTarget, Pushgateway, TextFile, export_metrics
 from millrace.ops.supervise import owns, take_over
 
 
@@ -78,3 +79,17 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
     def observe(self, application: str) -> ops.Observation:
         """See :func:`millrace.ops.observe`."""
         return ops.observe(self.home, application)
+
+    def export_metrics(self, *, pushgateway: str = "", text_file: str = "") -> ExportReport:
+        """See :func:`millrace.ops.export.export_metrics`.
+
+        Args:
+            pushgateway: address of a Pushgateway; empty writes to the text file.
+            text_file: its path; empty takes ``prometheus/exported.prom`` of the installation.
+        """
+        target: MetricsTarget = (
+            Pushgateway(pushgateway)
+            if pushgateway
+            else TextFile(Path(text_file) if text_file else self.home.root / "prometheus" / "exported.prom")
+        )
+        return export_metrics(self.home, [target])

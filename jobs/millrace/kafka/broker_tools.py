@@ -12,6 +12,7 @@ from millrace.kafka.jars import BROKER_JARS, class_path, resolve_jars
 from millrace.kafka.java import find_java
 
 _LIMIT_S = 180.0
+_TIMEOUTS = {"request.timeout.ms": "20000", "default.api.timeout.ms": "40000"}
 _SAME_NAMES = ("security.protocol", "ssl.endpoint.identification.algorithm", "ssl.keystore.location", "client.id")
 _PLAIN_LOGINS = {
     "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
@@ -42,7 +43,8 @@ def ask_broker_tool(
         PreflightError: there is no Java, or the broker's jars cannot be had.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".properties") as properties:
-        properties.writelines(f"{key}={value}\n" for key, value in java_client_settings(settings or {}).items())
+        connecting = {**_TIMEOUTS, **java_client_settings(settings or {})}
+        properties.writelines(f"{key}={value}\n" for key, value in connecting.items())
         properties.flush()
         connection = ["--bootstrap-server", bootstrap_servers, "--command-config", properties.name]
         filled = [part for given in arguments for part in (connection if given == "{connection}" else [given])]

@@ -56,6 +56,8 @@ def changelogs(subject: Subject) -> Iterable[Sample]:
 def transactions(subject: Subject) -> Iterable[Sample]:
     """The broker's view of the application's transactional ids."""
     config = subject.config
+    # The broker's tool takes minutes to find that nobody answers.
+    subject.admin.number_of_brokers()
     own = own_transactional_ids(config.application_id)
     states = {name: each for name, each in subject.clusters.transactions(config).items() if own.fullmatch(name)}
     counts = Counter(_STATES[each] for each in states.values() if each in _STATES)

@@ -32,7 +32,14 @@ def eos(subject: Subject) -> Iterable[Sample]:
             f"The driver of {subject.application} does not show its metrics: {type(error).__name__} {error}.",
             remedy="look whether it is well with `millrace status`",
         ) from error
-    for subtopology, share in sorted(eos_overhead(answer.text).items()):
+    try:
+        shares = eos_overhead(answer.text)
+    except ValueError as error:
+        raise OperationError(
+            f"The driver of {subject.application} shows what are no metrics: {error}.",
+            remedy="look at its /metrics; run the same version of Millrace on all hosts",
+        ) from error
+    for subtopology, share in sorted(shares.items()):
         yield Sample(m.EOS_OVERHEAD, share, (subtopology,))
 
 
@@ -41,6 +48,9 @@ def eos_overhead(exposition: str) -> dict[str, float]:
 
     Args:
         exposition: what the driver serves at ``/metrics``.
+
+    Raises:
+        ValueError: it is no exposition.
     """
     seconds: defaultdict[tuple[str, str], float] = defaultdict(float)
     for family in text_string_to_metric_families(exposition):

@@ -8,8 +8,9 @@ from functools import cached_property
 
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
+from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.transactions import list_transactions
-from millrace.ops.connection import KafkaAdmin, admin_of
+from millrace.ops.connection import admin_of
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.savepoints.location import spec_of
 from millrace.ops.spec import ApplicationSpec

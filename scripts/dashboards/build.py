@@ -22,6 +22,7 @@ from grafana_foundation_sdk.models.dashboard import (
     VariableOption,
     VariableRefresh,
 )
+from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 from scripts.dashboards.model import Dashboard, Kind, Panel, Query
 
@@ -146,5 +147,5 @@ def _thresholds(panel: Panel) -> sdk.ThresholdsConfig:
 def _target(panel: Panel, query: Query, ref_id: str) -> prometheus.Dataquery:
     target = prometheus.Dataquery().expr(query.expr).legend_format(query.legend).ref_id(ref_id)
     if panel.kind is Kind.TABLE:
-        return target.instant().format("table")
+        return target.instant().format(PromQueryFormat.TABLE)
     return target.instant() if panel.kind is Kind.NUMBER else target.range()

@@ -9,7 +9,9 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowSkipException
 
+from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
+from millrace_airflow.values import is_true
 
 
 class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
@@ -39,6 +41,7 @@ class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
         millrace_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
+        kwargs.setdefault("outlets", [OPERATIONS])
         super().__init__(**kwargs)
         self.application = application
         self.dry_run = dry_run
@@ -84,8 +87,3 @@ class EnsureSupervisedOperator(TriggerDagRunOperator):  # type: ignore[misc]
         if active:
             raise AirflowSkipException(f"{self.trigger_dag_id} has an active run, which goes on")
         super().execute(context)
-
-
-def is_true(value: bool | str) -> bool:
-    """The truth of a value that a template may have made text."""
-    return value if isinstance(value, bool) else value.strip().lower() in {"true", "1", "yes"}

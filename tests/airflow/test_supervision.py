@@ -24,7 +24,13 @@ pytestmark = [pytest.mark.timeout(300)]
 
 def test_every_dag_is_imported_and_has_tags_and_documentation(platform: Platform) -> None:
     assert platform.client.request("GET", "/importErrors")["total_entries"] == 0
-    assert {"millrace_deploy", "millrace_stop", "millrace_reconcile", SUPERVISE} == set(dag_ids(platform.client))
+    assert {
+        "millrace_deploy",
+        "millrace_stop",
+        "millrace_reconcile",
+        "millrace_recovery_drill",
+        SUPERVISE,
+    } == set(dag_ids(platform.client))
     for dag_id in dag_ids(platform.client):
         details = platform.client.request("GET", f"/dags/{dag_id}/details")
         assert details["doc_md"]

@@ -18,6 +18,7 @@ from millrace.cli import (
     broker,
     compact,
     dead_letters,
+    drill,
     operations,
     plan,
     prepare,
@@ -60,6 +61,7 @@ plan.add_to(app)
 audit.add_to(app)
 compact.add_to(app)
 prepare.add_to(app)
+drill.add_to(app)
 standby.add_to(app)
 query.add_to(app)
 reset.add_to(app)

@@ -70,9 +70,13 @@ def launch_driver(
     launcher = launcher_of_kind(spec.spec.launcher.kind)
     launch = launcher.plan(spec.spec, directory)
     spec.save(directory.spec)
+    if spec.hash != record.spec_hash:
+        # What was taken before another one was launched is nothing to go back to from this one.
+        record = record.with_changes(savepoint="")
     wanted = record.with_changes(
         desired=DesiredState.RUNNING,
         process=None,
+        rejected_hash="" if record.rejected_hash == spec.hash else record.rejected_hash,
         spec_hash=spec.hash,
         launcher=launcher.kind,
         launched_at=time.time(),

@@ -46,7 +46,16 @@ def test_there_is_one_supervise_dag_for_each_specification_and_none_has_errors(t
     assert result["errors"] == {}
     names = {path.stem for path in (REPOSITORY / "config" / "apps").glob("*.yaml")}
     supervised = {f"millrace_supervise_{name}" for name in names}
-    assert set(result["dags"]) == {"millrace_deploy", "millrace_stop", "millrace_reconcile"} | supervised
+    assert (
+        set(result["dags"])
+        == {
+            "millrace_deploy",
+            "millrace_stop",
+            "millrace_reconcile",
+            "millrace_recovery_drill",
+        }
+        | supervised
+    )
     for name, dag in result["dags"].items():
         assert "millrace" in dag["tags"], name
         assert dag["doc"], name

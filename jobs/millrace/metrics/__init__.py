@@ -12,6 +12,7 @@ from millrace.metrics.definitions import (
     Phase,
     TransactionOutcome,
 )
+from millrace.metrics.exported import EXPORTED_METRICS
 from millrace.metrics.histograms import (
     END_TO_END_BUCKETS,
     LATENCY_BUCKETS,
@@ -27,6 +28,7 @@ from millrace.metrics.statistics import TaskStatistics
 __all__ = [
     "APPLICATION_STATES",
     "END_TO_END_BUCKETS",
+    "EXPORTED_METRICS",
     "LATENCY_BUCKETS",
     "LATENESS_BUCKETS",
     "METRICS",

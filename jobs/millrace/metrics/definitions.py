@@ -141,7 +141,8 @@ TRANSACTIONS_TOTAL = MetricDefinition(
     "millrace_stream_task_transactions_total",
     MetricKind.COUNTER,
     (*_TASK, "outcome"),
-    "Transactions by their end: committed, aborted, fenced.",
+    "Transactions by their end: committed, aborted, fenced. One whose process died counts as committed where it was, "
+    "else in the failed attempts alone.",
     "transactions",
     "stream-thread-metrics: commit-total",
 )

@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterable
 
 from millrace.metrics.definitions import METRICS, STANDBY_METRICS, MetricDefinition, MetricKind
+from millrace.metrics.exported import EXPORTED_METRICS
 
 _INTRODUCTION = """\
 # Metrics
@@ -25,6 +26,15 @@ _STANDBY = """\
 `application_id`; it ends when the copy is given up.
 
 """
+_EXPORTED = """\
+## Exported
+
+`millrace export-metrics` works these out and pushes them to a Pushgateway or writes them to text files, a group or file
+for each application: what no process serves. Every series has the label `application_id`, and says how it was at the
+last export; `millrace_export_timestamp_seconds` has when that was. The series of an application that is gone disappear
+with the next export.
+
+"""
 _HEAD = "| metric | type | labels | unit | meaning | Kafka Streams |\n|---|---|---|---|---|---|\n"
 
 
@@ -38,6 +48,7 @@ def page() -> str:
     parts = [
         _INTRODUCTION + _table(METRICS),
         _STANDBY + _table(STANDBY_METRICS),
+        _EXPORTED + _table(EXPORTED_METRICS),
         "## Buckets of the histograms (upper bounds, seconds)\n\n" + "\n".join(buckets),
     ]
     return "\n\n".join(parts) + "\n"

@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error
 from millrace.kafka.offsets import End, begin_offsets, end_offsets
-from millrace.state.changelog_reader import BATCH_RECORDS, CONSUMER_SETTINGS, reading_failed
+from millrace.state.changelog_reader import CONSUMER_SETTINGS, READ_RECORDS, reading_failed
 from millrace.state.position import TaskPosition
 from millrace.state.replay import Replay
 from millrace.state.task_state import StateOptions, TaskState
@@ -197,7 +197,7 @@ class StandbyCopy:
             BrokerUnavailableError: the broker refuses for good.
         """
         first = self._consumer.poll(wait_s)
-        messages = [] if first is None else [first, *self._consumer.consume(BATCH_RECORDS - 1, timeout=0)]
+        messages = [] if first is None else [first, *self._consumer.consume(READ_RECORDS - 1, timeout=0)]
         by_topic: dict[str, list[Message]] = {}
         for message in messages:
             by_topic.setdefault(cast(str, message.topic()), []).append(message)
@@ -262,8 +262,6 @@ class StandbyCopy:
 
     def begin_anew(self) -> None:
         """Wipes the copy and begins with the first records that there are."""
-        for replay in self._replays.values():
-            replay.close()
         self._state.wipe()
         self._begin()
 
@@ -291,7 +289,6 @@ class StandbyCopy:
             replays[store] = Replay(
                 self._state, store, *place, position=known.get(store, begins[place]), end=None, on_progress=None
             )
-            self._opened.callback(replays[store].close)
         self._consumer.assign([TopicPartition(*places[store], replay.position) for store, replay in replays.items()])
         self._paused = set()
         self._replays = replays

@@ -15,8 +15,8 @@ from prometheus_client import start_http_server
 from millrace.config import StreamsConfig
 from millrace.control.status_topic import read_statuses
 from millrace.errors import MillraceError, StateDirectoryLockedError, StateError, StateWriteError
-from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
+from millrace.ops.connection import admin_of
 from millrace.ops.standby.status import (
     StandbyMetrics,
     StandbyStatus,
@@ -151,7 +151,7 @@ class Standby:
         self._topology = topology
         self._options = options
         self.state_dir = options.state_dir or Path(config.state_dir)
-        self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+        self._admin = admin_of(config)
         self._followers: dict[str, _Follower] = {}
         self._given_up: set[str] = set()
         self._guard = threading.Lock()

@@ -77,7 +77,15 @@ def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> Mapp
         if record.desired is DesiredState.STOPPED:
             return {"stopped": True}
         if not (record.is_process_alive() and record.spec_hash == spec.hash):
-            record = launch_driver(directory, spec, record, operation=operation, restarts=0, reason=context.plan.reason)
+            record = launch_driver(
+                directory,
+                spec,
+                record,
+                operation=operation,
+                restarts=0,
+                reason=context.plan.reason,
+                within=context.id,
+            )
         if savepoint and record.savepoint != savepoint:
             record = record.with_changes(savepoint=savepoint)
             write_record(directory, record)

@@ -68,5 +68,5 @@ def counting_more_and_failing(builder: StreamsBuilder) -> None:
     stream.map_values(_fail).group_by_key().count(Materialized.as_("more"))
 
 
-def _fail(value: str) -> str:
-    raise ValueError(f"the new version does not like {value}")
+def _fail(key: str, value: str) -> str:
+    raise ValueError(f"the new version does not like {value} of {key}")

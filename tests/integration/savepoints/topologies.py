@@ -70,3 +70,10 @@ def counting_more_and_failing(builder: StreamsBuilder) -> None:
 
 def _fail(key: str, value: str) -> str:
     raise ValueError(f"the new version does not like {value} of {key}")
+
+
+def counting_with_one_more(builder: StreamsBuilder) -> None:
+    """As :func:`counting`, with one more store."""
+    counting(builder)
+    stream = builder.stream(topic("by-key"), Consumed.with_(StringSerde(), LongSerde()))
+    stream.group_by_key().count(Materialized.as_("more"))

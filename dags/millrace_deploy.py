@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from millrace_airflow.applications import applications
+from millrace_airflow.dag_parts import application_param, dag_arguments, dry_run_param, reason_param
 from millrace_airflow.operators import EnsureSupervisedOperator, MillraceDeployOperator
 from millrace_airflow.operators.deploy import FROM_SPECIFICATION, UPGRADE_MODES
-
-names = list(applications())
 
 with DAG(
     dag_id="millrace_deploy",
     schedule=None,
-    catchup=False,
     # Deployments of several applications may run at once; those of one application wait for each other on its lock.
     max_active_runs=4,
     tags=["millrace"],
@@ -31,15 +28,9 @@ Deploying what already runs changes nothing. A dry run logs the plan and every c
 A failed check names its remedy in the log of `deploy`; what ran before still runs.
 """,
     params={
-        "application": Param(
-            names[0] if names else None,
-            type="string",
-            enum=names,
-            title="Application",
-            description="One of the files in config/apps.",
-        ),
-        "dry_run": Param(False, type="boolean", title="Dry run", description="Only make the checks and log the plan."),
-        "reason": Param("deployed by hand", type="string", title="Reason", description="Goes to the journal."),
+        "application": application_param(),
+        "dry_run": dry_run_param(default=False),
+        "reason": reason_param("deployed by hand"),
         "upgrade_mode": Param(
             FROM_SPECIFICATION,
             type="string",
@@ -61,6 +52,7 @@ A failed check names its remedy in the log of `deploy`; what ran before still ru
             description="0 takes health.readiness_timeout_s of the specification.",
         ),
     },
+    **dag_arguments(),
 ):
     deploy = MillraceDeployOperator(
         task_id="deploy",

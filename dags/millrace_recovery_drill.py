@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
-
 from airflow.sdk import DAG, Param
 
 from millrace_airflow.applications import applications
-from millrace_airflow.operators.recovery_drill import ALL, MillraceRecoveryDrillOperator
+from millrace_airflow.dag_parts import START, dag_arguments, dry_run_param, number_param, schedule, text_param
+from millrace_airflow.operators.applications import ALL
+from millrace_airflow.operators.recovery_drill import MillraceRecoveryDrillOperator
 
 names = [name for name, spec in applications().items() if not spec.production]
 
 with DAG(
     dag_id="millrace_recovery_drill",
-    schedule="30 3 * * 1",
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
+    schedule=schedule("recovery_drill", "30 3 * * 1"),
+    start_date=START,
     max_active_runs=1,
-    tags=["millrace"],
+    tags=["millrace", "operations", "scheduled"],
     doc_md="""
 ### Recovery drill
 Kills (SIGKILL) the worker process of one task, waits until the task commits again in another one, and appends the time
@@ -34,12 +33,11 @@ those that are healthy; what cannot be drilled is logged. It fails when a task d
             title="Application",
             description="One that is not for production.",
         ),
-        "task": Param("", type=["null", "string"], title="Task", description="For example 0_1; empty takes any."),
-        "timeout_s": Param(
-            300, type="number", minimum=1, title="Limit, seconds", description="Longest time until it commits again."
-        ),
-        "dry_run": Param(False, type="boolean", title="Dry run", description="Only log what would be killed."),
+        "task": text_param("Task", "For example 0_1; empty takes any."),
+        "timeout_s": number_param("Limit, seconds", "Longest time until it commits again.", default=300, minimum=1),
+        "dry_run": dry_run_param(default=False),
     },
+    **dag_arguments(),
 ):
     MillraceRecoveryDrillOperator(
         task_id="drill",

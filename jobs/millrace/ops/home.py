@@ -88,6 +88,11 @@ class ApplicationDirectory:
         return self.path / "operations.lock"
 
     @property
+    def savepoints(self) -> Path:
+        """Which savepoints there were at the last look at their repository."""
+        return self.path / "savepoints.json"
+
+    @property
     def driver_lock(self) -> Path:
         """Held by the driver's process for as long as it lives."""
         return self.path / "driver.lock"

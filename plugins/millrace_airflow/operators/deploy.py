@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from millrace.ops import UpgradeMode
 from millrace_airflow.hooks.millrace import MillraceHook
+from millrace_airflow.values import is_true
 
 FROM_SPECIFICATION = "as the specification says"
 UPGRADE_MODES = tuple(mode.value for mode in UpgradeMode)
@@ -116,8 +117,3 @@ class EnsureSupervisedOperator(TriggerDagRunOperator):  # type: ignore[misc]
         if active:
             raise AirflowSkipException(f"{self.trigger_dag_id} has an active run, which goes on")
         super().execute(context)
-
-
-def is_true(value: bool | str) -> bool:
-    """The truth of a value that a template may have made text."""
-    return value if isinstance(value, bool) else value.strip().lower() in {"true", "1", "yes"}

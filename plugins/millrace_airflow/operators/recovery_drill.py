@@ -11,9 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from millrace.errors import MillraceError
 from millrace_airflow.applications import applications
 from millrace_airflow.hooks.millrace import MillraceHook
-from millrace_airflow.operators.deploy import is_true
-
-ALL = "all"
+from millrace_airflow.operators.applications import ALL
+from millrace_airflow.values import is_true
 
 
 class MillraceRecoveryDrillOperator(BaseOperator):  # type: ignore[misc]

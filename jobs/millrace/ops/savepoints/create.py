@@ -17,6 +17,7 @@ from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon, operation, perform, unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
+from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.location import repository_of, spec_of, target_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.ops.savepoints.repository import SavepointRepository, saved_file
@@ -202,6 +203,7 @@ def _complete(context: StepContext) -> Mapping[str, Any]:
         }
     )
     repository.write(manifest)
+    write_index(context.directory, repository.manifests())
     shutil.rmtree(context.results["checkpoint"]["directory"], ignore_errors=True)
     return {"name": manifest.name, "bytes": manifest.size, "copied_bytes": manifest.copied_bytes}
 
@@ -232,3 +234,4 @@ def mark_failed(home: Home, application: str, repository: SavepointRepository, n
                 update={"state": SavepointState.FAILED, "reason": error.message, "completed_at": time.time()}
             )
         )
+        write_index(home.application(application), repository.manifests())

@@ -29,8 +29,18 @@ class ApplicationDirectory:
 
     @property
     def spec(self) -> Path:
-        """The last good specification: the one the running driver was started with."""
+        """The specification that the driver was started with last."""
         return self.path / "spec.yaml"
+
+    @property
+    def last_good_spec(self) -> Path:
+        """The newest specification under which the application was healthy."""
+        return self.path / "spec.last-good.yaml"
+
+    @property
+    def previous_good_spec(self) -> Path:
+        """The one that was good before the newest good one."""
+        return self.path / "spec.previous-good.yaml"
 
     @property
     def record(self) -> Path:

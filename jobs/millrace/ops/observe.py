@@ -204,10 +204,15 @@ def required_spec(
 def effective_spec(home: Home, application: str) -> tuple[SpecFile | None, str]:
     """The desired specification, or the last good one where the desired one is invalid, and what is wrong with it.
 
-    An invalid new specification must never bring down what runs.
+    An invalid new specification must never bring down what runs, and one that was rolled back is not gone to again
+    before it changes or is deployed once more.
     """
     try:
-        return load_spec_file(home.spec_path(application)), ""
+        desired = load_spec_file(home.spec_path(application))
+        record = read_record(home.application(application))
+        if record is None or record.rejected_hash != desired.hash:
+            return desired, ""
+        problem = f"{home.spec_path(application)} was rolled back; change it, or deploy it again"
     except MillraceError as error:
         problem = str(error)
     try:

@@ -73,9 +73,13 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         specs = sorted(path.stem for path in self.home.specs.glob("*.yaml"))
         return True, f"applications: {', '.join(specs) or 'none'}"
 
-    def deploy(self, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
-        """See :func:`millrace.ops.deploy`."""
-        return ops.deploy(self.home, application, reason=reason, dry_run=dry_run)
+    def deploy(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
+        """See :func:`millrace.ops.deploy`, which takes ``options``."""
+        return ops.deploy(self.home, application, reason=reason, dry_run=dry_run, **options)
+
+    def recovery_drill(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
+        """See :func:`millrace.ops.recovery_drill`, which takes ``options``."""
+        return ops.recovery_drill(self.home, application, reason=reason, dry_run=dry_run, **options)
 
     def wait_until_ready(self, application: str, *, timeout_s: float | None = None) -> ops.Observation:
         """See :func:`millrace.ops.wait_until_ready`."""

@@ -10,6 +10,7 @@ from millrace_airflow.operators.operation import MillraceOperationOperator
 from millrace_airflow.operators.operations import MillraceOperationsOperator
 from millrace_airflow.operators.preflight import MillracePreflightOperator
 from millrace_airflow.operators.reconcile import MillraceReconcileOperator
+from millrace_airflow.operators.recovery_drill import MillraceRecoveryDrillOperator
 from millrace_airflow.operators.reset import MillraceResetOperator
 from millrace_airflow.operators.savepoint import MillraceRestoreOperator, MillraceSavepointOperator
 from millrace_airflow.operators.stop import MillraceStopOperator
@@ -27,6 +28,7 @@ __all__ = [
     "MillraceOperationsOperator",
     "MillracePreflightOperator",
     "MillraceReconcileOperator",
+    "MillraceRecoveryDrillOperator",
     "MillraceReplayOperator",
     "MillraceResetOperator",
     "MillraceRestoreOperator",

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from millrace.ops.audit import AuditReport
     from millrace.ops.compaction import CompactionOptions
     from millrace.ops.dead_letters import Selection
+    from millrace.ops.export import ExportReport, MetricsTarget
     from millrace.ops.positions import TopicPosition
     from millrace.ops.reset import ResetOptions
     from millrace.ops.savepoints import Manifest
@@ -72,9 +73,13 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         specs = sorted(path.stem for path in self.home.specs.glob("*.yaml"))
         return True, f"applications: {', '.join(specs) or 'none'}"
 
-    def deploy(self, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
-        """See :func:`millrace.ops.deploy`."""
-        return ops.deploy(self.home, application, reason=reason, dry_run=dry_run)
+    def deploy(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
+        """See :func:`millrace.ops.deploy`, which takes ``options``."""
+        return ops.deploy(self.home, application, reason=reason, dry_run=dry_run, **options)
+
+    def recovery_drill(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
+        """See :func:`millrace.ops.recovery_drill`, which takes ``options``."""
+        return ops.recovery_drill(self.home, application, reason=reason, dry_run=dry_run, **options)
 
     def wait_until_ready(self, application: str, *, timeout_s: float | None = None) -> ops.Observation:
         """See :func:`millrace.ops.wait_until_ready`."""
@@ -275,3 +280,19 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         from millrace.ops.positions import output_positions
 
         return output_positions(self.home, application)
+
+    def export_metrics(self, *, pushgateway: str = "", text_file: str = "") -> ExportReport:
+        """See :func:`millrace.ops.export.export_metrics`.
+
+        Args:
+            pushgateway: address of a Pushgateway; empty writes to the text file.
+            text_file: its path; empty takes ``prometheus/exported.prom`` of the installation.
+        """
+        from millrace.ops.export import Pushgateway, TextFile, export_metrics
+
+        target: MetricsTarget = (
+            Pushgateway(pushgateway)
+            if pushgateway
+            else TextFile(Path(text_file) if text_file else self.home.root / "prometheus" / "exported.prom")
+        )
+        return export_metrics(self.home, [target])

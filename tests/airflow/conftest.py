@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAKE_JOB = Path(__file__).with_name("fake_job.py")
 APPLICATION = "payments"
 SUPERVISE = f"millrace_supervise_{APPLICATION}"
-SCHEDULED = ("COMPACTION", "STATE_AUDIT", "SAVEPOINT", "STREAM_ASSETS")
+SCHEDULED = ("COMPACTION", "STATE_AUDIT", "SAVEPOINT", "STREAM_ASSETS", "RECOVERY_DRILL", "METRICS_EXPORT")
 T = TypeVar("T")
 
 
@@ -205,6 +205,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
     )
     airflow = start_airflow(
         home,
+        timeout_s=420,
         settings={
             # A token life far below the time that the supervising task is deferred: see case A01.
             "AIRFLOW__EXECUTION_API__JWT_EXPIRATION_TIME": "60",

@@ -50,6 +50,7 @@ def test_the_commands_are_there() -> None:
     assert names == {
         "audit",
         "broker",
+        "canary",
         "compact",
         "deploy",
         "dlq",

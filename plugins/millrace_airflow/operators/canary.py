@@ -91,11 +91,11 @@ class MillraceCanaryOperator(BaseOperator):  # type: ignore[misc]
         for each in found.differences[:_LISTED]:
             self.log.error("%s %r: %s", each.topic, each.key, each.text)
         count, rest = len(found.differences), "" if found.at_rest else "; one of them has not processed all input"
-        self.log.info("What happened: %d keys were compared, %d differ%s.", found.keys, count, rest)
+        self.log.info("What happened: %d keys were compared, %d differences%s.", found.keys, count, rest)
         if count:
             raise AirflowFailException(
-                f"{count} of {found.keys} keys differ{rest}. What to do: read them above; if the new version is right, "
-                "promote it, else drop the canary."
+                f"{count} differences among {found.keys} keys{rest}. What to do: read them above; if the new "
+                "version is right, promote it, else drop the canary."
             )
         self.log.info("What to do: promote the canary, or drop it.")
         return {"keys": found.keys, "differences": count, "at_rest": found.at_rest}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.dag_parts import (
     START,
     application_param,
@@ -61,6 +62,8 @@ none goes on behind the end of the window. A run by hand begins at once, unless 
         operation="compact",
     )
     MillraceCompactOperator.partial(
+        # Airflow asks a mapped task for its outlets before it is made.
+        outlets=[OPERATIONS],
         task_id="compact",
         map_index_template="{{ task.application }}",
         dry_run="{{ params.dry_run }}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG
 
+from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.dag_parts import (
     START,
     application_param,
@@ -47,6 +48,8 @@ By hand, any application can be chosen at any time. `millrace_restore` brings a 
         task_id="applications", application="{{ params.application }}", only_due_savepoints=True
     )
     MillraceSavepointOperator.partial(
+        # Airflow asks a mapped task for its outlets before it is made.
+        outlets=[OPERATIONS],
         task_id="savepoint",
         map_index_template="{{ task.application }}",
         dry_run="{{ params.dry_run }}",

@@ -6,6 +6,8 @@ from airflow.sdk import Asset, AssetAlias
 
 STREAMS = AssetAlias("millrace_streams")
 """Of all assets of streams: events come through it, so that no task emits where nothing has moved."""
+OPERATIONS = Asset(name="millrace operations", uri="millrace://operations", group="millrace")
+"""Updated by each operation on an application, so that what shows their results runs after each of them."""
 
 
 def stream_asset(application: str, topic: str) -> Asset:

@@ -20,6 +20,7 @@ from millrace.cli import (
     compact,
     dead_letters,
     drill,
+    export_metrics,
     operations,
     plan,
     prepare,
@@ -61,6 +62,7 @@ topology.add_to(app)
 plan.add_to(app)
 audit.add_to(app)
 compact.add_to(app)
+export_metrics.add_to(app)
 prepare.add_to(app)
 drill.add_to(app)
 standby.add_to(app)

@@ -137,6 +137,10 @@ class Home:
         """The file with the desired state of the application ``name``."""
         return self.specs / f"{name}.yaml"
 
+    def scrape_target(self, name: str) -> Path:
+        """Where Prometheus finds the address of the application ``name`` while its driver runs."""
+        return self.root / "prometheus" / "targets" / f"{name}.json"
+
     def deployed(self) -> tuple[str, ...]:
         """Names of the applications that were deployed here, sorted."""
         return tuple(sorted(record.parent.name for record in (self.root / "run").glob("*/record.json")))

@@ -137,6 +137,11 @@ class HealthLimits(_Section):
         default=120.0, gt=0, description="Longest time without progress while there is lag."
     )
     poll_interval_s: float = Field(default=2.0, gt=0, description="Time between two looks.")
+    recovery_objective_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="Longest recovery that is accepted; an alert tells when the estimate comes near. None without it.",
+    )
     stop_timeout_s: float = Field(default=60.0, gt=0, description="How long a graceful stop may take.")
 
 

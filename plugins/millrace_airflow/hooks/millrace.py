@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from millrace.ops.audit import AuditReport
     from millrace.ops.compaction import CompactionOptions
     from millrace.ops.dead_letters import Selection
+    from millrace.ops.export import ExportReport, MetricsTarget
     from millrace.ops.positions import TopicPosition
     from millrace.ops.reset import ResetOptions
     from millrace.ops.savepoints import Manifest
@@ -279,3 +280,19 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         from millrace.ops.positions import output_positions
 
         return output_positions(self.home, application)
+
+    def export_metrics(self, *, pushgateway: str = "", text_file: str = "") -> ExportReport:
+        """See :func:`millrace.ops.export.export_metrics`.
+
+        Args:
+            pushgateway: address of a Pushgateway; empty writes to the text file.
+            text_file: its path; empty takes ``prometheus/exported.prom`` of the installation.
+        """
+        from millrace.ops.export import Pushgateway, TextFile, export_metrics
+
+        target: MetricsTarget = (
+            Pushgateway(pushgateway)
+            if pushgateway
+            else TextFile(Path(text_file) if text_file else self.home.root / "prometheus" / "exported.prom")
+        )
+        return export_metrics(self.home, [target])

@@ -6,6 +6,7 @@ from millrace_airflow.operators.canary import MillraceCanaryOperator
 from millrace_airflow.operators.compact import MillraceCompactOperator
 from millrace_airflow.operators.dead_letters import MillraceReplayOperator
 from millrace_airflow.operators.deploy import EnsureSupervisedOperator, MillraceDeployOperator
+from millrace_airflow.operators.export_metrics import MillraceExportMetricsOperator
 from millrace_airflow.operators.operation import MillraceOperationOperator
 from millrace_airflow.operators.operations import MillraceOperationsOperator
 from millrace_airflow.operators.preflight import MillracePreflightOperator
@@ -24,6 +25,7 @@ __all__ = [
     "MillraceCanaryOperator",
     "MillraceCompactOperator",
     "MillraceDeployOperator",
+    "MillraceExportMetricsOperator",
     "MillraceOperationOperator",
     "MillraceOperationsOperator",
     "MillracePreflightOperator",

@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from millrace.ops import UpgradeMode
+from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.values import is_true
 
@@ -58,6 +59,7 @@ class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
         millrace_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
+        kwargs.setdefault("outlets", [OPERATIONS])
         super().__init__(**kwargs)
         self.application = application
         self.dry_run = dry_run

@@ -14,6 +14,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 from millrace.errors import MillraceError
 from millrace.ops import Outcome
 from millrace.ops.operations.caller import Caller, called_by
+from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.values import is_true
 
@@ -49,6 +50,7 @@ class MillraceOperationOperator(BaseOperator):  # type: ignore[misc]
         millrace_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
+        kwargs.setdefault("outlets", [OPERATIONS])
         super().__init__(**kwargs)
         self.application = application
         self.dry_run = dry_run

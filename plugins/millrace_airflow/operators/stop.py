@@ -9,6 +9,7 @@ from airflow.sdk import BaseOperator, Context
 
 from millrace.errors import MillraceError
 from millrace.ops import Outcome
+from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.operation import failure
 from millrace_airflow.values import is_true
@@ -38,6 +39,7 @@ class MillraceStopOperator(BaseOperator):  # type: ignore[misc]
         millrace_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
+        kwargs.setdefault("outlets", [OPERATIONS])
         super().__init__(**kwargs)
         self.application = application
         self.dry_run = dry_run

@@ -11,7 +11,10 @@ from millrace.cli.applications import WENT_WRONG, DryRun, Name, Reason, print_ou
 from millrace.cli.console import out, progress
 
 app = typer.Typer(
-    no_args_is_help=True, help="Run a new version beside an application, compare what both write, promote or drop it."
+    no_args_is_help=True,
+    rich_markup_mode="rich",
+    help="Run a new version beside an application, compare what both write, promote or drop it.",
+    epilog="Example: [bold]millrace canary compare fraud-detection[/]",
 )
 
 
@@ -20,6 +23,15 @@ def start(
     name: Name,
     *,
     spec: Annotated[Path, typer.Option(exists=True, dir_okay=False, help="The new specification of the application.")],
+    starts: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--start",
+            metavar="TOPIC=WHERE",
+            help="Where an input topic starts that only the new version reads: earliest, latest, or with "
+            "TOPIC:PARTITION an offset. May be given several times.",
+        ),
+    ] = None,
     wait: Annotated[bool, typer.Option(help="Wait until it processes what arrives.")] = True,
     dry_run: DryRun = False,
     reason: Reason = "started with `millrace canary start`",
@@ -32,7 +44,7 @@ def start(
     quiet()
     home = ops.Home.from_environment()
     with progress(f"starting a canary of {name}") as tell:
-        outcome = canary.start(home, name, spec, reason=reason, dry_run=dry_run, progress=tell)
+        outcome = canary.start(home, name, spec, starts=starts or (), reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)
     if wait and not dry_run:
         observation = ops.wait_until_ready(home, clone_of(name))

@@ -37,6 +37,7 @@ def start(
     application: str,
     spec: Path,
     *,
+    starts: Sequence[str] = (),
     reason: str = "a canary was asked for",
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
@@ -52,6 +53,8 @@ def start(
         application: its name; it was deployed here.
         spec: file with the new specification of the application. It is not the one in ``config/apps``, to which
             supervision would go by itself.
+        starts: where input topics start that only the new version reads: ``TOPIC=earliest``, ``TOPIC=latest``,
+            ``TOPIC:PARTITION=OFFSET``.
         reason: for the journal.
         dry_run: only say what would be done.
         progress: takes lines that say how far it is.
@@ -89,6 +92,7 @@ def start(
             "savepoint": f"canary-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}",
             "document": document,
             "candidate": candidate.raw,
+            "starts": list(starts),
             "outputs": outputs,
             "copies": {**outputs, **({letters.removeprefix(prefix): letters} if letters is not None else {})},
         },
@@ -108,7 +112,7 @@ def start_steps(plan: OperationPlan) -> Sequence[Step]:
 
     def decide(context: StepContext) -> Mapping[str, Any]:
         of, savepoint = decided["of"], decided["savepoint"]
-        return plan_restoration(context.home, of, savepoint, into=clone, reason=plan.reason).decisions
+        return plan_restoration(context.home, of, savepoint, into=clone, starts=decided["starts"]).decisions
 
     texts = [(name, f"Restoration of the savepoint into {clone}: {name}.") for name in RESTORATION_STEPS]
     return [

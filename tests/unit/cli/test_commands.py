@@ -54,6 +54,7 @@ def test_the_commands_are_there() -> None:
         "compact",
         "deploy",
         "dlq",
+        "export-metrics",
         "operations",
         "plan",
         "prepare",

@@ -5,6 +5,10 @@
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test parity soak check format bench docs clean
 
+# Modules are compiled once, also where the environment (many container images) would have every process compile them
+# again: that costs each one 2 to 4 s.
+export PYTHONDONTWRITEBYTECODE =
+
 PYTHON := .venv/bin/python
 FOR ?=
 RATE ?= 500

@@ -12,7 +12,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 _PYTEST = ("-m", "pytest", "-q", "--durations=5")
-_WORKERS = str(max(2, os.cpu_count() or 2))
+_WORKERS = ("-n", str(max(2, os.cpu_count() or 2)))
+_BY_FILE = (*_WORKERS, "--dist", "loadfile")
+_IN_THEIR_ORDER = (*_BY_FILE, "--no-loadscope-reorder")
+"""Files go to workers as they were collected, see ``tests/integration/conftest.py``."""
 TESTS_FAILED = 1
 """pytest's exit code when tests ran and some failed; other codes mean that something else went wrong."""
 
@@ -47,13 +50,13 @@ class Part:
 
 def parts() -> list[Part]:
     """All parts, in the order in which they run: what fails fast comes first."""
-    many = (*_PYTEST, "-n", _WORKERS, "--dist", "loadfile")
+    ordered = (*_PYTEST, *_IN_THEIR_ORDER)
     bench = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
     return [
         Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
-        Part("unit", "no broker, no JVM", "tests/unit", many),
-        Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, "-n", _WORKERS)),
-        Part("integration", "real broker, real Spark", "tests/integration", many, second_attempt=True),
+        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_BY_FILE)),
+        Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_WORKERS)),
+        Part("integration", "real broker, real Spark", "tests/integration", ordered, second_attempt=True),
         Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, second_attempt=True),
         Part("airflow", "real Airflow, real supervision", "tests/airflow", _PYTEST, second_attempt=True),
         Part("bench-smoke", "the benchmark's machinery, tiny", None, bench),
@@ -67,7 +70,7 @@ def run(part: Part) -> tuple[str, float]:
     outcome = "passed" if code == 0 else f"FAILED (exit code {code})"
     if code == TESTS_FAILED and part.second_attempt:
         say(f"\n--- {part.name}: the tests that failed, once more ---")
-        again = [argument for argument in part.line() if argument not in ("-n", _WORKERS, "--dist", "loadfile")]
+        again = [argument for argument in part.line() if argument not in _IN_THEIR_ORDER]
         code = subprocess.run([*again, "--last-failed"], cwd=ROOT, check=False).returncode
         outcome = "passed at the second attempt" if code == 0 else f"FAILED twice (exit code {code})"
     return outcome, time.monotonic() - begin

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 from millrace.control.control_file import ControlFile, read_token
@@ -19,13 +20,39 @@ class QueryServerProcess:
     Args:
         application: whose state it reads; its specification must have been written.
         freshness_ms: as the option.
+        address: as the option.
+        nice: as the option.
+        host_name: as the option; ``None`` leaves it out.
+        peers: as the option.
+        run_directory: as the option; ``None`` takes the application's.
+        token_file: as the option; ``None`` leaves it out.
     """
 
-    def __init__(self, application: Application, *, freshness_ms: int = 100) -> None:
-        self._directory = application.run_directory
+    def __init__(
+        self,
+        application: Application,
+        *,
+        freshness_ms: int = 100,
+        address: str = "127.0.0.1:0",
+        nice: int = 0,
+        host_name: str | None = None,
+        peers: Mapping[str, str] | None = None,
+        run_directory: Path | None = None,
+        token_file: Path | None = None,
+    ) -> None:
+        self._directory = run_directory or application.run_directory
         command = [sys.executable, "-m", "millrace", "query-server", str(application.write_specification())]
         command += ["--run-directory", str(self._directory), "--freshness-ms", str(freshness_ms)]
-        self.log = application.directory / "query-server.log"
+        command += [
+            "--address",
+            address,
+            "--nice",
+            str(nice),
+            *(("--host-name", host_name) if host_name is not None else ()),
+        ]
+        command += ["--token-file", str(token_file)] if token_file is not None else []
+        command += [part for host, url in (peers or {}).items() for part in ("--peer", f"{host}={url}")]
+        self.log = application.directory / f"query-server-{host_name or 'here'}.log"
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
                 command, stdout=log, stderr=subprocess.STDOUT, cwd=ROOT, env={**os.environ, **application.environment}

@@ -218,6 +218,13 @@ class StreamsConfig(BaseModel):
         ge=0,
         description="Changelog records that a standby's copy of a task may lack to count as caught up.",
     )
+    default_api_timeout_ms: int = Field(
+        60_000,
+        ge=0,
+        description="How long each step of a start repeats its requests while no broker answers (overloaded, or being "
+        "started) before the application fails, milliseconds; the status says what it waits for. Kafka's clients name "
+        "it so.",
+    )
     heartbeat_interval_ms: int = Field(
         3_000, ge=100, description="Longest time between two heartbeats in the status topic. Not in Kafka Streams."
     )

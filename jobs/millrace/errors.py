@@ -68,6 +68,16 @@ class StateDirectoryLockedError(StateError):
     """Another live process holds the state directory of the task or the application."""
 
 
+GROWN_INPUT_REMEDY = (
+    "restore a savepoint to the new number of partitions, which takes every key to its task; or reset the application "
+    "to the end of its inputs (--to-latest); or create the input anew with all partitions, write its records again, "
+    "and reset. A reset to an earlier offset is enough only where records are repartitioned before they meet a store: "
+    "elsewhere the records from before lie where the old number of partitions had put their keys, and a key's results "
+    "would be split over two tasks"
+)
+"""For an input that has got more partitions than the state of its tasks was made for."""
+
+
 class TaskMigratedError(MillraceError):
     """A newer attempt at the same task fenced this one; the newer one goes on, this one does nothing more."""
 

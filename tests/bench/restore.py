@@ -24,7 +24,7 @@ from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.state import TaskPosition, TaskState, restore
-from millrace.state.standby_copy import CopiedTask, StandbyCopy
+from millrace.state.standby_copy import CopiedTask, Runs, StandbyCopy
 from millrace.topology.stores import StoreKind, StoreSpec
 from tests.broker import BROKER_PROPERTIES
 
@@ -96,7 +96,7 @@ def copy(servers: str, directory: Path, partition: int, end: int) -> None:
         stores=[STORE],
         changelogs={STORE.name: TOPIC},
     )
-    with StandbyCopy(task, servers, lambda _: None) as standby:
+    with StandbyCopy(task, servers, lambda _: None, Runs) as standby:
         standby.reach_ends({STORE.name: end})
 
 

@@ -43,10 +43,13 @@ def run(
 ) -> None:
     """Run an application in this process until it is stopped (Ctrl-C stops it gracefully).
 
-    It exits with 0 when it was stopped, 1 when it failed, 3 when a newer driver of the application took over.
+    It exits with 0 when it was stopped, 1 when it failed, 3 when a newer driver of the application took over. It
+    refuses to start while an operation (a reset, a restoration) holds the application.
     """
     from millrace.dsl.loading import load_topology
-    from millrace.ops.home import Home
+    from millrace.ops.home import ApplicationDirectory, Home
+    from millrace.ops.launchers.base import OPERATION_VARIABLE
+    from millrace.ops.operations.journal import refuse_held
     from millrace.ops.spec import UpgradeMode, load_spec
 
     configure_logs(log_format=log_format)
@@ -56,6 +59,9 @@ def run(
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     loaded = load_spec(spec_path(spec))
     config = loaded.streams_config()
+    own = Home.from_environment().application(loaded.name)
+    directory = run_directory or own.path
+    refuse_held({own, ApplicationDirectory(directory)}, what="run", within=os.environ.get(OPERATION_VARIABLE, ""))
     # Only now, since it imports Spark: a mistake in the specification shows at once.
     from millrace.spark.session import open_session
 
@@ -63,7 +69,6 @@ def run(
     topology = load_topology(loaded.module, config)
     from millrace.control.run import run_application
 
-    directory = run_directory or Home.from_environment().application(loaded.name).path
     directory.mkdir(parents=True, exist_ok=True)
     gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
     raise typer.Exit(run_application(config, topology, session, run_directory=directory, gives_up_state=gives_up_state))

@@ -89,6 +89,18 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
         list[str] | None,
         typer.Option(metavar="HOST=URL", help="Query server of another host of the application; may be repeated."),
     ] = None,
+    nice: Annotated[
+        int,
+        typer.Option(
+            min=-20,
+            max=19,
+            help="Priority of the server, as of nice(1): -10 keeps answers fast beside a busy application.",
+        ),
+    ] = 0,
+    host_name: Annotated[
+        str | None,
+        typer.Option(help="This host's name as the application's workers tell it. Default: the system's name."),
+    ] = None,
     run_directory: Annotated[
         Path | None,
         typer.Option(help="Where query.json and the token go. Default: run/NAME of the installation.", file_okay=False),
@@ -118,6 +130,8 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
         token_file=token_file,
         freshness_ms=freshness_ms,
         peers=dict(_peer(each) for each in peer or []),
+        nice=nice,
+        host=host_name,
     )
 
 

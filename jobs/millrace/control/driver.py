@@ -7,9 +7,9 @@ import queue
 import signal
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, TypeVar
 
 import structlog
 
@@ -19,6 +19,7 @@ from millrace.control.driver_operations import TaskGate
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
 from millrace.control.health import Health, assess
 from millrace.control.lifecycle import ApplicationState, Lifecycle
+from millrace.control.patience import with_patience
 from millrace.control.periodic import Periodic
 from millrace.control.query import Query, is_alive
 from millrace.control.reporter import Application, Prepared, Publisher, StatusReporter
@@ -26,6 +27,7 @@ from millrace.control.server import ControlServer, ControlSurface
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.supervisor import QuerySupervisor
 from millrace.errors import (
+    BrokerUnavailableError,
     DriverFencedError,
     MillraceError,
     OffsetsMovedError,
@@ -37,6 +39,8 @@ from millrace.errors import (
 log = structlog.get_logger(__name__)
 
 _State = ApplicationState
+
+T = TypeVar("T")
 
 _HEARTBEAT_PAUSE_S = 1.0
 _SHORTEST_TICK_S = 0.02
@@ -91,7 +95,7 @@ class Driver:
             try:
                 with self._control_plane():
                     try:
-                        self._start(threads)
+                        self._start_unless_stopped(threads)
                         self._supervise()
                         return self._end_stopped()
                     except DriverFencedError as error:
@@ -210,26 +214,32 @@ class Driver:
     def _queries(self) -> Sequence[Query]:
         return self._reporter.prepared.queries if self._reporter.prepared else ()
 
+    def _start_unless_stopped(self, threads: list[Periodic]) -> None:
+        try:
+            self._start(threads)
+        except BrokerUnavailableError:
+            # A stop, or a fence, that came while it waited for the broker is why it ends.
+            if not self._stop_reason and self._failure is None:
+                raise
+
     def _start(self, threads: list[Periodic]) -> None:
-        self._move(_State.REBALANCING, "checking what the application needs")
-        self._hooks.preflight()
-        self._refuse_live_members()
+        self._patiently("checking what the application needs", self._check_world)
         if self._stop_reason:
             return
-        previous = self._publisher.open()
+        previous = self._patiently("taking over from older drivers", self._publisher.open)
         self._reporter.set_previous(previous)
-        self._move(_State.REBALANCING, "fencing older attempts and reading committed offsets")
+        doing = "fencing older attempts and reading committed offsets"
+        self._move(_State.REBALANCING, doing)
         threads.append(Periodic("heartbeat", self._settings.heartbeat_interval_s, self._beat, self._heartbeat_failed))
         threads[-1].start()
-        self._hooks.fence(previous.transactional_ids if previous else [])
-        prepared = self._hooks.prepare(previous)
+        self._patiently(doing, lambda: self._hooks.fence(previous.transactional_ids if previous else []))
+        prepared = self._patiently(doing, lambda: self._hooks.prepare(previous))
         # Before any task starts: what the next driver has to fence must be known.
         with self._pausing:
             self._reporter.set_prepared(prepared)
             if self._paused:
                 self._pause_queries()
-        self._move(_State.REBALANCING, "starting queries")
-        self._hooks.warm_up()
+        self._patiently("starting queries", self._hooks.warm_up)
         if self._stop_reason or self._failure:
             return
         self._supervisor = QuerySupervisor(
@@ -241,6 +251,24 @@ class Driver:
         self._supervisor.start()
         threads.append(Periodic("ticker", self._until_tick_s, self._tick_idle_queries, self.fail))
         threads[-1].start()
+
+    def _check_world(self) -> None:
+        self._hooks.preflight()
+        self._refuse_live_members()
+
+    def _patiently(self, doing: str, call: Callable[[], T]) -> T:
+        """A step of the start, begun anew while no broker answers. The status says what it waits for."""
+
+        def wait(seconds: float) -> bool:
+            with contextlib.suppress(queue.Empty):
+                self._woken.get(timeout=seconds)
+            return bool(self._stop_reason or self._failure)
+
+        def tell(error: BrokerUnavailableError) -> None:
+            self._move(_State.REBALANCING, f"{doing}: waiting for the broker: {error.message}", error.remedy)
+
+        self._move(_State.REBALANCING, doing)
+        return with_patience(call, limit_s=self._settings.broker_timeout_s, on_wait=tell, wait=wait)
 
     def _supervise(self) -> None:
         while True:

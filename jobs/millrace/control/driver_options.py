@@ -68,6 +68,7 @@ class DriverSettings:
         tick_interval_s: time between two looks whether an idle query has something to do, seconds.
         barrier_timeout_s: longest wait for running batches at a stop or pause, seconds.
         stop_timeout_s: longest wait for one query to stop, seconds.
+        broker_timeout_s: how long each step of the start is repeated while no broker answers, seconds.
         restart: when to start a died query again.
         health: how long things may take.
     """
@@ -79,5 +80,6 @@ class DriverSettings:
     tick_interval_s: float = 1.0
     barrier_timeout_s: float = 60.0
     stop_timeout_s: float = 30.0
+    broker_timeout_s: float = 60.0
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     health: HealthLimits = field(default_factory=HealthLimits)

@@ -66,7 +66,7 @@ class Preparer:
     Args:
         config: its configuration.
         topology: its topology.
-        progress_address: where workers report restores.
+        progress_address: where workers report what their results cannot tell.
         gives_up_state: whether stores that a changed topology does not have any more may be left behind.
     """
 

@@ -27,8 +27,9 @@ from millrace.kafka.offsets import end_offsets, lag
 from millrace.metrics import ApplicationMetrics, TaskStatistics
 from millrace.spark.plan import QueryPlan
 from millrace.spark.query import QueryHooks, SparkQuery
-from millrace.spark.restore_reports import RestoreReport, RestoreReports
+from millrace.spark.restore_reports import RestoreReport
 from millrace.spark.session import set_arrow_batches
+from millrace.spark.task_reports import LostTransaction, TaskReports
 from millrace.spark.warm_up import warm_up
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.topology.picture import picture
@@ -88,7 +89,9 @@ class _Run:
             replication_factor=config.replication_factor,
             client_settings=config.client_settings("admin."),
         )
-        self._reports = RestoreReports("127.0.0.1", self._restore_reported)
+        self._reports = TaskReports(
+            "127.0.0.1", take_restore=self._restore_reported, take_lost_transaction=self._transaction_lost
+        )
         self._preparer = Preparer(
             config, topology, progress_address=self._reports.address, gives_up_state=gives_up_state
         )
@@ -131,6 +134,7 @@ class _Run:
                 token_file=Path(config.control_token_file) if config.control_token_file else None,
                 heartbeat_interval_s=config.heartbeat_interval_ms / 1000,
                 tick_interval_s=1.0,
+                broker_timeout_s=config.default_api_timeout_ms / 1000,
                 restart=RestartPolicy(
                     initial_s=config.query_restart_backoff_ms / 1000, max_attempts=config.query_restart_attempts
                 ),
@@ -239,6 +243,9 @@ class _Run:
             if report.task.startswith(f"{query.sub_topology}_"):
                 remaining, rate = query.on_restore_progress(report)
                 self._metrics.set_restore_progress(report.task, remaining=remaining, records_per_second=rate)
+
+    def _transaction_lost(self, lost: LostTransaction) -> None:
+        self._metrics.count_transaction(lost.task, lost.outcome)
 
     def _exposition(self) -> bytes:
         status = self._driver.status()

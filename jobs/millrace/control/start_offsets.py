@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from millrace.control.query import TopicPartition
-from millrace.errors import MillraceError, OffsetOutOfRangeError, OffsetsMovedError, StateError
+from millrace.errors import GROWN_INPUT_REMEDY, MillraceError, OffsetOutOfRangeError, OffsetsMovedError, StateError
 from millrace.task.signature import MOVED_OFFSETS_REMEDY
 
 _SHOWN = 10
@@ -216,8 +216,7 @@ def _check_partition_counts(inputs: Sequence[SubTopologyInputs], last: LastRun, 
         problems,
         StateError,
         f"The numbers of partitions do not fit the state of {application_id}, so keys would meet the wrong store;",
-        "reset the application with the new number of partitions (its state is built again), or create the topic again "
-        "with the old one",
+        f"create the topic again with the old number of partitions; or {GROWN_INPUT_REMEDY}",
     )
 
 

@@ -19,7 +19,13 @@ from confluent_kafka.admin import (
 )
 from tenacity import RetryError, Retrying, retry_if_exception, retry_if_result, stop_after_delay, wait_fixed
 
-from millrace.errors import BrokerUnavailableError, MillraceError, OperationError, PreflightError
+from millrace.errors import (
+    GROWN_INPUT_REMEDY,
+    BrokerUnavailableError,
+    MillraceError,
+    OperationError,
+    PreflightError,
+)
 from millrace.kafka.clients import base_settings, kafka_error, translate
 from millrace.kafka.topics import BROKER_DEFAULT, TopicDescription, TopicSpec
 
@@ -311,8 +317,8 @@ class KafkaAdmin:
             if partitions not in (BROKER_DEFAULT, topic.partitions):
                 raise PreflightError(
                     f"Topic {name} has {topic.partitions} partitions, and {partitions} are needed.",
-                    remedy=f"give the input topics {topic.partitions} partitions, or reset the application so that "
-                    f"{name} is made anew; adding partitions would send keys to tasks that do not have their state",
+                    remedy=f"adding partitions would send keys to tasks that do not have their state. Give the input "
+                    f"topics {topic.partitions} partitions; or {GROWN_INPUT_REMEDY}",
                 )
 
     def _created(self, name: str, future: Future[None]) -> bool:

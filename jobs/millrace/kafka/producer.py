@@ -32,6 +32,7 @@ from millrace.kafka.produce_loop import (
 )
 from millrace.kafka.producer_errors import ProducerErrorKind, kind_of
 from millrace.kafka.record_sizes import Headers, SizeLimits
+from millrace.metrics import TransactionOutcome
 
 Offsets = Mapping[tuple[str, int], tuple[int, str]]
 """``(topic, partition) -> (next offset to read, metadata text)``."""
@@ -62,6 +63,8 @@ class TaskProducer:
             are missing have the broker's default.
         timeout_s: longest time that one call of this class may take, seconds. Adding offsets to a transaction takes
             longer while the group's coordinator is away: librdkafka waits for it (issue 5456).
+        on_transaction_end: called once with the outcome of each transaction. One whose commit got no answer has none:
+            the committed offsets tell the next producer. Never called without a transactional id.
         client: makes the client of librdkafka; for tests.
     """
 
@@ -74,12 +77,14 @@ class TaskProducer:
         settings: Mapping[str, str] | None = None,
         max_message_bytes: Mapping[str, int] | None = None,
         timeout_s: float = 60.0,
+        on_transaction_end: Callable[[TransactionOutcome], None] = lambda _: None,
         client: Callable[[dict[str, Any]], ProducerClient] = Producer,
     ) -> None:
         self.transactional_id = transactional_id
         self._bootstrap_servers = bootstrap_servers
         self._transaction_timeout_ms = transaction_timeout_ms
         self._timeout_s = timeout_s
+        self._on_transaction_end = on_transaction_end
         self._limits = SizeLimits(max_message_bytes)
         self._settings = producer_settings(
             bootstrap_servers,
@@ -93,6 +98,7 @@ class TaskProducer:
         self._sent_ends: dict[tuple[str, int], int] = {}
         self._delivery_failure: KafkaError | None = None
         self._begun_at: float | None = None
+        self._committing = False
 
     @property
     def is_usable(self) -> bool:
@@ -193,11 +199,11 @@ class TaskProducer:
         )
         try:
             produce(client, records, queue_limit_s=self._timeout_s)
+            client.poll(0)
         except QueueStayedFullError:
             self._abort_or_discard(f"the send queue stayed full for {self._timeout_s:g} s")
         except KafkaException as error:
             self._raise(kafka_error(error), f"sending to {topic}")
-        client.poll(0)
 
     def too_large(
         self,
@@ -224,7 +230,11 @@ class TaskProducer:
             TaskMigratedError, TransactionAbortedError, BrokerUnavailableError: see :meth:`commit`.
         """
         client = self._open_client()
-        left = client.flush(self._timeout_s)
+        try:
+            left = client.flush(self._timeout_s)
+        except KafkaException as error:
+            # A fence that the client has met on its own.
+            self._raise(kafka_error(error), "delivering records")
         if self._delivery_failure is not None:
             self._raise(self._delivery_failure, "delivering records")
         if left:
@@ -282,8 +292,9 @@ class TaskProducer:
                 )
                 if on_offsets_sent is not None:
                     on_offsets_sent()
+            self._committing = True
             self._call("committing", client.commit_transaction)
-        self._begun_at = None
+        self._end_transaction(TransactionOutcome.COMMITTED)
 
     def abort(self) -> None:
         """Give up what was sent since :meth:`begin`; nothing when no transaction is open.
@@ -302,7 +313,7 @@ class TaskProducer:
             client.flush(_CALL_LIMIT_S)
         else:
             self._call("aborting", client.abort_transaction)
-        self._begun_at = None
+        self._end_transaction(TransactionOutcome.ABORTED)
 
     def close(self) -> None:
         """Give up an open transaction and let go of the connections. Closing twice is fine.
@@ -333,10 +344,15 @@ class TaskProducer:
             raise OperationError(f"The {self} was discarded.", remedy="open a new one and call init()")
         return self._client
 
-    def _discard(self) -> None:
+    def _discard(self, outcome: TransactionOutcome | None = TransactionOutcome.ABORTED) -> None:
         self._client = None
-        self._begun_at = None
+        self._end_transaction(outcome)
         self._committer.close()
+
+    def _end_transaction(self, outcome: TransactionOutcome | None) -> None:
+        was_open, self._begun_at, self._committing = self.in_transaction, None, False
+        if was_open and outcome is not None and self.transactional_id is not None:
+            self._on_transaction_end(outcome)
 
     def _reports(
         self, targets: list[int] | int, count: int, *, track: bool
@@ -375,7 +391,7 @@ class TaskProducer:
         except RetryError as error:
             last = error.last_attempt.exception()
             assert isinstance(last, KafkaException)
-            self._discard()
+            self._discard(None if self._committing else TransactionOutcome.ABORTED)
             raise BrokerUnavailableError(
                 f"{self} was {doing} for {self._timeout_s:g} s without success: {kafka_error(last).str()}.",
                 remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
@@ -394,14 +410,15 @@ class TaskProducer:
 
     def _fenced(self, error: KafkaError, doing: str) -> MillraceError:
         begun_at = self._begun_at
-        self._discard()
         if begun_at is not None and (time.monotonic() - begun_at) * 1000 >= self._transaction_timeout_ms:
             # The broker fences a transaction that it timed out in the same way as one that was taken over.
+            self._discard(TransactionOutcome.ABORTED)
             return TransactionAbortedError(
                 f"The transaction of {self} was open for longer than {self._transaction_timeout_ms} ms, so the broker "
                 f"aborted it ({doing}: {error.name()}).",
                 remedy="raise transaction.timeout.ms or lower max.batch.records",
             )
+        self._discard(TransactionOutcome.FENCED)
         return TaskMigratedError(
             f"A newer attempt took over {self} ({doing}: {error.name()}).",
             remedy="none needed: the newer attempt goes on",

@@ -5,12 +5,14 @@ from __future__ import annotations
 from millrace.metrics.definitions import (
     APPLICATION_STATES,
     METRICS,
+    STANDBY_METRICS,
     DropReason,
     MetricDefinition,
     MetricKind,
     Phase,
     TransactionOutcome,
 )
+from millrace.metrics.exported import EXPORTED_METRICS
 from millrace.metrics.histograms import (
     END_TO_END_BUCKETS,
     LATENCY_BUCKETS,
@@ -26,9 +28,11 @@ from millrace.metrics.statistics import TaskStatistics
 __all__ = [
     "APPLICATION_STATES",
     "END_TO_END_BUCKETS",
+    "EXPORTED_METRICS",
     "LATENCY_BUCKETS",
     "LATENESS_BUCKETS",
     "METRICS",
+    "STANDBY_METRICS",
     "ApplicationMetrics",
     "BucketCounts",
     "DropReason",

@@ -1,4 +1,4 @@
-"""Every metric of Millrace in one table; the exporter and docs/metrics.md are made from it.
+"""Every metric of Millrace in one place; the exporters and docs/metrics.md are made from it.
 
 Names: ``millrace_``, then Kafka Streams' group and metric name with underscores, then the unit. Counters end in
 ``_total``, gauges never do. Kafka Streams' averages and maxima over a window are histograms here.
@@ -141,7 +141,8 @@ TRANSACTIONS_TOTAL = MetricDefinition(
     "millrace_stream_task_transactions_total",
     MetricKind.COUNTER,
     (*_TASK, "outcome"),
-    "Transactions by their end: committed, aborted, fenced.",
+    "Transactions by their end: committed, aborted, fenced. One whose process died counts as committed where it was, "
+    "else in the failed attempts alone.",
     "transactions",
     "stream-thread-metrics: commit-total",
 )
@@ -323,6 +324,29 @@ PAUSED = MetricDefinition(
     "0 or 1",
 )
 
+STANDBY_LAG = MetricDefinition(
+    "millrace_standby_lag_records",
+    MetricKind.GAUGE,
+    ("task",),
+    "Changelog offsets that the copy of the task does not have yet. Absent before the broker was asked.",
+    "records",
+)
+STANDBY_BEHIND = MetricDefinition(
+    "millrace_standby_behind_seconds",
+    MetricKind.GAUGE,
+    ("task",),
+    "Time since the copy last had everything that was committed. Absent where it never had.",
+    "seconds",
+)
+STANDBY_RECORDS = MetricDefinition(
+    "millrace_standby_records",
+    MetricKind.GAUGE,
+    ("task",),
+    "Changelog records applied to the copy since it was opened.",
+    "records",
+    "stream-task-metrics: update-total",
+)
+
 METRICS: tuple[MetricDefinition, ...] = (
     PROCESS_TOTAL,
     BATCHES_TOTAL,
@@ -354,4 +378,7 @@ METRICS: tuple[MetricDefinition, ...] = (
     DRIVER_EPOCH,
     PAUSED,
 )
-"""All of them, in the order of the exposition and of the reference page."""
+"""Those of the driver, in the order of the exposition and of the reference page."""
+
+STANDBY_METRICS: tuple[MetricDefinition, ...] = (STANDBY_LAG, STANDBY_BEHIND, STANDBY_RECORDS)
+"""Those of a standby, in the same order."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 
-from millrace.metrics.definitions import METRICS, MetricDefinition, MetricKind
+from millrace.metrics.definitions import METRICS, STANDBY_METRICS, MetricDefinition, MetricKind
+from millrace.metrics.exported import EXPORTED_METRICS
 
 _INTRODUCTION = """\
 # Metrics
@@ -16,9 +18,24 @@ timestamp.
 
 This page is generated: `python -m millrace.metrics.reference > docs/metrics.md`.
 
-| metric | type | labels | unit | meaning | Kafka Streams |
-|---|---|---|---|---|---|
 """
+_STANDBY = """\
+## Standby
+
+`millrace standby --metrics-port` serves these, for each task that it copies. Every series has the label
+`application_id`; it ends when the copy is given up.
+
+"""
+_EXPORTED = """\
+## Exported
+
+`millrace export-metrics` works these out and pushes them to a Pushgateway or writes them to text files, a group or file
+for each application: what no process serves. Every series has the label `application_id`, and says how it was at the
+last export; `millrace_export_timestamp_seconds` has when that was. The series of an application that is gone disappear
+with the next export.
+
+"""
+_HEAD = "| metric | type | labels | unit | meaning | Kafka Streams |\n|---|---|---|---|---|---|\n"
 
 
 def page() -> str:
@@ -28,10 +45,17 @@ def page() -> str:
         for metric in METRICS
         if metric.kind is MetricKind.HISTOGRAM
     ]
-    rows = "\n".join(map(_row, METRICS))
-    return (
-        f"{_INTRODUCTION}{rows}\n\n## Buckets of the histograms (upper bounds, seconds)\n\n" + "\n".join(buckets) + "\n"
-    )
+    parts = [
+        _INTRODUCTION + _table(METRICS),
+        _STANDBY + _table(STANDBY_METRICS),
+        _EXPORTED + _table(EXPORTED_METRICS),
+        "## Buckets of the histograms (upper bounds, seconds)\n\n" + "\n".join(buckets),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _table(metrics: Iterable[MetricDefinition]) -> str:
+    return _HEAD + "\n".join(map(_row, metrics))
 
 
 def _row(metric: MetricDefinition) -> str:

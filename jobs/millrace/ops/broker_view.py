@@ -13,7 +13,7 @@ from millrace.control.status_topic import read_statuses
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import kafka_error
 from millrace.kafka.groups import live_members
-from millrace.ops.topics import admin_of
+from millrace.ops.connection import admin_of
 
 
 @dataclass(frozen=True, kw_only=True)

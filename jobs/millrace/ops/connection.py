@@ -13,7 +13,9 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.ops.home import Home
 from millrace.ops.observe import required_spec
 
-_LIMIT_S = 30.0
+ADMIN_TIMEOUT_S = 30.0
+"""Longest time of one request of an operation to the cluster, seconds: Kafka's own default of `request.timeout.ms`. An
+operation works beside an application that may load the broker, and nobody waits for its single requests."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +46,12 @@ class Connection:
 
     def administrator(self) -> KafkaAdmin:
         """An administrator of the cluster."""
-        return KafkaAdmin(self.bootstrap_servers, settings=self.admin, timeout_s=_LIMIT_S)
+        return KafkaAdmin(self.bootstrap_servers, settings=self.admin, timeout_s=ADMIN_TIMEOUT_S)
+
+
+def admin_of(config: StreamsConfig) -> KafkaAdmin:
+    """An administrator of an application's cluster, as every operation makes it."""
+    return Connection.of(config).administrator()
 
 
 def config_of(home: Home, application: str, bootstrap_servers: str | None) -> tuple[StreamsConfig, str | None]:

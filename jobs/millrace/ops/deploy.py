@@ -11,7 +11,7 @@ from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import Home
 from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.observe import Observation, Verdict, observe
-from millrace.ops.operations.journal import holding_operation, refusal
+from millrace.ops.operations.journal import refuse_held
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
@@ -62,8 +62,7 @@ def deploy(
         )
     directory = home.application(application)
     with application_lock(directory):
-        if (holding := holding_operation(directory, within=within)) is not None:
-            raise refusal(holding, what="deploy")
+        refuse_held([directory], what="deploy", within=within)
         known = read_record(directory)
         record = known or JobRecord(application=application, desired=DesiredState.STOPPED)
         if known is not None and not dry_run:
@@ -82,7 +81,7 @@ def deploy(
         steps += report.lines()
         if record.process is not None:
             steps += end_driver(directory, record.process, limits=stop_limits(directory), operation="deploy")
-        launched = launch_driver(directory, spec, record, operation="deploy", restarts=0, reason=reason)
+        launched = launch_driver(directory, spec, record, operation="deploy", restarts=0, reason=reason, within=within)
         assert launched.process is not None
         steps.append(f"launched process {launched.process.pid}")
     return _outcome(home, application, action, reason, tuple(steps))

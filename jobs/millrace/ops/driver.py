@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -13,7 +13,7 @@ from millrace.ops.control_client import request_stop
 from millrace.ops.files import append_journal
 from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launchers import launcher_of_kind
-from millrace.ops.launchers.base import is_driver_lock_held
+from millrace.ops.launchers.base import OPERATION_VARIABLE, is_driver_lock_held
 from millrace.ops.launchers.session import (
     find_driver,
     session_members,
@@ -56,12 +56,20 @@ def stop_limits(directory: ApplicationDirectory) -> StopLimits:
 
 
 def launch_driver(
-    directory: ApplicationDirectory, spec: SpecFile, record: JobRecord, *, operation: str, restarts: int, reason: str
+    directory: ApplicationDirectory,
+    spec: SpecFile,
+    record: JobRecord,
+    *,
+    operation: str,
+    restarts: int,
+    reason: str,
+    within: str = "",
 ) -> JobRecord:
     """Start the driver and record it; the caller holds the application's lock and has ended the former driver.
 
     If the caller is killed between the start and the record, the driver holds ``driver.lock``, and the next operation
-    finds and adopts it: there are never two.
+    finds and adopts it: there are never two. A driver that was launched ``within`` an operation in steps starts
+    although that operation holds the application.
 
     Raises:
         OperationError: it could not be started.
@@ -69,6 +77,7 @@ def launch_driver(
     """
     launcher = launcher_of_kind(spec.spec.launcher.kind)
     launch = launcher.plan(spec.spec, directory)
+    launch = replace(launch, environment={**launch.environment, OPERATION_VARIABLE: within})
     spec.save(directory.spec)
     wanted = record.with_changes(
         desired=DesiredState.RUNNING,

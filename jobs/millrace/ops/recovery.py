@@ -9,8 +9,8 @@ from typing import Any
 
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
-from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import begin_offsets, end_offsets
+from millrace.ops.connection import admin_of
 from millrace.ops.home import Home
 from millrace.ops.spec import load_spec
 from millrace.ops.standby.status import read_standby_status
@@ -84,7 +84,7 @@ def estimate_for(
     Raises:
         MillraceError: as :func:`recovery_estimate`.
     """
-    admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+    admin = admin_of(config)
     state_dir = Path(config.state_dir)
     tasks = copied_tasks(config, topology, admin, state_dir=state_dir)
     places = {name: [(topic, task.partition) for topic in task.changelogs.values()] for name, task in tasks.items()}

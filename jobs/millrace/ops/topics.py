@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-from millrace.config import StreamsConfig
-from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.topics import TopicSpec
+from millrace.ops.connection import admin_of
 from millrace.ops.spec import ApplicationSpec
-
-_LIMIT_S = 10.0
-
-
-def admin_of(config: StreamsConfig) -> KafkaAdmin:
-    """An administrator of the application's cluster, with its ``admin.*`` settings."""
-    return KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."), timeout_s=_LIMIT_S)
 
 
 def missing_topics(spec: ApplicationSpec) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import socket
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from millrace.control.lifecycle import ApplicationState
@@ -25,12 +26,14 @@ class TaskView:
 
     Args:
         task: its id, ``0_3``.
+        partition: its partition.
         state: RUNNING, RESTORING, or empty where it is not known.
         host: the host of the worker that ran it last; empty where it is not known.
         remaining: changelog records that are left to restore.
     """
 
     task: str
+    partition: int
     state: str
     host: str
     remaining: int
@@ -41,20 +44,69 @@ def view_of(status: ApplicationStatus | None, sub_topology: int, partition: int)
     task = f"{sub_topology}_{partition}"
     progress = status.progress.get(sub_topology) if status is not None else None
     if status is None or progress is None:
-        return TaskView(task=task, state="", host="", remaining=0)
+        return TaskView(task=task, partition=partition, state="", host="", remaining=0)
     return TaskView(
         task=task,
+        partition=partition,
         state=progress.task_states.get(task, "") if progress.active else "",
         host=status.task_hosts.get(task, "").partition("/")[0],
         remaining=progress.restore_remaining.get(task, 0),
     )
 
 
-def check(status: ApplicationStatus | None, view: TaskView, application_id: str) -> None:
-    """Refuses where the task does not run.
+class Admission:
+    """Decides for every request; what it finds out holds until the next status, or a short time.
+
+    Args:
+        status: the application's status now.
+        application_id: its name.
+        check_ms: how long a driver of this host counts as alive after it was seen, milliseconds: so long may values be
+            given out after it was killed, beyond the time that its last commit is looked for.
+    """
+
+    def __init__(
+        self, status: Callable[[], ApplicationStatus | None], application_id: str, *, check_ms: int = 100
+    ) -> None:
+        self._status = status
+        self._application_id = application_id
+        self._check_s = check_ms / 1000
+        self._of: ApplicationStatus | None = None
+        self._views: dict[tuple[int, int], TaskView] = {}
+        self._runs_until = 0.0
+
+    def status(self) -> ApplicationStatus | None:
+        """The newest status."""
+        status = self._status()
+        if status is not self._of:
+            self._of, self._views, self._runs_until = status, {}, 0.0
+        return status
+
+    def view(self, sub_topology: int, partition: int) -> TaskView:
+        """What the newest status says of a task."""
+        status, key = self.status(), (sub_topology, partition)
+        view = self._views.get(key)
+        if view is None:
+            view = self._views[key] = view_of(status, sub_topology, partition)
+        return view
+
+    def check(self, view: TaskView) -> None:
+        """Refuses where the task does not run.
+
+        Raises:
+            QueryRefusedError: the application does not run, or the task is being restored.
+        """
+        status, now = self.status(), time.monotonic()
+        if now >= self._runs_until:
+            check_application(status, view, self._application_id)
+            self._runs_until = now + self._check_s
+        check_task(view, self._application_id)
+
+
+def check_application(status: ApplicationStatus | None, view: TaskView, application_id: str) -> None:
+    """Refuses where the application does not run.
 
     Raises:
-        QueryRefusedError: the application does not run, or the task is being restored.
+        QueryRefusedError: it does not.
     """
     why = _not_running(status)
     if why:
@@ -64,6 +116,14 @@ def check(status: ApplicationStatus | None, view: TaskView, application_id: str)
             remedy="ask again when it runs, or with stale=true for what was committed last",
             details={"task": view.task, "state": status.state if status else "UNKNOWN", "retry_after_s": 2},
         )
+
+
+def check_task(view: TaskView, application_id: str) -> None:
+    """Refuses where the task does not run.
+
+    Raises:
+        QueryRefusedError: it is being placed or restored.
+    """
     if view.state != _RUNNING:
         left = f": {view.remaining} changelog records are left" if view.remaining else ""
         raise QueryRefusedError(

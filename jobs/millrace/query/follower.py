@@ -8,6 +8,7 @@ killed.
 
 from __future__ import annotations
 
+import gc
 import os
 import pickle
 import struct
@@ -18,7 +19,7 @@ from typing import Any, BinaryIO
 
 from millrace.logs import configure_logs
 from millrace.query.local_tasks import LocalTasks, TaskId
-from millrace.query.requests import StoreQuery
+from millrace.query.requests import Found, Lookup, StoreQuery, View
 from millrace.topology.stores import StoreSpec
 
 LENGTH = struct.Struct(">I")
@@ -46,7 +47,7 @@ class CatchUp:
 
 @dataclass(frozen=True)
 class Ask:
-    """A query to a task; the answer is a ``StoreAnswer`` or the error."""
+    """A query to a task; the answer is a ``StoreAnswer`` or the error. A ``Lookup`` is a message of its own."""
 
     task: TaskId
     query: StoreQuery
@@ -76,20 +77,38 @@ def main() -> None:
     first = _read(source)
     if not isinstance(first, Follow):
         return
-    tasks = LocalTasks(first.state_dir, first.application_id, first.stores)
+    following = _Following(LocalTasks(first.state_dir, first.application_id, first.stores))
+    # What has been imported stays: no collection needs to go through it while somebody waits.
+    gc.freeze()
     try:
         while (message := _read(source)) is not None:
-            answers.write(encode(_answer(tasks, message)))
+            answers.write(encode(following.answer(message)))
             answers.flush()
     finally:
-        tasks.close()
+        following.tasks.close()
 
 
-def _answer(tasks: LocalTasks, message: object) -> object:
-    try:
-        if isinstance(message, Ask):
-            return tasks.answer(message.task, message.query, standby=message.standby)
-        tasks.catch_up()
-        return None
-    except Exception as error:
-        return error
+class _Following:
+    """Answers messages."""
+
+    def __init__(self, tasks: LocalTasks) -> None:
+        self.tasks = tasks
+        self._told: dict[TaskId, View] = {}
+
+    def answer(self, message: object) -> object:
+        try:
+            if isinstance(message, Lookup):
+                return self._look_up(message)
+            if isinstance(message, Ask):
+                return self.tasks.answer(message.task, message.query, standby=message.standby)
+            self.tasks.catch_up()
+            return None
+        except Exception as error:
+            return error
+
+    def _look_up(self, lookup: Lookup) -> Found:
+        found, view = self.tasks.look_up(lookup)
+        if self._told.get(lookup.task) is view:
+            return Found(found, None)
+        self._told[lookup.task] = view
+        return Found(found, view)

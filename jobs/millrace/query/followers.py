@@ -9,13 +9,14 @@ import pickle
 import sys
 from collections import deque
 from pathlib import Path
+from typing import cast
 
 import structlog
 
 from millrace.query.follower import LENGTH, Ask, CatchUp, Follow, encode
 from millrace.query.local_tasks import TaskId
 from millrace.query.refusals import QueryRefusedError, Reason
-from millrace.query.requests import StoreAnswer, StoreQuery
+from millrace.query.requests import Found, Lookup, StoreAnswer, StoreQuery, View
 
 _log = structlog.get_logger(__name__)
 _PACKAGES = Path(__file__).resolve().parents[2]
@@ -24,74 +25,110 @@ _END_LIMIT_S = 5.0
 _FOLLOW = "from millrace.query.follower import main; main()"
 
 
-class _Follower:
+class _Follower(asyncio.SubprocessProtocol):
     """One process; messages are answered in their order."""
 
     def __init__(self, follow: Follow) -> None:
         self._follow = follow
-        self._process: asyncio.subprocess.Process | None = None
-        self._waiting: deque[asyncio.Future[object]] = deque()
-        self._receiving: asyncio.Task[None] | None = None
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._pipe: asyncio.WriteTransport | None = None
+        self._ended = asyncio.Event()
+        self._received = bytearray()
+        self._unsent: list[bytes] = []
+        self._waiting: deque[tuple[asyncio.Future[object], TaskId | None]] = deque()
+        self._views: dict[TaskId, View] = {}
 
     @property
     def is_alive(self) -> bool:
-        return self._process is not None and self._process.returncode is None and self._receiving is not None
+        return self._transport is not None and not self._ended.is_set()
 
     async def start(self) -> None:
         path = os.pathsep.join(filter(None, (str(_PACKAGES), os.environ.get("PYTHONPATH"))))
-        self._process = await asyncio.create_subprocess_exec(
+        self._ended.clear()
+        self._received.clear()
+        self._views.clear()
+        self._transport, _ = await asyncio.get_running_loop().subprocess_exec(
+            lambda: self,
             sys.executable,
             "-c",
             _FOLLOW,
             stdin=asyncio.subprocess.PIPE,
             stdout=asyncio.subprocess.PIPE,
+            stderr=None,
             env={**os.environ, "PYTHONPATH": path},
         )
-        assert self._process.stdin is not None
-        self._process.stdin.write(encode(self._follow))
-        self._receiving = asyncio.create_task(self._receive(self._process))
+        self._pipe = cast(asyncio.WriteTransport, self._transport.get_pipe_transport(0))
+        self._pipe.write(encode(self._follow))
 
-    async def ask(self, message: object) -> object:
-        if not self.is_alive:
-            raise _gone()
-        assert self._process is not None
-        assert self._process.stdin is not None
+    def ask(self, message: object) -> asyncio.Future[object]:
+        """The answer to come; of a lookup always with the commit that it stands for."""
         answer: asyncio.Future[object] = asyncio.get_running_loop().create_future()
-        self._waiting.append(answer)
-        self._process.stdin.write(encode(message))
-        return await answer
+        if not self.is_alive:
+            answer.set_exception(_gone())
+            return answer
+        self._waiting.append((answer, message.task if isinstance(message, Lookup) else None))
+        if not self._unsent:
+            # What is asked in one turn of the loop goes in one write.
+            asyncio.get_running_loop().call_soon(self._send)
+        self._unsent.append(encode(message))
+        return answer
 
     async def stop(self) -> None:
-        process, self._process = self._process, None
-        if process is None:
+        transport, self._transport = self._transport, None
+        if transport is None:
             return
-        assert process.stdin is not None
-        process.stdin.close()
+        if self._pipe is not None:
+            self._pipe.close()
         try:
-            await asyncio.wait_for(process.wait(), _END_LIMIT_S)
+            await asyncio.wait_for(self._ended.wait(), _END_LIMIT_S)
         except TimeoutError:
-            process.kill()
-            await process.wait()
+            transport.kill()
+            await self._ended.wait()
+        transport.close()
 
-    async def _receive(self, process: asyncio.subprocess.Process) -> None:
-        assert process.stdout is not None
-        try:
-            while True:
-                head = await process.stdout.readexactly(LENGTH.size)
-                content = pickle.loads(await process.stdout.readexactly(LENGTH.unpack(head)[0]))
-                answer = self._waiting.popleft()
-                if answer.done():
-                    continue  # who asked has gone away
-                if isinstance(content, Exception):
-                    answer.set_exception(content)
-                else:
-                    answer.set_result(content)
-        except (asyncio.IncompleteReadError, ConnectionError):
-            self._receiving = None
-            waiting, self._waiting = self._waiting, deque()
-            for answer in waiting:
-                if not answer.done():
-                    answer.set_exception(_gone())
+    def pipe_data_received(self, fd: int, data: bytes) -> None:  # noqa: ARG002 - as asyncio calls it
+        """Takes answers."""
+        received = self._received
+        received += data
+        at = 0
+        while len(received) - at >= LENGTH.size:
+            end = at + LENGTH.size + LENGTH.unpack_from(received, at)[0]
+            if len(received) < end:
+                break
+            self._take(pickle.loads(memoryview(received)[at + LENGTH.size : end]))
+            at = end
+        del received[:at]
+
+    def process_exited(self) -> None:
+        """Whoever still waits is told; what the process answered at last may be lost."""
+        self._ended.set()
+        self._unsent.clear()
+        waiting, self._waiting = self._waiting, deque()
+        for answer, _ in waiting:
+            if not answer.done():
+                answer.set_exception(_gone())
+
+    def _send(self) -> None:
+        unsent, self._unsent = self._unsent, []
+        if unsent and self.is_alive:
+            assert self._pipe is not None
+            self._pipe.write(b"".join(unsent))
+
+    def _take(self, content: object) -> None:
+        if not self._waiting:
+            return  # it has ended, and who waited has been told
+        answer, task = self._waiting.popleft()
+        if task is not None and isinstance(content, Found):
+            if content.view is None:
+                content = Found(content.entries, self._views[task])
+            else:
+                self._views[task] = content.view
+        if answer.done():
+            return  # who asked has gone away
+        if isinstance(content, Exception):
+            answer.set_exception(content)
+        else:
+            answer.set_result(content)
 
 
 class Followers:
@@ -134,6 +171,16 @@ class Followers:
         answer = await self._active.ask(Ask(task, query, standby))
         assert isinstance(answer, StoreAnswer)
         return answer
+
+    async def look_up(self, lookup: Lookup) -> Found:
+        """The entries of some keys of a task, with the commit that they stand for.
+
+        Raises:
+            QueryRefusedError: as of :meth:`answer`.
+        """
+        found = await self._active.ask(lookup)
+        assert isinstance(found, Found)
+        return found
 
     async def _take_turns(self) -> None:
         while True:

@@ -6,11 +6,15 @@ import html
 from typing import Any
 
 from millrace.query.refusals import Reason
-from millrace.query.requests import MAX_LIMIT, Operation
+from millrace.query.requests import LOOKUPS, MAX_LIMIT, Operation
 
 _ABOUT: dict[Operation, tuple[str, tuple[str, ...]]] = {
     Operation.GET: (
         "One key of a key-value store, or of a versioned one (with as_of: the version valid at that time).",
+        ("key", "as_of"),
+    ),
+    Operation.GET_MANY: (
+        f"Up to {MAX_LIMIT} keys at once, by repeating `key`: `results` in their order, and `tasks` with the rest.",
         ("key", "as_of"),
     ),
     Operation.RANGE: ("The keys of a key-value store from `from` to `to`, both included.", ("from", "to")),
@@ -83,7 +87,7 @@ def page() -> str:
 
 
 def _names(operation: Operation) -> list[str]:
-    paging = () if operation is Operation.GET else ("limit", "page")
+    paging = () if operation in LOOKUPS else ("limit", "page")
     return [*_ABOUT[operation][1], *paging, "partition", "stale"]
 
 

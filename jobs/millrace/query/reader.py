@@ -6,12 +6,11 @@ next begins behind it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from millrace.query.catalog import OPERATIONS
 from millrace.query.refusals import QueryRefusedError, Reason
-from millrace.query.requests import Entry, Operation, StoreAnswer, StoreQuery
+from millrace.query.requests import Entry, Operation, StoreAnswer, StoreQuery, View
 from millrace.query.secondary import Secondary
 from millrace.state.layout import after_prefix, big_endian, local_window_keys, unpack_value
 from millrace.state.segments import Segments
@@ -33,25 +32,13 @@ def read(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> StoreAnswe
     Args:
         secondary: the task's database, at a commit.
         spec: the store.
-        query: what is asked.
+        query: what is asked, of what a store of this kind answers.
 
     Raises:
-        QueryRefusedError: the store does not know the operation; or it has not been restored yet.
+        QueryRefusedError: the store has not been restored yet.
         StateError: the database cannot be read.
     """
-    if query.operation not in OPERATIONS[spec.kind]:
-        known = ", ".join(OPERATIONS[spec.kind])
-        raise QueryRefusedError(
-            Reason.BAD_REQUEST,
-            f"Store {spec.name} is a {spec.kind} store, which does not know {query.operation}.",
-            remedy=f"ask it for {known}",
-        )
-    if secondary.position is None or not secondary.has_store(spec.name):
-        raise QueryRefusedError(
-            Reason.RESTORING,
-            f"Store {spec.name} stands for no commit yet: it is being restored.",
-            remedy="ask again later",
-        )
+    view = _view(secondary, spec)
     found = _READERS[spec.kind](secondary, spec, query)
     some = list(islice(found, query.limit + 1))
     more = len(some) > query.limit
@@ -59,20 +46,52 @@ def read(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> StoreAnswe
     return StoreAnswer(
         entries=[entry for _, entry in kept],
         after=kept[-1][0] if more else None,
-        position=secondary.position,
-        looked_at_ms=secondary.looked_at_ms,
-        standby=secondary.position.standby,
+        view=view,
     )
+
+
+def look_up(
+    secondary: Secondary, spec: StoreSpec, keys: Sequence[bytes], as_of: int | None = None
+) -> tuple[list[Entry | None], View]:
+    """The entries of some keys, ``None`` where there is none, and the commit that they stand for.
+
+    Args:
+        secondary: the task's database, at a commit.
+        spec: a key-value or versioned store.
+        keys: the keys.
+        as_of: of a versioned store the time, milliseconds; ``None`` asks for the newest versions.
+
+    Raises:
+        QueryRefusedError: the store has not been restored yet.
+        StateError: the database cannot be read.
+    """
+    view = _view(secondary, spec)
+    if spec.kind is StoreKind.KEY_VALUE:
+        packed = secondary.bytes_store(spec.name).get_many(keys)
+        found = [
+            None if value is None else Entry(key, *unpack_value(value)) for key, value in zip(keys, packed, strict=True)
+        ]
+        return found, view
+    store = _versioned_store(secondary, spec)
+    return [_version(key, store.get(key, as_of)) for key in keys], view
+
+
+def _view(secondary: Secondary, spec: StoreSpec) -> View:
+    if secondary.view is None or not secondary.has_store(spec.name):
+        raise QueryRefusedError(
+            Reason.RESTORING,
+            f"Store {spec.name} stands for no commit yet: it is being restored.",
+            remedy="ask again later",
+        )
+    return secondary.view
+
+
+def _version(key: bytes, version: VersionedRecord | None) -> Entry | None:
+    return None if version is None else Entry(key, version.value, version.timestamp, valid_to=version.valid_to)
 
 
 def _key_value(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> _Found:
     store = secondary.bytes_store(spec.name, query.after)
-    if query.operation is Operation.GET:
-        assert query.key is not None
-        packed = store.get(query.key)
-        if packed is not None:
-            yield query.key, Entry(query.key, *unpack_value(packed))
-        return
     if query.operation is Operation.PREFIX:
         first, before = query.prefix, after_prefix(query.prefix)
     elif query.operation is Operation.RANGE:
@@ -128,33 +147,30 @@ def _session(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> _Found
 
 
 def _versioned(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> _Found:
-    segments = HistorySegments(
-        retention_ms=spec.history_retention_ms, segment_interval_ms=spec.segment_interval_ms
-    ).restored(secondary.segments(spec.name))
     resumes = query.operation is Operation.ALL
-    store = VersionedKeyValueStore(
-        spec.name,
-        secondary.bytes_store(spec.name, query.after if resumes else None),
-        changelog=None,
-        segments=segments,
-        read_cache_bytes=0,
-    )
+    store = _versioned_store(secondary, spec, query.after if resumes else None)
     if resumes:
         for key, value, timestamp in store.all():
             yield latest_row(key), Entry(key, value, timestamp)
         return
     assert query.key is not None
-    versions: list[VersionedRecord]
-    if query.operation is Operation.GET:
-        version = store.get(query.key, query.as_of)
-        versions = [] if version is None else [version]
-    else:
-        versions = store.versions(query.key, query.from_time, query.to_time)
+    versions = store.versions(query.key, query.from_time, query.to_time)
     after = -1 if query.after is None else int.from_bytes(query.after, "big")
     for version in versions:
         if version.timestamp > after:
-            entry = Entry(query.key, version.value, version.timestamp, valid_to=version.valid_to)
-            yield big_endian(version.timestamp), entry
+            yield (
+                big_endian(version.timestamp),
+                Entry(query.key, version.value, version.timestamp, valid_to=version.valid_to),
+            )
+
+
+def _versioned_store(secondary: Secondary, spec: StoreSpec, after: bytes | None = None) -> VersionedKeyValueStore:
+    segments = HistorySegments(
+        retention_ms=spec.history_retention_ms, segment_interval_ms=spec.segment_interval_ms
+    ).restored(secondary.segments(spec.name))
+    return VersionedKeyValueStore(
+        spec.name, secondary.bytes_store(spec.name, after), changelog=None, segments=segments, read_cache_bytes=0
+    )
 
 
 _READERS = {

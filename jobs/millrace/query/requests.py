@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     # The client, which imports this module, shall not need Arrow.
+    from millrace.query.local_tasks import TaskId
     from millrace.state import TaskPosition
 
 BASE64 = "base64:"
@@ -20,6 +21,7 @@ class Operation(StrEnum):
     """The operations, under the names of Kafka Streams' read-only stores."""
 
     GET = "get"
+    GET_MANY = "get_many"
     RANGE = "range"
     PREFIX = "prefix"
     ALL = "all"
@@ -28,24 +30,25 @@ class Operation(StrEnum):
     VERSIONS = "versions"
 
 
-KEYED = frozenset({Operation.GET, Operation.FETCH, Operation.VERSIONS})
-"""The operations that ask for one key, and so for one partition."""
+LOOKUPS = frozenset({Operation.GET, Operation.GET_MANY})
+"""The operations that ask for the values of keys and nothing else."""
+KEYED = LOOKUPS | {Operation.FETCH, Operation.VERSIONS}
+"""The operations that ask for keys; but for ``get_many`` for one, and so for one partition."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class StoreQuery:
-    """One question to the store of one task.
+    """One question to the store of one task whose answer is a list of entries.
 
     Args:
         store: name of the store.
-        operation: what is asked.
+        operation: what is asked; values of keys are asked for by a :class:`Lookup`.
         key: the key's bytes, for operations on one key.
         from_key: first key of a range, its bytes; ``None`` is open.
         to_key: last key of a range, inclusive.
         prefix: what the keys begin with.
         from_time: first window start (of sessions: earliest end), milliseconds.
         to_time: last window start (of sessions: latest end), milliseconds, inclusive.
-        as_of: the time for which a version is asked, milliseconds; ``None`` asks for the newest.
         limit: most entries of the answer.
         after: where the page before has ended, as its answer said.
     """
@@ -58,9 +61,12 @@ class StoreQuery:
     prefix: bytes = b""
     from_time: int = 0
     to_time: int = 2**63 - 1
-    as_of: int | None = None
     limit: int = 100
     after: bytes | None = None
+
+    def __post_init__(self) -> None:
+        if self.operation in LOOKUPS:
+            raise ValueError(f"{self.operation} is a Lookup")
 
 
 class Entry(NamedTuple):
@@ -83,6 +89,20 @@ class Entry(NamedTuple):
     valid_to: int | None = None
 
 
+class View(NamedTuple):
+    """The commit of a task that answers stand for.
+
+    Args:
+        position: the commit.
+        looked_at_ms: when the application's writes were last looked for, milliseconds since the epoch.
+        standby: whether it is that of a standby's copy.
+    """
+
+    position: TaskPosition
+    looked_at_ms: int
+    standby: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoreAnswer:
     """What a task's store holds, all of it as of one commit.
@@ -90,13 +110,39 @@ class StoreAnswer:
     Args:
         entries: in the order of the store.
         after: where the next page goes on; ``None`` where this one is the last of the task.
-        position: the commit that the entries stand for.
-        standby: whether they are from a standby's copy.
-        looked_at_ms: when the application's writes were last looked for, milliseconds since the epoch.
+        view: the commit that the entries stand for.
     """
 
     entries: list[Entry]
     after: bytes | None
-    position: TaskPosition
-    looked_at_ms: int
+    view: View
+
+
+class Lookup(NamedTuple):
+    """The values of some keys in the store of one task: the common case, kept small.
+
+    Args:
+        task: the task.
+        store: name of the store.
+        keys: their bytes.
+        as_of: of a versioned store the time for which the versions are asked, milliseconds.
+        standby: whether a standby's copy will do.
+    """
+
+    task: TaskId
+    store: str
+    keys: tuple[bytes, ...]
+    as_of: int | None = None
     standby: bool = False
+
+
+class Found(NamedTuple):
+    """What a lookup found.
+
+    Args:
+        entries: in the order of the keys; ``None`` where the store does not have a key.
+        view: the commit; ``None`` stands for that of the answer to this task before, which is sent once only.
+    """
+
+    entries: list[Entry | None]
+    view: View | None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import structlog
 from millrace.config import StreamsConfig
 from millrace.control.control_file import ControlFile, new_token, read_token
 from millrace.control.status_follower import StatusFollower
+from millrace.errors import ConfigurationError
 from millrace.processes import ProcessIdentity
 from millrace.query.catalog import Catalog
 from millrace.query.follower import Follow
@@ -33,6 +35,8 @@ def run_query_server(
     token_file: Path | None = None,
     freshness_ms: int = 100,
     peers: Mapping[str, str] | None = None,
+    nice: int = 0,
+    host: str | None = None,
 ) -> None:
     """Answers queries until the process is asked to end (SIGINT, SIGTERM).
 
@@ -44,10 +48,13 @@ def run_query_server(
         token_file: file with the bearer token of requests; ``None`` makes a new token.
         freshness_ms: time between two looks for new commits, milliseconds.
         peers: addresses (``http://host:port``) of the query servers of other hosts, by host name.
+        nice: priority of the server and its followers, -20 to 19, as of nice(1).
+        host: this host's name as the workers tell it; ``None`` takes the system's.
 
     Raises:
-        ConfigurationError: the address cannot be listened on, or the token cannot be read.
+        ConfigurationError: the address cannot be listened on, the token cannot be read, or the priority is not allowed.
     """
+    _set_priority(nice)
     token_path = token_file or run_directory / TOKEN_FILE
     token = read_token(token_path) if token_file is not None else new_token(token_path)
     catalog = Catalog(topology, config.application_id)
@@ -59,7 +66,9 @@ def run_query_server(
         freshness_ms=freshness_ms,
     )
     known = dict(peers or {})
-    service = QueryService(config.application_id, catalog, followers, lambda: statuses.status, peer=known.get)
+    service = QueryService(
+        config.application_id, catalog, followers, lambda: statuses.status, peer=known.get, host=host
+    )
     path = run_directory / CONTROL_FILE
 
     def started() -> None:
@@ -75,3 +84,16 @@ def run_query_server(
         server.run()
     finally:
         control.remove_own(path)
+
+
+def _set_priority(nice: int) -> None:
+    # Before there are threads and processes, which take it over.
+    if nice == 0:
+        return
+    try:
+        os.setpriority(os.PRIO_PROCESS, 0, nice)
+    except PermissionError as error:
+        raise ConfigurationError(
+            f"The query server may not take the priority {nice}.",
+            remedy="give it CAP_SYS_NICE or a limit (ulimit -e), or start the application under `nice -n 10` instead",
+        ) from error

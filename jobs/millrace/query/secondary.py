@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict
 
 from millrace.errors import StateError
+from millrace.query.requests import View
 from millrace.state import TaskPosition
 from millrace.state.layout import Packed
 from millrace.state.rocksdb import MEBIBYTE, METADATA_FAMILY, STORE_FAMILY_PREFIX
@@ -38,6 +39,9 @@ class Secondary:
     Args:
         path: the directory of the primary.
         scratch: a directory of its own for RocksDB's own log.
+
+    ``view`` is the commit that it is at, the same object until the next :meth:`catch_up`; ``None`` where the database
+    stands for no commit yet: it is being restored.
 
     Raises:
         StateError: there is no database, or it cannot be read at this moment.
@@ -69,8 +73,7 @@ class Secondary:
             raise StateError(
                 f"The state database {path} cannot be followed: {error}", remedy="none needed: it is tried again"
             ) from error
-        self.looked_at_ms = int(time.time() * 1000)
-        self.position = self._read_position()
+        self._look(int(time.time() * 1000))
 
     def catch_up(self) -> None:
         """Bring it to the last commit; costs next to nothing where nothing was written.
@@ -93,8 +96,7 @@ class Secondary:
             raise
         except Exception as error:  # rocksdict raises plain Exception
             raise StateError(f"The state database {self._path} cannot be followed: {error}") from error
-        self.position = self._read_position()
-        self.looked_at_ms = looked_at_ms
+        self._look(looked_at_ms)
 
     def has_store(self, store: str) -> bool:
         """Whether the database has a store of that name."""
@@ -127,10 +129,13 @@ class Secondary:
             os.close(self._directory)
             self._directory = None
 
-    def _read_position(self) -> TaskPosition | None:
+    def _look(self, looked_at_ms: int) -> None:
         family = self._families.get(METADATA_FAMILY)
         data = family.get(POSITION_KEY) if family is not None else None
-        return TaskPosition.from_bytes(data) if data is not None else None
+        self.view: View | None = None
+        if data is not None:
+            position = TaskPosition.from_bytes(data)
+            self.view = View(position, looked_at_ms, position.standby)
 
     def _check_identity(self) -> None:
         try:

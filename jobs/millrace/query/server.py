@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import hmac
 import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
+from urllib.parse import parse_qsl, quote
 
 import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millrace.control.status_follower import StatusFollower
 from millrace.errors import ConfigurationError, QueryError
@@ -22,6 +25,8 @@ from millrace.query.followers import Followers
 from millrace.query.openapi import document, page
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.query.service import QueryService
+
+_STORES = "/stores/"
 
 
 class QueryServer:
@@ -52,7 +57,7 @@ class QueryServer:
         host, separator, port = address.rpartition(":")
         if not separator or not port.isdigit():
             raise ConfigurationError(f"The address must be host:port, not {address!r}.", remedy="such as 127.0.0.1:0")
-        self._token = token
+        self._authorization = f"Bearer {token}".encode()
         self._service = service
         self._followers = followers
         self._statuses = statuses
@@ -82,31 +87,47 @@ class QueryServer:
             QueryError: it did not come up.
         """
         settings = uvicorn.Config(
-            self.application(), log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2
+            self.application(),
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_graceful_shutdown=2,
         )
         server = _Server(settings)
         server.run(sockets=[self._socket])
         if not server.started:
             raise QueryError("The query server did not come up.", remedy="its log says why")
 
-    def application(self) -> Starlette:
-        """The ASGI application."""
-        return Starlette(
+    def application(self) -> ASGIApp:
+        """The ASGI application: queries directly, since routing and its layers would cost more than the answer."""
+        others = Starlette(
             routes=[
                 Route("/", self._page),
                 Route("/openapi.json", self._document),
                 Route("/health", self._health),
                 Route("/stores", self._stores),
-                Route("/stores/{store}/{operation}", self._query),
             ],
             lifespan=self._lifespan,
         )
+
+        async def application(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http" and scope["path"].startswith(_STORES):
+                await (await self._query(scope))(scope, receive, send)
+            else:
+                await others(scope, receive, send)
+
+        return application
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:
         self._statuses.start()
         try:
             await self._followers.start()
+            # What has been imported stays: no collection needs to go through it while somebody waits.
+            gc.freeze()
             self._on_started()
             yield
         finally:
@@ -125,22 +146,27 @@ class QueryServer:
 
     async def _stores(self, request: Request) -> Response:
         try:
-            self._check_token(request)
+            self._check_token(request.scope)
             return _json(self._service.stores(), 200)
         except QueryRefusedError as error:
-            return _refusal(error, request)
+            return _refusal(error, request.scope)
 
-    async def _query(self, request: Request) -> Response:
+    async def _query(self, scope: Scope) -> Response:
+        store, _, operation = scope["path"][len(_STORES) :].partition("/")
+        if not operation or "/" in operation:
+            return PlainTextResponse("Not Found", 404)
+        if scope["method"] not in {"GET", "HEAD"}:
+            return PlainTextResponse("Method Not Allowed", 405, {"Allow": "GET, HEAD"})
         try:
-            self._check_token(request)
-            store, operation = request.path_params["store"], request.path_params["operation"]
-            return _json(await self._service.answer(store, operation, request.query_params), 200)
+            self._check_token(scope)
+            given = parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True)
+            return _json(await self._service.answer(store, operation, given), 200)
         except QueryRefusedError as error:
-            return _refusal(error, request)
+            return _refusal(error, scope)
 
-    def _check_token(self, request: Request) -> None:
-        given = request.headers.get("authorization", "")
-        if not hmac.compare_digest(given.encode(), f"Bearer {self._token}".encode()):
+    def _check_token(self, scope: Scope) -> None:
+        given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        if not hmac.compare_digest(given, self._authorization):
             raise QueryRefusedError(
                 Reason.UNAUTHORIZED,
                 "This request needs the query server's token.",
@@ -161,7 +187,7 @@ class _Server(uvicorn.Server):
                 signal.signal(each, handler)
 
 
-def _refusal(error: QueryRefusedError, request: Request) -> Response:
+def _refusal(error: QueryRefusedError, scope: Scope) -> Response:
     headers = {}
     status_code = error.reason.status_code
     if error.reason is Reason.UNAUTHORIZED:
@@ -170,8 +196,8 @@ def _refusal(error: QueryRefusedError, request: Request) -> Response:
         headers["Retry-After"] = str(error.details["retry_after_s"])
     if location := error.details.get("location"):
         status_code = 307
-        query = f"?{request.url.query}" if request.url.query else ""
-        headers["Location"] = f"{location}{request.url.path}{query}"
+        query = "?" + scope["query_string"].decode("latin-1") if scope["query_string"] else ""
+        headers["Location"] = f"{location}{quote(scope['path'])}{query}"
     return _json(error.to_mapping(), status_code, headers)
 
 

@@ -1,31 +1,21 @@
-"""Answers a request: finds the task of a key, sees whether it may answer, asks the databases, and puts it into JSON."""
+"""Answers a request: finds the tasks of its keys, sees whether they may answer, and asks their databases."""
 
 from __future__ import annotations
 
-import base64
-import binascii
+import asyncio
 import socket
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-import orjson
-
 from millrace.control.status import ApplicationStatus
-from millrace.query.admission import TaskView, behind, check, view_of
+from millrace.query.admission import Admission, TaskView
+from millrace.query.answers import Abouts, shown
 from millrace.query.catalog import OPERATIONS, Catalog, CatalogEntry
 from millrace.query.local_tasks import TaskId
+from millrace.query.parameters import Page, Parameters, bad_request
 from millrace.query.refusals import QueryRefusedError, Reason
-from millrace.query.requests import KEYED, MAX_LIMIT, Entry, Operation, StoreAnswer, StoreQuery
-from millrace.query.values import json_value, key_bytes, prefix_bytes
-from millrace.topology.stores import StoreKind
-
-_PARAMETERS = frozenset(
-    {"key", "from", "to", "prefix", "from_time", "to_time", "as_of", "limit", "page", "partition", "stale"}
-)
-_TRUE = {"true": True, "1": True, "false": False, "0": False}
-_LONGEST = 2**63 - 1
+from millrace.query.requests import KEYED, Found, Lookup, Operation, StoreAnswer, StoreQuery, View
+from millrace.query.values import json_value
 
 
 class Backend(Protocol):
@@ -34,25 +24,8 @@ class Backend(Protocol):
     async def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
         """What the store of a task holds, or, where that will do, a standby's copy of it."""
 
-
-@dataclass(frozen=True)
-class _Page:
-    """Where a scan goes on: a partition, and behind which key of it."""
-
-    partition: int
-    after: bytes | None = None
-
-    def encode(self) -> str:
-        after = None if self.after is None else base64.b64encode(self.after).decode()
-        return base64.urlsafe_b64encode(orjson.dumps([self.partition, after])).decode().rstrip("=")
-
-    @classmethod
-    def decode(cls, text: str) -> _Page:
-        try:
-            partition, after = orjson.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)))
-            return cls(int(partition), None if after is None else base64.b64decode(after, validate=True))
-        except (ValueError, TypeError, binascii.Error) as error:
-            raise _bad(f"page={text!r} is no page of an answer", "give `next` of the last answer") from error
+    async def look_up(self, lookup: Lookup) -> Found:
+        """The entries of some keys, with the commit that they stand for."""
 
 
 class QueryService:
@@ -80,9 +53,10 @@ class QueryService:
         self._application_id = application_id
         self._catalog = catalog
         self._backend = backend
-        self._status = status
+        self._admission = Admission(status, application_id)
         self._peer = peer
         self._host = host or socket.gethostname()
+        self._abouts = Abouts(self._host)
 
     def stores(self) -> list[dict[str, Any]]:
         """All stores of the topology, with what each can be asked for or why it cannot."""
@@ -99,169 +73,164 @@ class QueryService:
             for name, entry in sorted(self._catalog.entries.items())
         ]
 
-    async def answer(self, store: str, operation: str, parameters: Mapping[str, str]) -> dict[str, Any]:
+    async def answer(self, store: str, operation: str, given: Sequence[tuple[str, str]]) -> dict[str, Any]:
         """The answer as JSON-compatible data.
 
         Args:
             store: name of the store.
             operation: one of :class:`~millrace.query.requests.Operation`.
-            parameters: of the request, as text.
+            given: parameters of the request, as text, in their order.
 
         Raises:
             QueryRefusedError: for every reason not to answer; a key that the store does not have is one.
         """
         entry = self._catalog.store(store)
-        query, partition = self._query(entry, operation, parameters)
-        status = self._status()
-        view = view_of(status, entry.sub_topology, partition)
-        stale = _flag(parameters, "stale")
-        if not stale:
-            check(status, view, self._application_id)
-            if view.host != self._host:
-                raise self._elsewhere(view)
+        asked = entry.operation(operation)
+        parameters = Parameters(given)
+        if asked is Operation.GET:
+            return await self._get(entry, parameters)
+        if asked is Operation.GET_MANY:
+            return await self._get_many(entry, parameters)
+        return await self._scan(entry, asked, parameters)
+
+    async def _get(self, entry: CatalogEntry, parameters: Parameters) -> dict[str, Any]:
+        key = parameters.key(entry, Operation.GET)
+        stale = parameters.flag("stale")
+        task = self._task(entry, self._partition(entry, parameters, key))
+        [found], view = await self._look_up(entry, task, (key,), parameters.as_of(), stale=stale)
+        about = self._about(entry, task, view, stale=stale)
+        if found is not None:
+            return {**about, **shown(entry, found)}
+        raise _missing(entry, about)
+
+    async def _get_many(self, entry: CatalogEntry, parameters: Parameters) -> dict[str, Any]:
+        """Each key has its own result, in the order of the request, and each task what the answer to one key says."""
+        keys = parameters.keys(entry, Operation.GET_MANY)
+        stale, as_of = parameters.flag("stale"), parameters.as_of()
+        asked: dict[int, list[int]] = {}
+        for place, key in enumerate(keys):
+            asked.setdefault(self._partition(entry, parameters, key), []).append(place)
+        results: list[dict[str, Any]] = [{} for _ in keys]
+        tasks: dict[str, dict[str, Any]] = {}
+
+        async def ask(partition: int, places: list[int]) -> None:
+            task = self._task(entry, partition)
+            try:
+                found, view = await self._look_up(entry, task, tuple(keys[at] for at in places), as_of, stale=stale)
+            except QueryRefusedError as error:
+                tasks[task.task] = error.to_mapping()
+                found = [None] * len(places)
+            else:
+                tasks[task.task] = self._about(entry, task, view, stale=stale)
+            refused = tasks[task.task].get("error")
+            for at, one in zip(places, found, strict=True):
+                if one is not None:
+                    results[at] = {"task": task.task, "found": True, **shown(entry, one)}
+                    continue
+                results[at] = {"task": task.task, "found": False, "key": json_value(keys[at], entry.spec.key_serde)}
+                if refused is None and tasks[task.task]["standby"]:
+                    results[at]["error"] = str(Reason.RESTORING)
+                elif refused is not None:
+                    results[at]["error"] = refused
+
+        await asyncio.gather(*(ask(partition, places) for partition, places in asked.items()))
+        return {"store": entry.spec.name, "results": results, "tasks": tasks}
+
+    async def _scan(self, entry: CatalogEntry, operation: Operation, parameters: Parameters) -> dict[str, Any]:
+        page = parameters.page()
+        key = parameters.key(entry, operation) if operation in KEYED else None
+        if key is not None:
+            partition = self._partition(entry, parameters, key)
+        else:
+            partition = self._checked(entry, page.partition if page else parameters.number("partition", 0))
+        query = parameters.query(entry, operation, key, page)
+        stale = parameters.flag("stale")
+        task = self._task(entry, partition)
+        self._admit(task, stale=stale)
         try:
             answer = await self._backend.answer((entry.sub_topology, partition), query, standby=stale)
         except QueryRefusedError as error:
-            raise self._refused_here(error, view) from error
-        about = {
-            "store": store,
-            "task": view.task,
-            "host": self._host,
-            "owner": view.host,
-            "state": view.state,
-            "stale": stale and (answer.standby or view.state != "RUNNING" or view.host != self._host),
-            "standby": answer.standby,
-            "behind": behind(status, answer.position),
-            "position": _nested(answer),
-            "age_ms": max(int(time.time() * 1000) - answer.position.written_at_ms, 0),
-            "looked_at_ms_ago": max(int(time.time() * 1000) - answer.looked_at_ms, 0),
+            raise self._refused_here(error, task) from error
+        following = None if answer.after is None else Page(partition, answer.after)
+        scans_on = key is None and "partition" not in parameters and partition + 1 < self._tasks(entry)
+        if following is None and scans_on:
+            following = Page(partition + 1)
+        return {
+            **self._about(entry, task, answer.view, stale=stale),
+            "entries": [shown(entry, each) for each in answer.entries],
+            "next": following.encode() if following is not None else None,
         }
-        scans_on = query.operation not in KEYED and "partition" not in parameters
-        last = not scans_on or partition + 1 >= entry.tasks(self._partitions())
-        return _body(entry, query, answer, about, None if last else _Page(partition + 1))
 
-    def _query(self, entry: CatalogEntry, operation: str, parameters: Mapping[str, str]) -> tuple[StoreQuery, int]:
-        unknown = sorted(set(parameters) - _PARAMETERS)
-        if unknown:
-            raise _bad(f"There is no parameter {unknown[0]!r}", f"there are {', '.join(sorted(_PARAMETERS))}")
+    async def _look_up(
+        self, entry: CatalogEntry, task: TaskView, keys: tuple[bytes, ...], as_of: int | None, *, stale: bool
+    ) -> tuple[list[Any], View]:
+        self._admit(task, stale=stale)
+        lookup = Lookup((entry.sub_topology, task.partition), entry.spec.name, keys, as_of, stale)
         try:
-            asked = Operation(operation)
-        except ValueError:
-            raise _bad(f"There is no operation {operation!r}", f"there are {', '.join(Operation)}") from None
-        spec, serde = entry.spec, entry.spec.key_serde
-        page = _Page.decode(parameters["page"]) if "page" in parameters else None
-        tasks = entry.tasks(self._partitions())
-        key = None
-        if asked in KEYED:
-            if "key" not in parameters:
-                raise _bad(f"The operation {asked} asks for one key", "give key=...")
-            key = key_bytes(parameters["key"], serde)
-        if not tasks:
-            check(self._status(), TaskView(task="", state="", host="", remaining=0), self._application_id)
-        if key is not None:
-            partition = _number(parameters, "partition", entry.partition_of(key, self._partitions()))
-        else:
-            partition = page.partition if page is not None else _number(parameters, "partition", 0)
-        if not 0 <= partition < tasks:
-            raise _bad(f"Store {spec.name} has {tasks} partitions, not {partition}", "count from 0")
-        query = StoreQuery(
-            store=spec.name,
-            operation=asked,
-            key=key,
-            from_key=key_bytes(parameters["from"], serde) if "from" in parameters else None,
-            to_key=key_bytes(parameters["to"], serde) if "to" in parameters else None,
-            prefix=prefix_bytes(parameters.get("prefix", ""), serde) if asked is Operation.PREFIX else b"",
-            from_time=max(_number(parameters, "from_time", 0), 0),
-            to_time=_number(parameters, "to_time", _LONGEST),
-            as_of=_number(parameters, "as_of", 0) if "as_of" in parameters else None,
-            limit=_number(parameters, "limit", 100),
-            after=page.after if page is not None else None,
-        )
-        if not 1 <= query.limit <= MAX_LIMIT:
-            raise _bad(
-                f"limit={query.limit} is no number of entries", f"ask for 1 to {MAX_LIMIT} and go on with `next`"
-            )
-        return query, partition
+            found = await self._backend.look_up(lookup)
+        except QueryRefusedError as error:
+            raise self._refused_here(error, task) from error
+        assert found.view is not None
+        return found.entries, found.view
 
     def _partitions(self) -> Mapping[str, int]:
-        status = self._status()
+        status = self._admission.status()
         return status.partitions if status is not None else {}
 
-    def _elsewhere(self, view: TaskView) -> QueryRefusedError:
-        address = self._peer(view.host) if view.host else None
+    def _tasks(self, entry: CatalogEntry) -> int:
+        tasks = entry.tasks(self._partitions())
+        if not tasks:
+            # Nothing is known of an application that never ran.
+            self._admission.check(TaskView(task="", partition=-1, state="", host="", remaining=0))
+        return tasks
+
+    def _partition(self, entry: CatalogEntry, parameters: Parameters, key: bytes) -> int:
+        tasks = self._tasks(entry)
+        if "partition" in parameters:
+            return self._checked(entry, parameters.number("partition", 0))
+        return entry.partition_of(key, tasks)
+
+    def _checked(self, entry: CatalogEntry, partition: int) -> int:
+        tasks = self._tasks(entry)
+        if not 0 <= partition < tasks:
+            raise bad_request(f"Store {entry.spec.name} has {tasks} partitions, not {partition}", "count from 0")
+        return partition
+
+    def _task(self, entry: CatalogEntry, partition: int) -> TaskView:
+        return self._admission.view(entry.sub_topology, partition)
+
+    def _admit(self, task: TaskView, *, stale: bool) -> None:
+        if not stale:
+            self._admission.check(task)
+            if task.host != self._host:
+                raise self._elsewhere(task)
+
+    def _about(self, entry: CatalogEntry, task: TaskView, view: View, *, stale: bool) -> dict[str, Any]:
+        return self._abouts.about(entry.spec.name, task, view, self._admission.status(), stale=stale)
+
+    def _elsewhere(self, task: TaskView) -> QueryRefusedError:
+        address = self._peer(task.host) if task.host else None
         return QueryRefusedError(
             Reason.NOT_HERE,
-            f"Task {view.task} of {self._application_id} is at {view.host or 'no host that is known'}.",
+            f"Task {task.task} of {self._application_id} is at {task.host or 'no host that is known'}.",
             remedy=f"ask {address}" if address else "ask the query server of that host",
-            details={"task": view.task, "owner": view.host, "host": self._host, "location": address},
+            details={"task": task.task, "owner": task.host, "host": self._host, "location": address},
         )
 
-    def _refused_here(self, error: QueryRefusedError, view: TaskView) -> QueryRefusedError:
-        if error.reason is Reason.NOT_HERE and view.host not in {"", self._host}:
-            return self._elsewhere(view)
+    def _refused_here(self, error: QueryRefusedError, task: TaskView) -> QueryRefusedError:
+        if error.reason is Reason.NOT_HERE and task.host not in {"", self._host}:
+            return self._elsewhere(task)
         # A task that runs here and has no database yet is being restored from nothing.
         reason = Reason.RESTORING if error.reason is Reason.NOT_HERE else error.reason
-        details = {"task": view.task, "state": view.state, "remaining": view.remaining, "retry_after_s": 1}
+        details = {"task": task.task, "state": task.state, "remaining": task.remaining, "retry_after_s": 1}
         return QueryRefusedError(
             reason, error.message, remedy=error.remedy or "ask again later", details={**details, **error.details}
         )
 
 
-def _body(
-    entry: CatalogEntry, query: StoreQuery, answer: StoreAnswer, about: dict[str, Any], following: _Page | None
-) -> dict[str, Any]:
-    shown = [_shown(entry, each) for each in answer.entries]
-    if query.operation is Operation.GET:
-        if not shown and answer.standby:
-            # A copy that is still being loaded cannot be told from one that has everything.
-            message = f"The standby copy of task {about['task']} does not have the key, and may not be complete."
-            raise QueryRefusedError(Reason.RESTORING, message, remedy="ask again later", details=about)
-        if not shown:
-            raise QueryRefusedError(Reason.KEY_NOT_FOUND, f"Store {query.store} does not have the key.", details=about)
-        return {**about, **shown[0]}
-    if answer.after is not None:
-        following = _Page(int(about["task"].partition("_")[2]), answer.after)
-    return {**about, "entries": shown, "next": following.encode() if following is not None else None}
-
-
-def _shown(entry: CatalogEntry, found: Entry) -> dict[str, Any]:
-    spec = entry.spec
-    shown = {
-        "key": json_value(found.key, spec.key_serde),
-        "value": json_value(found.value, spec.value_serde),
-        "timestamp": found.timestamp,
-    }
-    if spec.kind in {StoreKind.WINDOW, StoreKind.SESSION}:
-        shown.update(start=found.start, end=found.end)
-    elif spec.kind is StoreKind.VERSIONED:
-        shown.update(valid_to=found.valid_to)
-    return shown
-
-
-def _nested(answer: StoreAnswer) -> dict[str, dict[str, int]]:
-    nested: dict[str, dict[str, int]] = {}
-    for (topic, partition), offset in sorted(answer.position.inputs.items()):
-        nested.setdefault(topic, {})[str(partition)] = offset
-    return nested
-
-
-def _number(parameters: Mapping[str, str], name: str, default: int) -> int:
-    if name not in parameters:
-        return default
-    try:
-        return int(parameters[name])
-    except ValueError:
-        raise _bad(
-            f"{name}={parameters[name]!r} is no whole number", "times are milliseconds since the epoch"
-        ) from None
-
-
-def _flag(parameters: Mapping[str, str], name: str) -> bool:
-    given = parameters.get(name, "false").lower()
-    if given not in _TRUE:
-        raise _bad(f"{name}={given!r} is neither true nor false", f"give {name}=true")
-    return _TRUE[given]
-
-
-def _bad(message: str, remedy: str) -> QueryRefusedError:
-    return QueryRefusedError(Reason.BAD_REQUEST, f"{message}.", remedy=remedy)
+def _missing(entry: CatalogEntry, about: dict[str, Any]) -> QueryRefusedError:
+    if about["standby"]:
+        # A copy that is still being loaded cannot be told from one that has everything.
+        message = f"The standby copy of task {about['task']} does not have the key, and may not be complete."
+        return QueryRefusedError(Reason.RESTORING, message, remedy="ask again later", details=about)
+    return QueryRefusedError(Reason.KEY_NOT_FOUND, f"Store {entry.spec.name} does not have the key.", details=about)

@@ -31,7 +31,7 @@ class QueryPlan:
         max_message_bytes: largest record that those topics take.
         largest_input_bytes: largest record that an input topic takes.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
-        progress_address: ``host:port`` that takes the progress of restores, as datagrams.
+        progress_address: ``host:port`` that takes what tasks report outside their results, as datagrams.
         global_stores: the global stores that the sub-topology may look up.
         offsets_retention_s: how long the broker keeps a committed offset of a group without members, seconds.
     """

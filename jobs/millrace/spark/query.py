@@ -17,7 +17,7 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.errors import MillraceError, OperationError, StateError
+from millrace.errors import GROWN_INPUT_REMEDY, MillraceError, OperationError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.metrics import TaskStatistics
@@ -368,7 +368,7 @@ class SparkQuery:
             raise StateError(
                 f"The input of {self.name} has new partitions ({names}), but its state is divided into "
                 f"{self._plan.tasks} tasks: their keys would meet the wrong stores.",
-                remedy="reset the application, or restore a savepoint to the new number of partitions",
+                remedy=GROWN_INPUT_REMEDY,
             )
         self._has_new_partitions = True
         raise OperationError(

@@ -1,19 +1,8 @@
-"""Takes the progress of restores from workers while their Spark task still runs."""
+"""How far the restores of tasks are, as their workers report it."""
 
 from __future__ import annotations
 
-import contextlib
-import socket
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
-
-import orjson
-import structlog
-
-_log = structlog.get_logger(__name__)
-
-_LONGEST_DATAGRAM = 4096
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,45 +40,3 @@ class RestoreTotals:
     def clear(self) -> None:
         """Forget everything: the tasks are opened anew, or have been."""
         self._reports.clear()
-
-
-class RestoreReports:
-    """Listens for the workers' datagrams on a port of its own.
-
-    Args:
-        host: the address that workers reach the driver at.
-        take: called with each report, from the listening thread.
-    """
-
-    def __init__(self, host: str, take: Callable[[RestoreReport], None]) -> None:
-        self._take = take
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind((host, 0))
-        self._thread = threading.Thread(target=self._listen, name="restore-reports", daemon=True)
-        self._thread.start()
-
-    @property
-    def address(self) -> str:
-        """``host:port`` to send reports to."""
-        host, port = self._socket.getsockname()
-        return f"{host}:{port}"
-
-    def close(self) -> None:
-        """Stops listening. May be called more than once."""
-        with contextlib.suppress(OSError):
-            # A closed socket alone does not wake a thread that waits on it.
-            self._socket.shutdown(socket.SHUT_RDWR)
-        self._socket.close()
-
-    def _listen(self) -> None:
-        while True:
-            try:
-                data = self._socket.recv(_LONGEST_DATAGRAM)
-            except OSError:
-                return
-            if not data:
-                return
-            try:
-                self._take(RestoreReport(**orjson.loads(data)))
-            except (orjson.JSONDecodeError, TypeError) as error:
-                _log.warning("not a restore report", problem=str(error), length=len(data))

@@ -19,16 +19,13 @@ from millrace.task.task import BatchOutcome
 _PHASES = {"read": Phase.READ, "process": Phase.PROCESS, "commit": Phase.COMMIT, "store": Phase.STORE}
 
 
-def statistics_of(
-    outcome: BatchOutcome, *, batch_id: int, run_id: str, transactional: bool, failed_attempts: int = 0
-) -> TaskStatistics:
+def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, failed_attempts: int = 0) -> TaskStatistics:
     """The row of one batch of one task.
 
     Args:
         outcome: what the task did.
         batch_id: number of the batch in its query.
         run_id: names the start of the query.
-        transactional: whether the batch was committed by a transaction.
         failed_attempts: how many of Spark's attempts at the task failed before.
     """
     durations = outcome.durations
@@ -44,7 +41,7 @@ def statistics_of(
         records_out=_with_prefix(outcome, "written."),
         dropped={DropReason(reason): count for reason, count in _with_prefix(outcome, "dropped.").items()},
         dead_letters=outcome.counts.get("dead_letters", 0),
-        transactions_committed=int(transactional and outcome.committed),
+        transactions_committed=outcome.transactions,
         failed_attempts=failed_attempts,
         restored=outcome.restored,
         rebuilds=outcome.rebuilds,

@@ -25,6 +25,7 @@ from millrace.errors import MillraceError, OperationError, StateDirectoryLockedE
 from millrace.logs import configure_logs
 from millrace.processes import ProcessIdentity
 from millrace.spark.plan import plan_from_bytes
+from millrace.spark.task_reports import TaskReporter
 from millrace.spark.worker_socket import (
     ANSWER_LIMIT_S,
     GiveUp,
@@ -39,7 +40,6 @@ from millrace.spark.worker_socket import (
 from millrace.state import DirectoryLock, lock_holder
 from millrace.task.global_copy import GlobalCopies
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
-from millrace.task.recovery import ProgressListener
 from millrace.task.spec import TaskSpec
 from millrace.task.task import BatchOutcome, Task, TaskAction
 
@@ -104,14 +104,14 @@ class WarmTasks:
         self._pid = os.getpid()
         self._listen()
 
-    def run(self, request: BatchRequest, on_restore: ProgressListener) -> BatchOutcome:
+    def run(self, request: BatchRequest, reporter: TaskReporter) -> BatchOutcome:
         """Runs a batch of a task, here or in the worker that holds the task.
 
         An exception closes the task, wherever it ran.
 
         Args:
             request: the batch.
-            on_restore: called while changelogs are read, where the task has to be opened here.
+            reporter: tells the driver of the task, where it has to be opened here.
 
         Raises:
             StateDirectoryLockedError: a process that is not a worker of ours holds the task's directory.
@@ -125,7 +125,7 @@ class WarmTasks:
             outcome = None if holder is None else forward(holder, request)
             if outcome is not None:
                 return outcome
-        return self._run_here(self._take(request.spec, on_restore), request)
+        return self._run_here(self._take(request.spec, reporter), request)
 
     def _run_here(self, entry: _Entry, request: BatchRequest) -> BatchOutcome:
         try:
@@ -141,7 +141,7 @@ class WarmTasks:
         finally:
             entry.in_use.release()
 
-    def _take(self, spec: TaskSpec, on_restore: ProgressListener) -> _Entry:
+    def _take(self, spec: TaskSpec, reporter: TaskReporter) -> _Entry:
         directory = spec.state_directory
         while True:
             with self._guard:
@@ -164,7 +164,8 @@ class WarmTasks:
                     self._entries.pop(directory, None)
             entry.in_use.release()
         _take_from_holder(directory)
-        entry = _Entry(Task(spec, on_restore, copies=self._copies))
+        task = Task(spec, reporter.restoring, on_lost_transaction=reporter.lost_transaction, copies=self._copies)
+        entry = _Entry(task)
         entry.in_use.acquire()
         with self._guard:
             self._entries[directory] = entry

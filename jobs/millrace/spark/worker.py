@@ -6,7 +6,6 @@ import base64
 import os
 import pickle
 import socket
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -25,15 +24,12 @@ from millrace.errors import (
 from millrace.metrics import TaskStatistics
 from millrace.spark.plan import QueryPlan, plan_from_bytes
 from millrace.spark.statistics import statistics_of
+from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import BatchRequest, warm_tasks
-from millrace.state.replay import RestoreProgress
 from millrace.task.columns import IntArray
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
 from millrace.task.records import Headers, object_array
 from millrace.task.task import TaskAction
-
-_REPORT_INTERVAL_S = 0.2
-"""Least time between two reports of one store, but for the first and the last one."""
 
 RESULT_SCHEMA = "result binary"
 
@@ -130,7 +126,7 @@ class RunTasks:
                 global_ends=self.global_ends,
                 action=self.action,
             )
-            outcome = warm_tasks().run(request, _ProgressReporter(plan.progress_address, spec.name))
+            outcome = warm_tasks().run(request, TaskReporter(plan.progress_address, spec.name))
         except _RETRIED:
             raise
         except MillraceError as error:
@@ -141,7 +137,6 @@ class RunTasks:
             outcome,
             batch_id=self.batch_id,
             run_id=self.run_id,
-            transactional=spec.transactional_id is not None,
             failed_attempts=context.attemptNumber(),
         )
         return TaskResult(
@@ -153,34 +148,6 @@ class RunTasks:
             next_punctuation_ms=outcome.next_punctuation_ms,
             answer=outcome.answer,
         )
-
-
-class _ProgressReporter:
-    """Tells the driver how far a restore is, by datagrams: losing one does no harm."""
-
-    def __init__(self, address: str, task: str) -> None:
-        self._address = address
-        self._task = task
-        self._told_at: dict[str, float] = {}
-
-    def __call__(self, progress: RestoreProgress) -> None:
-        if not self._address:
-            return
-        now = time.monotonic()
-        between = progress.records and progress.remaining
-        if between and now - self._told_at.get(progress.store, 0.0) < _REPORT_INTERVAL_S:
-            return
-        self._told_at[progress.store] = now
-        host, _, port = self._address.rpartition(":")
-        message = {
-            "task": self._task,
-            "store": progress.store,
-            "records": progress.records,
-            "remaining": progress.remaining,
-            "rate": progress.records_per_s,
-        }
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            sender.sendto(orjson.dumps(message), (host, int(port)))
 
 
 def _input_batch(batch: pa.RecordBatch, topics: tuple[str, ...]) -> InputBatch:

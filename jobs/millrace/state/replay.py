@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
-from types import TracebackType
-from typing import Self, cast
+from dataclasses import dataclass, field
+from typing import cast
 
 import numpy as np
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -15,6 +13,21 @@ from confluent_kafka import KafkaError, KafkaException, Message
 from millrace.state.task_state import TaskState
 
 Headers = list[tuple[str, bytes | None]]
+
+BATCH_RECORDS = 5_000
+"""Records that are written together. More of them leave the processor's caches, fewer of them are far apart in the
+write buffer: in both cases sorting and writing take longer."""
+
+
+@dataclass
+class _Pending:
+    """Records that were read and not yet written."""
+
+    keys: list[bytes] = field(default_factory=list)
+    values: list[bytes | None] = field(default_factory=list)
+    timestamps: list[int] = field(default_factory=list)
+    headers: list[Headers | None] = field(default_factory=list)
+    end: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +65,8 @@ class RestoreProgress:
 class Replay:
     """Applies the records of a changelog to a store, and knows how far it is.
 
-    While a batch is written, the next one can be read: :meth:`apply` returns once the batch before it is in the store.
+    Records are written in batches; :meth:`settle` writes what waits. A thread of its own for the writing would gain
+    nothing, since rocksdict keeps the interpreter's lock while it writes; the client fetches meanwhile all the same.
 
     Args:
         state: the task's state.
@@ -61,7 +75,7 @@ class Replay:
         partition: the task's partition.
         position: offset of the first record.
         end: records at and after this offset are not applied; ``None`` where the log is followed.
-        on_progress: called after each batch.
+        on_progress: called with each batch, and once everything is taken.
     """
 
     def __init__(
@@ -84,46 +98,33 @@ class Replay:
         self._end = end
         self._on_progress = on_progress
         self._with_headers = state.restores_headers(store)
+        self._pending = _Pending()
+        self._told = position
         self._records = 0
         self._newest_timestamp = -1
         self._started = time.monotonic()
         self._first_records_after_s = 0.0
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix=f"replay-{store}")
-        self._writing: Future[int] | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
 
     @property
     def records(self) -> int:
         """Records read so far."""
         return self._records
 
-    def close(self) -> None:
-        """Ends the writing. Whatever failed, nobody may touch the state while a batch is still written. Idempotent."""
-        self._writer.shutdown(wait=True)
-
     def settle(self) -> None:
-        """Returns once all that was applied is in the store.
+        """Writes what was taken and is not in the store yet.
 
         Raises:
             StateError: it could not be written.
         """
-        writing, self._writing = self._writing, None
-        if writing is not None:
-            writing.result()
+        self._write()
+        self._tell()
 
     def apply(self, messages: Sequence[Message]) -> None:
-        """Apply records before the end and move the position, by events too.
+        """Take records before the end and move the position, by events too.
 
         Raises:
             KafkaException: reading failed.
-            StateError: this batch or the one before it could not be applied.
+            StateError: records could not be written.
         """
         if not messages:
             return
@@ -134,19 +135,38 @@ class Replay:
             records = [record for record in records if record.key() is not None]
             keys = [record.key() for record in records]
         if keys:
-            timestamps = np.array([record.timestamp()[1] for record in records], dtype=np.int64)
             self._first_records_after_s = self._first_records_after_s or time.monotonic() - self._started
-            values = [record.value() for record in records]
-            headers = [cast(Headers | None, record.headers()) for record in records] if self._with_headers else None
-            self.settle()
-            self._writing = self._writer.submit(
-                self._state.restore_batch, self._store, cast(list[bytes], keys), values, timestamps, headers
-            )
-            self.applied_to = cast(int, records[-1].offset()) + 1
-            self._newest_timestamp = max(self._newest_timestamp, int(timestamps.max()))
+            pending = self._pending
+            pending.keys += cast(list[bytes], keys)
+            pending.values += [record.value() for record in records]
+            pending.timestamps += [record.timestamp()[1] for record in records]
+            if self._with_headers:
+                pending.headers += [cast(Headers | None, record.headers()) for record in records]
+            pending.end = cast(int, records[-1].offset()) + 1
         self._records += len(keys)
         self.position = position
-        if self._on_progress is not None:
+        if len(self._pending.keys) >= BATCH_RECORDS:
+            self._write()
+
+    def _write(self) -> None:
+        if not self._pending.keys:
+            return
+        pending, self._pending = self._pending, _Pending()
+        timestamps = np.array(pending.timestamps, dtype=np.int64)
+        self._state.restore_batch(
+            self._store,
+            pending.keys,
+            pending.values,
+            timestamps,
+            pending.headers if self._with_headers else None,
+        )
+        self.applied_to = pending.end
+        self._newest_timestamp = max(self._newest_timestamp, int(timestamps.max()))
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._on_progress is not None and self.position != self._told:
+            self._told = self.position
             self._on_progress(self.progress())
 
     def skip_to(self, offset: int) -> None:

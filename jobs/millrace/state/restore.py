@@ -80,29 +80,27 @@ def restore(
             )
         if from_offset is None and first < to_offset:
             state.begin_load(store)
-        with Replay(state, store, topic, partition, position=first, end=to_offset, on_progress=on_progress) as replay:
-            if first < to_offset:
-                source.start(first)
-            deadline = time.monotonic() + stall_timeout_s
-            while replay.position < to_offset:
-                before = replay.position
-                try:
-                    replay.apply(source.read())
-                except KafkaException as exception:
-                    raise reading_failed(
-                        kafka_error(exception), where, replay.position, bootstrap_servers
-                    ) from exception
-                if replay.position > before:
-                    deadline = time.monotonic() + stall_timeout_s
-                elif time.monotonic() > deadline:
-                    raise StateError(
-                        f"The {where} gave nothing for {stall_timeout_s:g} s at offset {replay.position}; offset "
-                        f"{to_offset} was committed.",
-                        remedy="look for a transaction that hangs (kafka-transactions.sh find-hanging), or a broker "
-                        "that does not answer",
-                    )
-            replay.settle()
-            return replay.progress()
+        replay = Replay(state, store, topic, partition, position=first, end=to_offset, on_progress=on_progress)
+        if first < to_offset:
+            source.start(first)
+        deadline = time.monotonic() + stall_timeout_s
+        while replay.position < to_offset:
+            before = replay.position
+            try:
+                replay.apply(source.read())
+            except KafkaException as exception:
+                raise reading_failed(kafka_error(exception), where, replay.position, bootstrap_servers) from exception
+            if replay.position > before:
+                deadline = time.monotonic() + stall_timeout_s
+            elif time.monotonic() > deadline:
+                raise StateError(
+                    f"The {where} gave nothing for {stall_timeout_s:g} s at offset {replay.position}; offset "
+                    f"{to_offset} was committed.",
+                    remedy="look for a transaction that hangs (kafka-transactions.sh find-hanging), or a broker "
+                    "that does not answer",
+                )
+        replay.settle()
+        return replay.progress()
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error
 from millrace.kafka.offsets import End, begin_offsets, end_offsets
-from millrace.state.changelog_reader import BATCH_RECORDS, CONSUMER_SETTINGS, reading_failed
+from millrace.state.changelog_reader import CONSUMER_SETTINGS, READ_RECORDS, reading_failed
 from millrace.state.position import TaskPosition
 from millrace.state.replay import Replay
 from millrace.state.task_state import StateOptions, TaskState
@@ -40,6 +40,24 @@ LOAD_COMMIT_INTERVAL_S = 60.0
 _log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True)
+class Runs:
+    """What an application's commits say of its runs.
+
+    Args:
+        newest: number of the newest run that has committed; 0 where none has.
+        reset: number of the run that the last reset stands for; 0 where there was none.
+    """
+
+    newest: int = 0
+    reset: int = 0
+
+    @property
+    def are_known(self) -> bool:
+        """Whether the changelogs are those of the newest run. After a reset they may be the old ones until one runs."""
+        return self.newest > self.reset
+
+
 @dataclass(frozen=True, kw_only=True)
 class CopiedTask:
     """A task to copy.
@@ -52,6 +70,7 @@ class CopiedTask:
         changelogs: the changelog topic of each store that has one.
         source_topics: those of them that are input topics of the application.
         tombstone_retention_ms: the least ``delete.retention.ms`` of the changelogs, ``None`` where none is compacted.
+        inputs: its input partitions.
     """
 
     name: str
@@ -61,6 +80,7 @@ class CopiedTask:
     changelogs: Mapping[str, str]
     source_topics: frozenset[str] = frozenset()
     tombstone_retention_ms: int | None = None
+    inputs: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +93,7 @@ class CopyStatus:
         records_per_s: rate since then.
         behind_s: seconds since the copy last had all that there was; ``None`` where it never had.
         positions: next offset to apply, by store.
+        run: number of the run whose changelogs it was begun from; 0 where it is not known.
     """
 
     lag: int | None
@@ -80,6 +101,7 @@ class CopyStatus:
     records_per_s: float
     behind_s: float | None
     positions: Mapping[str, int] = field(default_factory=dict)
+    run: int = 0
 
 
 class StandbyCopy:
@@ -90,6 +112,8 @@ class StandbyCopy:
         bootstrap_servers: the broker.
         committed: gives the application's committed offset of an input partition, ``None`` where there is none; asked
             for source topics that serve as changelogs.
+        runs: gives the application's runs. The copy keeps the number of the run whose changelogs it was begun from, and
+            begins anew after a reset; a task takes no copy from before one.
         settings: client settings of the user (``consumer.*``), without prefix.
         options: memory of the stores.
 
@@ -104,6 +128,7 @@ class StandbyCopy:
         task: CopiedTask,
         bootstrap_servers: str,
         committed: Callable[[tuple[str, int]], int | None],
+        runs: Callable[[], Runs],
         *,
         settings: Mapping[str, str] | None = None,
         options: StateOptions | None = None,
@@ -111,6 +136,8 @@ class StandbyCopy:
         self._task = task
         self._bootstrap_servers = bootstrap_servers
         self._committed = committed
+        self._runs = runs
+        self._run = 0
         self._store_of = {topic: store for store, topic in task.changelogs.items()}
         self._admin = KafkaAdmin(bootstrap_servers)
         self._paused: set[str] = set()
@@ -156,6 +183,7 @@ class StandbyCopy:
             records_per_s=records / elapsed if elapsed else 0.0,
             behind_s=behind,
             positions={store: replay.applied_to for store, replay in self._replays.items()},
+            run=self._run,
         )
 
     def catch_up(self, *, wait_s: float = 0.2) -> bool:
@@ -169,7 +197,7 @@ class StandbyCopy:
             BrokerUnavailableError: the broker refuses for good.
         """
         first = self._consumer.poll(wait_s)
-        messages = [] if first is None else [first, *self._consumer.consume(BATCH_RECORDS - 1, timeout=0)]
+        messages = [] if first is None else [first, *self._consumer.consume(READ_RECORDS - 1, timeout=0)]
         by_topic: dict[str, list[Message]] = {}
         for message in messages:
             by_topic.setdefault(cast(str, message.topic()), []).append(message)
@@ -188,6 +216,9 @@ class StandbyCopy:
         self._changed = self._changed or bool(messages)
         now = time.monotonic()
         if now - self._looked_at >= LOOK_INTERVAL_S:
+            if self._is_from_before_a_reset():
+                _log.info("application was reset, copy begins anew", task=self._task.name)
+                self.begin_anew()
             self._look_at_ends()
         interval = LOAD_COMMIT_INTERVAL_S if self._state.is_loading and self._lag else COMMIT_INTERVAL_S
         if now - self._committed_at >= interval:
@@ -223,6 +254,7 @@ class StandbyCopy:
             TaskPosition(
                 changelogs={store: replay.applied_to for store, replay in self._replays.items()},
                 written_at_ms=written_at_ms,
+                run_id=self._run,
                 standby=True,
             )
         )
@@ -230,13 +262,13 @@ class StandbyCopy:
 
     def begin_anew(self) -> None:
         """Wipes the copy and begins with the first records that there are."""
-        for replay in self._replays.values():
-            replay.close()
         self._state.wipe()
         self._begin()
 
     def _begin(self) -> None:
-        if self._is_useless():
+        # Asked before the changelogs: a reset in between makes the number too small, never too large.
+        runs = self._runs()
+        if self._is_useless(runs):
             _log.info("copy begins anew", task=self._task.name, directory=str(self._task.directory))
             self._state.wipe()
         known = self._known()
@@ -257,15 +289,17 @@ class StandbyCopy:
             replays[store] = Replay(
                 self._state, store, *place, position=known.get(store, begins[place]), end=None, on_progress=None
             )
-            self._opened.callback(replays[store].close)
         self._consumer.assign([TopicPartition(*places[store], replay.position) for store, replay in replays.items()])
         self._paused = set()
         self._replays = replays
+        self._run = self._state.position.run_id if known else runs.newest if runs.are_known else 0
         self._look_at_ends()
 
-    def _is_useless(self) -> bool:
+    def _is_useless(self, runs: Runs) -> bool:
         """Whether the directory has something that cannot be brought forward."""
         position = self._state.position
+        if position.written_at_ms and position.run_id < runs.reset:
+            return True
         if not position.standby and any(not store.logged for store in self._task.stores):
             return bool(position.inputs)
         if self._task.tombstone_retention_ms is None or not position.written_at_ms:
@@ -301,6 +335,10 @@ class StandbyCopy:
         self._paused.add(topic)
         # An event behind what is refused would move the position over it. Before the limit there are only markers.
         return [each for each in messages if not each.error() and cast(int, each.offset()) < limit], limit
+
+    def _is_from_before_a_reset(self) -> bool:
+        runs = self._runs()
+        return runs.are_known and self._run < runs.reset
 
     def _look_at_ends(self) -> None:
         looked_at_ms = int(time.time() * 1000)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -66,6 +67,13 @@ class Collector(Protocol):
             RecordTooLargeError: a record is larger than its topic takes; none of the batch was handed over.
         """
 
+    def expect_letters(self, topics: Iterable[str], /) -> None:
+        """Says for which topics there will be dead letters, before anything is sent.
+
+        Raises:
+            UnknownTopicError: one does not exist.
+        """
+
     def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
         """The records of a batch that are larger than their topic takes, by row."""
 
@@ -86,6 +94,9 @@ class OutputBuffer:
     def send(self, batch: OutputBatch) -> None:
         """Keeps a batch of records."""
         self._sent.append(batch)
+
+    def expect_letters(self, _topics: Iterable[str], /) -> None:
+        """Nothing has to be known of a topic to keep letters for it."""
 
     def too_large(self, _batch: OutputBatch, /) -> list[tuple[int, RecordTooLargeError]]:
         """Nothing is too large to be kept."""

@@ -54,6 +54,11 @@ class DeadLetters:
             for row in (one for one in rows if one != NO_ROW):
                 self._dropped.setdefault(int(row), (reason, node))
 
+    @property
+    def topics(self) -> frozenset[str]:
+        """The topics that handlers have named."""
+        return frozenset(letter.topic for _, letter in self._letters)
+
     def send(self, batch: InputBatch, collector: Collector) -> int:
         """Sends what was remembered and forgets it.
 

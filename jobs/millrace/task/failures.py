@@ -81,6 +81,11 @@ class FailureHandler:
         self.dead_letters = 0
         self.lateness = []
 
+    @property
+    def letter_topics(self) -> frozenset[str]:
+        """The topics for which handlers have given dead letters in this batch."""
+        return self._letters.topics
+
     def end_batch(self, collector: Collector) -> None:
         """Sends the dead letters of the batch."""
         if self._batch is not None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -27,6 +27,7 @@ import numpy as np
 import structlog
 
 from millrace.errors import (
+    ConfigurationError,
     DriverFencedError,
     OffsetsMovedError,
     RecordTooLargeError,
@@ -37,6 +38,7 @@ from millrace.errors import (
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
+from millrace.metrics import TransactionOutcome
 from millrace.state import StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
@@ -74,7 +76,7 @@ class BatchOutcome:
         task: the task's name.
         positions: committed offset of each input partition after the batch.
         undecided: rows that were left for a later batch, since older records of another input may still come.
-        committed: whether there was something to commit, by this attempt or by an earlier one that could not tell.
+        transactions: transactions that were committed, by this attempt or by an earlier one that could not tell.
         counts: ``read``, ``written.<topic>``, ``dropped.<reason>``, ``dead_letters``; those that are not 0.
         durations: seconds by phase: open, restore, read, process, commit, store.
         lateness: how far behind stream time records were, milliseconds.
@@ -92,7 +94,7 @@ class BatchOutcome:
     task: str
     positions: Mapping[TopicPartition, int]
     undecided: int = 0
-    committed: bool = False
+    transactions: int = 0
     counts: Mapping[str, int] = field(default_factory=dict)
     durations: Mapping[str, float] = field(default_factory=dict)
     lateness: np.ndarray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
@@ -112,6 +114,7 @@ class Task:
     Args:
         spec: what to run.
         on_restore: called while changelogs are read.
+        on_lost_transaction: called when a transaction of the task was aborted or fenced, which no outcome tells.
         copies: this process's copies of the global stores; ``None`` for a task that is the only one.
     """
 
@@ -120,10 +123,12 @@ class Task:
         spec: TaskSpec,
         on_restore: ProgressListener = lambda _: None,
         *,
+        on_lost_transaction: Callable[[TransactionOutcome], None] = lambda _: None,
         copies: GlobalCopies | None = None,
     ) -> None:
         self.spec = spec
         self._on_restore = on_restore
+        self._on_lost_transaction = on_lost_transaction
         self._copies = copies or GlobalCopies()
         self._global: dict[str, GlobalCopy] = {}
         self._admin = KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin."))
@@ -138,6 +143,7 @@ class Task:
         self._reset = 0
         self._restored = 0
         self._rebuilds = 0
+        self._transactions = 0
 
     @property
     def state(self) -> TaskState:
@@ -239,7 +245,7 @@ class Task:
             task=self.spec.name,
             positions=positions,
             undecided=len(ordered) - length,
-            committed=True,
+            transactions=self._take_transactions(),
             counts=counts,
             durations=clock.laps,
             lateness=np.concatenate(self._engine.failures.lateness or [np.empty(0, dtype=np.int64)]),
@@ -278,6 +284,16 @@ class Task:
     def _take_rebuilds(self) -> int:
         rebuilds, self._rebuilds = self._rebuilds, 0
         return rebuilds
+
+    def _take_transactions(self) -> int:
+        transactions, self._transactions = self._transactions, 0
+        return transactions
+
+    def _transaction_ended(self, outcome: TransactionOutcome) -> None:
+        if outcome is TransactionOutcome.COMMITTED:
+            self._transactions += 1
+        else:
+            self._on_lost_transaction(outcome)
 
     def _open(self, clock: _Clock) -> Signature:
         spec = self.spec
@@ -326,6 +342,7 @@ class Task:
             settings=spec.config.client_settings("producer."),
             max_message_bytes=self._topics.max_message_bytes,
             timeout_s=PRODUCER_TIMEOUT_S,
+            on_transaction_end=self._transaction_ended,
         )
         try:
             producer.init()
@@ -335,20 +352,28 @@ class Task:
         return producer
 
     def _collector(self) -> _ProducerCollector:
-        return _ProducerCollector(self._open_producer(), self._topics, self._learn)
+        return _ProducerCollector(self._open_producer(), self._topics, self._learn, partial(self._learn, letters=True))
 
-    def _learn(self, topic: str) -> TaskProducer:
-        """Asks for a topic that a record names; returns the producer that can write to it.
+    def _learn(self, topic: str, *, letters: bool = False) -> TaskProducer:
+        """Asks for a topic that a record or a dead letter names; returns the producer that can write to it.
 
         A producer's batches fit the topics that were known when it was made. Nothing of the batch is sent yet: all
         topics are asked for before that.
         """
-        self._topics.learn(topic)
+        self._topics.learn(topic, letters=letters)
         producer = self._open_producer()
         limit = self._topics.max_message_bytes[topic]
         if producer.fits(limit):
             producer.add_topic(topic, limit)
             return producer
+        if producer.in_transaction:
+            # A letter for a record that turned out too large when it was sent. A new producer would lose what was sent.
+            raise ConfigurationError(
+                f"Task {self.spec.name} has a dead letter for topic {topic}, whose max.message.bytes ({limit}) its "
+                "producer does not fit, and has sent records already.",
+                remedy="give the topic the max.message.bytes of the output topics, or name it in "
+                "errors.dead.letter.queue.topic.name, so that it is known from the start",
+            )
         producer.close()
         self._producer = self._new_producer()
         committed = self._committed
@@ -528,7 +553,7 @@ class Task:
         return BatchOutcome(
             task=self.spec.name,
             positions=dict(self._committed),
-            committed=bool(untold),
+            transactions=self._take_transactions() + int(bool(untold) and self.spec.transactional_id is not None),
             counts=dict(counts),
             durations=clock.laps,
             restored=self._take_restored(),
@@ -540,10 +565,17 @@ class Task:
 class _ProducerCollector:
     """Sends output into the batch's transaction, which it opens with the first record."""
 
-    def __init__(self, producer: TaskProducer, topics: TopicsWritten, learn: Callable[[str], TaskProducer]) -> None:
+    def __init__(
+        self,
+        producer: TaskProducer,
+        topics: TopicsWritten,
+        learn: Callable[[str], TaskProducer],
+        learn_letters: Callable[[str], TaskProducer],
+    ) -> None:
         self._producer = producer
         self._topics = topics
         self._learn = learn
+        self._learn_letters = learn_letters
         self.written: Counter[str] = Counter()
         self.changelog_topics: dict[str, str] = {}
 
@@ -554,7 +586,12 @@ class _ProducerCollector:
             self._producer.begin()
 
     def send(self, batch: OutputBatch) -> None:
-        """Sends a batch of records."""
+        """Sends a batch of records.
+
+        Raises:
+            UnknownTopicError: it is for a topic that an exception handler names, and that does not exist.
+        """
+        self.expect_letters([batch.topic])
         self.begin()
         self._producer.send(
             batch.topic,
@@ -570,6 +607,12 @@ class _ProducerCollector:
             self.changelog_topics[batch.store] = batch.topic
         else:
             self.written[batch.topic] += len(batch)
+
+    def expect_letters(self, topics: Iterable[str]) -> None:
+        """Asks for topics that handlers name, before anything is sent: a producer may have to make room for another."""
+        for topic in topics:
+            if not self._topics.knows(topic):
+                self._producer = self._learn_letters(topic)
 
     def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
         """The records that their topic would refuse."""

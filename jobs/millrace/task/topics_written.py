@@ -33,21 +33,31 @@ class TopicsWritten:
         """Whether ``topic`` need not be asked for."""
         return topic in self.partition_counts
 
-    def learn(self, topic: str) -> None:
-        """Asks for a topic that a record names.
+    def learn(self, topic: str, *, letters: bool = False) -> None:
+        """Asks for a topic that a record names, or a dead letter of a handler.
+
+        Args:
+            topic: its name.
+            letters: whether an exception handler has named it, which may name any topic.
 
         Raises:
             StateError: no sink chooses topics, so it ought to have been known at the start.
             UnknownTopicError: it does not exist.
             MillraceError: the broker could not be asked, or refuses to describe it.
         """
-        if not any(sink.extractor is not None for sink in self.spec.sub_topology.sinks):
+        if not letters and not any(sink.extractor is not None for sink in self.spec.sub_topology.sinks):
             raise StateError(
                 f"Task {self.spec.name} writes to topic {topic}, which did not exist when the application started.",
                 remedy="create the topic and start the application again",
             )
         found = self.admin.describe_topics([topic]).get(topic)
         if found is None:
+            if letters:
+                raise UnknownTopicError(
+                    f"Task {self.spec.name} has a dead letter for topic {topic}, which an exception handler names and "
+                    "which does not exist.",
+                    remedy=f"create it (`millrace topics create {topic}`), or correct what the handler gives",
+                )
             raise UnknownTopicError(
                 f"Task {self.spec.name} has a record for topic {topic}, which does not exist.",
                 remedy=f"create it (`millrace topics create {topic}`), or correct what the extractor gives",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -395,6 +395,9 @@ class _DrivenTask:
         """The records that their topic would refuse."""
         headers = None if batch.headers is None else batch.headers.tolist()
         return self._limits.too_large(batch.topic, batch.keys, batch.values, headers)
+
+    def expect_letters(self, _topics: Iterable[str], /) -> None:
+        """Every topic exists here."""
 
     def partition_count(self, _topic: str, /) -> int:
         """Every topic of the driver has one partition."""

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,10 +23,10 @@ from millrace.kafka.topics import TopicSpec
 from millrace.ops.home import SPECS_VARIABLE, Home
 from millrace.serdes import StringSerde
 from millrace.state import StateDirectory, TaskState
-from millrace.task.crash_points import DIRECTORY_VARIABLE
 from millrace.task.signature import Signature
 from millrace.topology.summary import summarize
-from tests.application import PREFIX_VARIABLE, ROOT, topic
+from tests import prepared
+from tests.application import PREFIX_VARIABLE, topic
 
 TEXT = Consumed.with_(StringSerde(), StringSerde())
 
@@ -174,25 +170,8 @@ def create(admin: KafkaAdmin, *names: str, partitions: int = 1, **settings: str)
 
 def killed_at(point: str, home: Home, prefix: str, *arguments: str) -> None:
     """Runs ``millrace ...`` in a process that dies at a crash point."""
-    points = home.root / f"points-{point}"
-    points.mkdir(parents=True)
-    (points / point).write_text("")
-    process = subprocess.run(
-        [sys.executable, "-m", "millrace", *arguments],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            DIRECTORY_VARIABLE: str(points),
-            HOME_VARIABLE: str(home.root),
-            SPECS_VARIABLE: str(home.specs),
-            PREFIX_VARIABLE: prefix,
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        },
-        capture_output=True,
-        check=False,
-        timeout=240,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+    variables = {HOME_VARIABLE: str(home.root), SPECS_VARIABLE: str(home.specs), PREFIX_VARIABLE: prefix}
+    prepared.killed_at(point, prepared.millrace, *arguments, environment=variables, directory=home.root)
 
 
 def topics_of(admin: Any, prefix: str) -> set[str]:

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,14 +10,14 @@ from uuid import uuid4
 import pytest
 
 from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.log_dirs import java_client_settings, log_bytes
+from millrace.kafka.log_dirs import java_client_settings
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.compaction.settings import TEMPORARY
 from millrace.ops.operations import abandon, resume, unfinished_operation
-from millrace.task.crash_points import DIRECTORY_VARIABLE
-from tests.application import PREFIX_VARIABLE, ROOT
-from tests.integration.ops.compacting import OPTIONS
+from tests import prepared
+from tests.application import PREFIX_VARIABLE
+from tests.integration.ops.compacting import OPTIONS, compact_now
 from tests.integration.ops.worked import Worked
 from tests.records import Record, produce, read_topic
 
@@ -32,44 +28,54 @@ NOW = int(time.time() * 1000)
 
 
 @pytest.fixture(scope="module")
-def cleaning_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def cleaning_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]:
     """A broker of its own: the shared one's cleaner never runs."""
     properties = {"log.cleaner.backoff.ms": "500", "log.retention.ms": "-1"}
     broker = EmbeddedBroker(tmp_path_factory.mktemp("broker"), properties=properties)
     broker.start(timeout_s=240)
-    yield broker.bootstrap_servers
+    yield broker
     broker.kill()
 
 
 @pytest.fixture
-def worked(cleaning_broker: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worked:
+def worked(cleaning_broker: EmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Worked:
     prefix = f"c{uuid4().hex[:8]}"
     monkeypatch.setenv(PREFIX_VARIABLE, prefix)
-    application = Worked(cleaning_broker, prefix, tmp_path, "counting", ["in"])
+    application = Worked(cleaning_broker.bootstrap_servers, prefix, tmp_path, "counting", ["in"])
     application.send("in", [Record(f"key-{n % 40}".encode(), b"x", NOW + n) for n in range(400)])
     application.work()
-    for name in application.changelogs():
-        logged = read_topic(cleaning_broker, name)
-        same = [Record(each.key, each.value, each.timestamp) for each in logged]
-        produce(cleaning_broker, name, same * 300)
-    application.send("in", [Record(b"key-0", b"x", NOW + 1_000)])
-    application.work()
+    soil(application, key=b"key-0", at=NOW + 1_000)
     return application
+
+
+def soil(worked: Worked, *, key: bytes, at: int) -> None:
+    """Repeats in each changelog what is there until most of it is superfluous; then the application goes on."""
+    servers = worked.config.bootstrap_servers
+    for name in worked.changelogs():
+        logged = {each.key: Record(each.key, each.value, each.timestamp) for each in read_topic(servers, name)}
+        produce(servers, name, list(logged.values()) * 300)
+    worked.send("in", [Record(key, b"x", at)])
+    worked.work()
 
 
 def settings_of(worked: Worked) -> dict[str, dict[str, str]]:
     return {topic: worked.admin.own_topic_settings(topic) for topic in worked.changelogs()}
 
 
-def sizes_of(worked: Worked) -> dict[str, int]:
-    sizes = log_bytes(worked.config.bootstrap_servers, worked.changelogs())
-    return {topic: size for (topic, _), size in sizes.items()}
+def sizes_of(worked: Worked, broker: EmbeddedBroker) -> dict[str, int]:
+    """Bytes of the changelogs' segments."""
+    return {
+        topic: sum(segment.stat().st_size for segment in broker.directory.rglob(f"{topic}-0/*.log"))
+        for topic in worked.changelogs()
+    }
 
 
-def test_superfluous_records_leave_the_changelogs_and_the_stores_still_equal_them(worked: Worked) -> None:
-    settings, before = settings_of(worked), sizes_of(worked)
+def test_superfluous_records_leave_the_changelogs_and_the_stores_still_equal_them(
+    worked: Worked, cleaning_broker: EmbeddedBroker
+) -> None:
+    settings, before = settings_of(worked), sizes_of(worked, cleaning_broker)
     outcome = compact(worked.home, worked.name, OPTIONS, reason="a test")
-    after = sizes_of(worked)
+    after = sizes_of(worked, cleaning_broker)
     assert set(outcome.results["check"]["topics"]) == set(worked.changelogs())
     for topic in worked.changelogs():
         assert outcome.results["check"]["topics"][topic]["before"] == before[topic]
@@ -87,41 +93,33 @@ def test_superfluous_records_leave_the_changelogs_and_the_stores_still_equal_the
     assert again.results["check"]["topics"] == {}
 
 
-def test_a_dry_run_changes_nothing(worked: Worked) -> None:
-    settings, before = settings_of(worked), sizes_of(worked)
+def test_a_dry_run_changes_nothing(worked: Worked, cleaning_broker: EmbeddedBroker) -> None:
+    settings, before = settings_of(worked), sizes_of(worked, cleaning_broker)
     outcome = compact(worked.home, worked.name, OPTIONS, reason="a test", dry_run=True)
     assert len(outcome.steps) == len(STEPS)
     assert "superfluous" in outcome.steps[0]
-    assert (settings_of(worked), sizes_of(worked)) == (settings, before)
+    assert (settings_of(worked), sizes_of(worked, cleaning_broker)) == (settings, before)
     assert unfinished_operation(worked.home.application(worked.name)) is None
 
 
 def killed_at(point: str, worked: Worked, tmp_path: Path) -> None:
-    points = tmp_path / "points"
-    points.mkdir()
-    (points / point).write_text("")
-    process = subprocess.run(
-        [sys.executable, "-m", "tests.integration.ops.compacting", worked.home.root, worked.home.specs, worked.name],
-        cwd=ROOT,
-        env={**os.environ, DIRECTORY_VARIABLE: str(points), "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        check=False,
-        timeout=240,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
+    prepared.killed_at(point, compact_now, worked.home, worked.name, environment={}, directory=tmp_path)
 
 
 @pytest.mark.parametrize("moment", ["begins", "ends"])
-@pytest.mark.parametrize("step", STEPS)
 def test_a_compaction_that_was_killed_at_any_step_puts_the_settings_back_when_it_goes_on(
-    worked: Worked, tmp_path: Path, step: str, moment: str
+    worked: Worked, cleaning_broker: EmbeddedBroker, tmp_path: Path, moment: str
 ) -> None:
-    settings, before = settings_of(worked), sizes_of(worked)
-    killed_at(f"compact-{step}-{moment}", worked, tmp_path)
-    resume(worked.home, worked.name)
-    assert settings_of(worked) == settings
-    assert all(size < before[topic] / 2 for topic, size in sizes_of(worked).items())
-    assert audit(worked.home, worked.name).agrees
+    settings = settings_of(worked)
+    for number, step in enumerate(STEPS):
+        soil(worked, key=b"key-1", at=NOW + 2_000 + number)
+        before = sizes_of(worked, cleaning_broker)
+        killed_at(f"compact-{step}-{moment}", worked, tmp_path)
+        resume(worked.home, worked.name)
+        assert settings_of(worked) == settings, step
+        after = sizes_of(worked, cleaning_broker)
+        assert all(after[topic] < before[topic] / 2 for topic in before), step
+        assert audit(worked.home, worked.name).agrees, step
 
 
 def test_settings_that_an_abandoned_compaction_left_are_put_back_by_the_next_one(
@@ -130,7 +128,9 @@ def test_settings_that_an_abandoned_compaction_left_are_put_back_by_the_next_one
     topic = worked.changelog("counts")
     worked.admin.change_topic_settings(topic, {"min.cleanable.dirty.ratio": "0.4"})
     settings = settings_of(worked)
-    killed_at("compact-lower-settings-ends", worked, tmp_path)
+    prepared.killed_at(
+        "compact-lower-settings-ends", compact_now, worked.home, worked.name, environment={}, directory=tmp_path
+    )
     abandon(worked.home, worked.name, reason="a test")
     assert settings_of(worked)[topic]["min.cleanable.dirty.ratio"] == TEMPORARY["min.cleanable.dirty.ratio"]
     outcome = compact(worked.home, worked.name, CompactionOptions(changelogs=False, stores=False), reason="a test")

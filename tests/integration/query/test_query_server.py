@@ -11,11 +11,13 @@ from pathlib import Path
 from uuid import uuid4
 
 import numpy as np
+import psutil
 import pytest
 
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
 from millrace.control.status_topic import StatusPublisher
+from millrace.kafka.broker import free_ports
 from millrace.kafka.murmur2 import partition_for
 from millrace.query import QueryClient, QueryRefusedError, Reason
 from millrace.state import TaskPosition, TaskState
@@ -24,6 +26,7 @@ from tests.application import Application
 from tests.query_server import QueryServerProcess
 from tests.waiting import eventually
 
+HOST = DriverIdentity.of_this_process().host
 KEYS = [f"k{number}" for number in range(1_500)]
 
 
@@ -43,10 +46,19 @@ class World:
         self.states = [TaskState.open(root / f"0_{partition}", [store]) for partition in range(2)]
         self.put(dict.fromkeys(KEYS, 1))
         self.publish("RUNNING")
-        self.server = QueryServerProcess(self.application, freshness_ms=20)
+        self.other_address = f"127.0.0.1:{free_ports(1)[0]}"
+        self.server = QueryServerProcess(
+            self.application, freshness_ms=20, nice=1, peers={"other": f"http://{self.other_address}"}
+        )
         self.client = self.server.client()
 
-    def publish(self, task_state: str, state: ApplicationState = ApplicationState.RUNNING) -> None:
+    def publish(
+        self,
+        task_state: str,
+        state: ApplicationState = ApplicationState.RUNNING,
+        *,
+        hosts: tuple[str, str] = (HOST, HOST),
+    ) -> None:
         driver = DriverIdentity.of_this_process()
         tasks = ("0_0", "0_1")
         progress = SubTopologyStatus(
@@ -61,7 +73,7 @@ class World:
                 partitions={self.topic: 2},
                 offsets={self.topic: {0: 5, 1: 5}},
                 progress={0: progress},
-                task_hosts=dict.fromkeys(tasks, f"{driver.host}/1"),
+                task_hosts={task: f"{host}/1" for task, host in zip(tasks, hosts, strict=True)},
                 updated_at=time.time(),
             )
         )
@@ -138,6 +150,50 @@ def test_the_status_decides_who_may_answer(world: World) -> None:
     world.publish("RUNNING")
     with world.server.client(wait_s=60) as waiting:
         assert waiting.get("sums", "k9") == 1
+
+
+def test_each_server_answers_for_its_own_tasks_and_names_the_server_of_the_others(world: World, tmp_path: Path) -> None:
+    """Two servers: one stands for another host, which has partition 1."""
+    other = QueryServerProcess(
+        world.application,
+        freshness_ms=20,
+        address=world.other_address,
+        host_name="other",
+        peers={HOST: world.server.control.address},
+        run_directory=tmp_path,
+        token_file=Path(world.server.control.token_file),
+    )
+    here, there = (next(key for key in KEYS[10:] if partition_for(key.encode(), 2) == part) for part in range(2))
+    try:
+        world.publish("RUNNING", hosts=(HOST, "other"))
+        for server in (world.server, other):
+            with server.client(wait_s=60) as client:
+                eventually(lambda: client.answer("sums", "get", key=there)["host"], "other", limit_s=60)
+                assert client.answer("sums", "get", key=here)["host"] == HOST
+                assert client.get_many("sums", [there, "zz", here]) == [1, None, 1]
+                assert {entry["key"] for entry in client.all("sums")} == set(KEYS)
+        world.publish("RUNNING", hosts=(HOST, "unknown"))
+        eventually(lambda: reason_of(lambda: world.client.get("sums", there)), str(Reason.NOT_HERE), limit_s=60)
+        with pytest.raises(QueryRefusedError) as refused:
+            world.client.get_many("sums", [here, there])
+        assert (refused.value.reason, refused.value.details["owner"]) == (Reason.NOT_HERE, "unknown")
+        world.publish("RUNNING")
+        eventually(lambda: reason_of(lambda: world.client.get("sums", there)), "answered", limit_s=60)
+    finally:
+        assert other.stop() == 0
+
+
+def test_many_keys_are_asked_for_at_once(world: World) -> None:
+    values = world.client.get_many("sums", [*KEYS, "zz"])
+    assert len(values) == len(KEYS) + 1
+    assert values[-1] is None
+    assert None not in values[:-1]
+    assert world.client.get_many("sums", []) == []
+
+
+def test_the_server_takes_the_priority_that_it_was_given(world: World) -> None:
+    process = psutil.Process(world.server.process.pid)
+    assert {each.nice() for each in (process, *process.children())} == {1}
 
 
 def test_the_command_line_prints_the_answer(world: World, tmp_path: Path) -> None:

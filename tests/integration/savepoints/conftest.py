@@ -6,7 +6,7 @@ import os
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -17,10 +17,15 @@ import yaml
 from millrace import ops
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
+from millrace.home import HOME_VARIABLE
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
+from millrace.ops.home import SPECS_VARIABLE
+from millrace.ops.savepoints.location import spec_of, target_of
+from tests import prepared
 from tests.application import PREFIX_VARIABLE, ROOT, wait_until
+from tests.integration.savepoints.processing import process
 from tests.integration.savepoints.topologies import INPUT_VARIABLE, OUTPUT_VARIABLE, bucket
 from tests.records import Record, produce, read_topic
 
@@ -146,6 +151,23 @@ class Installation:
             )
         return dict(Counter(bucket(record.key.decode()).encode() for record in self.sent if record.key is not None))
 
+    def run(self, application: str, *, only: Collection[int] | None = None) -> dict[str, int]:
+        """Has the application's tasks take all input, without Spark; see :func:`process`."""
+        target = target_of(spec_of(self.home, application, as_launched=False))
+        return process(target.config, target.topology, only=only)
+
+    def killed_at(self, point: str, *arguments: str) -> None:
+        """Runs ``millrace ...`` in a process that dies at a crash point."""
+        variables = {HOME_VARIABLE: str(self.home.root), SPECS_VARIABLE: str(self.home.specs)}
+        prepared.killed_at(
+            point, prepared.millrace, *arguments, environment=variables, directory=self.home.root / "points"
+        )
+
+    def check_outputs(self) -> None:
+        """Each output's last counts are those of all records that were sent."""
+        for output in OUTPUTS:
+            assert self.last_counts(output) == self.expected(output), output
+
     def close(self) -> None:
         """Stops what runs."""
         for name in self.home.deployed():
@@ -170,3 +192,9 @@ def make_installation(
     yield make
     for each in made:
         each.close()
+
+
+@pytest.fixture
+def world(make_installation: Callable[..., Installation]) -> Installation:
+    """An installation of the test's own."""
+    return make_installation()

@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
 
 from millrace.errors import OperationError, StateError
 from millrace.ops.operations import resume
 from millrace.ops.savepoints import create_savepoint, restore_savepoint
-from tests.integration.savepoints.conftest import OUTPUTS, Installation
-from tests.integration.savepoints.test_stopped_application import killed_at, outputs_are_right, run
-
-
-@pytest.fixture
-def world(make_installation: Callable[..., Installation]) -> Installation:
-    return make_installation()
+from tests.integration.savepoints.conftest import Installation
 
 
 @pytest.fixture
@@ -23,9 +15,9 @@ def application(world: Installation) -> str:
     """All input is processed; for the buckets 100 records wait in the repartition topic."""
     name = world.specify()
     world.send(300)
-    run(world, name)
+    world.run(name)
     world.send(100)
-    run(world, name, only=(0,))
+    world.run(name, only=(0,))
     return name
 
 
@@ -41,12 +33,12 @@ def test_the_input_grew_and_every_record_counts_once(world: Installation, applic
     plan = restore_savepoint(world.home, application, "one", dry_run=True)
     assert any(f"Delete {application}-by-key-changelog" in step for step in plan.steps)
     for step in ("topics", "changelogs", "waiting", "install"):
-        killed_at(world, f"restore-{step}-ends", "savepoint", "restore", application, "one")
+        world.killed_at(f"restore-{step}-ends", "savepoint", "restore", application, "one")
         resume(world.home, application)
-    assert sum(run(world, application).values()) > 0
+    assert sum(world.run(application).values()) > 0
     world.send(100, keys=80)
-    run(world, application)
-    outputs_are_right(world)
+    world.run(application)
+    world.check_outputs()
 
 
 def test_what_was_not_drained_is_refused(world: Installation, application: str) -> None:
@@ -76,6 +68,5 @@ def test_another_input_topic_needs_to_be_told_where_it_starts(
     world.send(5)
     restore_savepoint(world.home, application, "one", starts=[f"{new}=earliest"])
     world.send(100)
-    run(world, application)
-    for output in OUTPUTS:
-        assert world.last_counts(output) == world.expected(output), output
+    world.run(application)
+    world.check_outputs()

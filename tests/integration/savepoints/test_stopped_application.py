@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
-import subprocess
-import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -23,20 +18,11 @@ from millrace.ops.savepoints import (
     show_savepoint,
     verify_savepoint,
 )
-from millrace.ops.savepoints.location import spec_of, target_of
 from millrace.state import DirectoryLock, StateDirectory
-from millrace.task.crash_points import DIRECTORY_VARIABLE
-from tests.application import ROOT
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
-from tests.integration.savepoints.processing import process
 
 CREATE_STEPS = ("begin", "checkpoint", "copy", "complete")
 RESTORE_STEPS = ("fence", "fetch", "topics", "changelogs", "purge", "waiting", "install", "offsets", "check")
-
-
-def run(world: Installation, name: str, only: tuple[int, ...] | None = None) -> dict[str, int]:
-    target = target_of(spec_of(world.home, name, as_launched=False))
-    return process(target.config, target.topology, only=only)
 
 
 def state_of(world: Installation, name: str) -> Path:
@@ -44,46 +30,14 @@ def state_of(world: Installation, name: str) -> Path:
 
 
 @pytest.fixture
-def world(make_installation: Callable[..., Installation]) -> Installation:
-    return make_installation()
-
-
-@pytest.fixture
 def application(world: Installation) -> str:
     """200 records are counted, and 100 more by key only: for the buckets they wait in the repartition topic."""
     name = world.specify()
     world.send(200)
-    run(world, name)
+    world.run(name)
     world.send(100)
-    run(world, name, only=(0,))
+    world.run(name, only=(0,))
     return name
-
-
-def outputs_are_right(world: Installation) -> None:
-    for output in OUTPUTS:
-        assert world.last_counts(output) == world.expected(output), output
-
-
-def killed_at(world: Installation, point: str, *arguments: str) -> None:
-    """Runs ``millrace`` in a process that dies at ``point``."""
-    points = world.home.root / "points"
-    points.mkdir(exist_ok=True)
-    (points / point).write_text("")
-    process = subprocess.run(
-        [sys.executable, "-m", "millrace", *arguments],
-        cwd=ROOT,
-        env={
-            **os.environ,
-            DIRECTORY_VARIABLE: str(points),
-            "MILLRACE_HOME": str(world.home.root),
-            "MILLRACE_CONFIG_DIR": str(world.home.specs),
-            "PYTHONPATH": os.pathsep.join(sys.path),
-        },
-        capture_output=True,
-        check=False,
-        timeout=120,
-    )
-    assert process.returncode == -signal.SIGKILL, process.stderr.decode()
 
 
 def test_what_waits_between_sub_topologies_belongs_to_the_savepoint(world: Installation, application: str) -> None:
@@ -92,26 +46,26 @@ def test_what_waits_between_sub_topologies_belongs_to_the_savepoint(world: Insta
     assert point is not None
     assert sum(each.records for each in point.waiting) == 100
     world.send(50)
-    run(world, application)
+    world.run(application)
     restore_savepoint(world.home, application, "one")
-    assert sum(run(world, application).values()) == 0, "the stores were installed, nothing is replayed"
+    assert sum(world.run(application).values()) == 0, "the stores were installed, nothing is replayed"
     world.send(50)
-    run(world, application)
-    outputs_are_right(world)
+    world.run(application)
+    world.check_outputs()
 
 
 def test_the_changelogs_alone_bring_the_savepoint_back(world: Installation, application: str) -> None:
     """Also where windows had expired, and keys had been added, since."""
     create_savepoint(world.home, application, name="one")
     world.send(3_000, keys=70)
-    run(world, application)
+    world.run(application)
     restore_savepoint(world.home, application, "one")
     shutil.rmtree(state_of(world, application))
     settings = world.admin.topic_settings(f"{application}-by-key-changelog")
     assert settings["cleanup.policy"] == "compact"
     assert "retention.ms" not in world.admin.own_topic_settings(f"{application}-by-key-changelog")
-    assert sum(run(world, application).values()) > 0
-    outputs_are_right(world)
+    assert sum(world.run(application).values()) > 0
+    world.check_outputs()
 
 
 @pytest.mark.timeout(900)
@@ -120,15 +74,15 @@ def test_a_savepoint_that_was_killed_at_any_step_is_carried_on(
     world: Installation, application: str, moment: str
 ) -> None:
     for step in CREATE_STEPS:
-        killed_at(world, f"savepoint-{step}-{moment}", "savepoint", "create", application, "--name", f"at-{step}")
+        world.killed_at(f"savepoint-{step}-{moment}", "savepoint", "create", application, "--name", f"at-{step}")
         assert unfinished_operation(world.home.application(application)) is not None
         resume(world.home, application)
         verify_savepoint(world.home, application, f"at-{step}")
     assert {each.state for each in list_savepoints(world.home, application)} == {SavepointState.COMPLETED}
-    run(world, application)
+    world.run(application)
     restore_savepoint(world.home, application, f"at-{CREATE_STEPS[-1]}")
-    run(world, application)
-    outputs_are_right(world)
+    world.run(application)
+    world.check_outputs()
 
 
 @pytest.mark.timeout(900)
@@ -140,11 +94,11 @@ def test_a_restoration_that_was_killed_at_any_step_is_carried_on(
     create_savepoint(world.home, application, name="one")
     for step in steps:
         world.send(40)
-        run(world, application)
-        killed_at(world, f"restore-{step}-{moment}", "savepoint", "restore", application, "one")
+        world.run(application)
+        world.killed_at(f"restore-{step}-{moment}", "savepoint", "restore", application, "one")
         resume(world.home, application)
-        run(world, application)
-        outputs_are_right(world)
+        world.run(application)
+        world.check_outputs()
 
 
 def test_a_clone_has_its_own_group_topics_and_state(
@@ -157,14 +111,14 @@ def test_a_clone_has_its_own_group_topics_and_state(
     world.clone_writes_elsewhere(monkeypatch)
     restore_savepoint(world.home, application, "one", into=clone)
     world.send(30)
-    run(world, clone)
+    world.run(clone)
     for output in OUTPUTS:
         found, expected = world.last_counts(f"clone-{output}"), world.expected(output)
         assert found.items() <= expected.items(), output
     assert world.last_counts("clone-by-bucket") == world.expected("by-bucket")
     world.original_writes_again(monkeypatch)
-    run(world, application)
-    outputs_are_right(world)
+    world.run(application)
+    world.check_outputs()
 
 
 def test_the_second_savepoint_copies_only_what_is_new_and_survives_the_first(
@@ -181,12 +135,12 @@ def test_the_second_savepoint_copies_only_what_is_new_and_survives_the_first(
 def test_stores_in_memory_and_of_the_users_own_come_back(world: Installation) -> None:
     name = world.specify(module="counting_elsewhere")
     world.send(200)
-    run(world, name)
+    world.run(name)
     create_savepoint(world.home, name, name="one")
     world.send(100, keys=70)
-    run(world, name)
+    world.run(name)
     restore_savepoint(world.home, name, "one")
-    run(world, name)
+    world.run(name)
     for output in ("by-key", "by-window"):
         assert world.last_counts(output) == world.expected("by-key"), output
 
@@ -213,7 +167,7 @@ def test_a_topology_that_does_not_fit_is_refused_and_the_stores_are_named(
     with pytest.raises(TopologyError, match="by-window"):
         restore_savepoint(world.home, application, "one")
     restore_savepoint(world.home, application, "one", allow_dropped_stores=["by-window"])
-    run(world, application)
+    world.run(application)
     for output in ("by-key", "by-bucket"):
         assert world.last_counts(output) == world.expected(output)
 
@@ -234,8 +188,8 @@ def test_a_running_application_is_neither_restored_nor_read_as_a_stopped_one(
     finally:
         lock.release()
     resume(world.home, application)
-    run(world, application)
-    outputs_are_right(world)
+    world.run(application)
+    world.check_outputs()
 
 
 def test_input_that_is_gone_is_named(world: Installation, application: str) -> None:

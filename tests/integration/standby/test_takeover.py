@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 from random import Random
 
 import pytest
 import yaml
 
+from millrace.ops.home import Home
+from millrace.ops.reset import reset
 from millrace.ops.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
+from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import BatchRequest, WarmTasks
 from millrace.state import StateDirectory, TaskState
 from millrace.task.input import OffsetRange
-from tests.application import ROOT, wait_until
+from tests import prepared
+from tests.application import wait_until
 from tests.integration.standby.counting import MINUTE, PARTITIONS, Counting, records_of
 
 KEYS = 200
@@ -159,11 +161,11 @@ def test_a_standby_follows_and_gives_a_copy_to_the_worker_that_asks(make_countin
         place = (counting.topic, 0)
         request = BatchRequest(plan=plan.to_bytes(), partition=0, rows=[], ranges={place: OffsetRange(0, 0, 0)})
         warm = WarmTasks()
-        outcome = warm.run(request, lambda _: None)
+        outcome = warm.run(request, TaskReporter("", "0_0"))
         assert outcome.restored == 0
-        assert process.poll() is None
+        assert process.is_alive()
         warm._give_up(plan.task_spec(0).state_directory)
-    assert process.wait(60) == 0
+    assert process.exitcode == 0
     assert counting.contents("copies") == counting.contents("whole")
 
 
@@ -180,29 +182,27 @@ def test_a_standby_that_is_killed_again_and_again_leaves_exact_copies(make_count
                 what="it copies",
             )
             process.kill()
-            process.wait(20)
+            process.join(20)
     copy_once(counting)
     assert records_of(counting.process("copies")) == 0
     assert counting.contents("copies") == counting.contents("whole")
 
 
 @contextmanager
-def standing_by_in_a_process(counting: Counting) -> Iterator[subprocess.Popen[bytes]]:
+def standing_by_in_a_process(counting: Counting) -> Iterator[BaseProcess]:
     specification = counting.directory / f"{counting.name}.yaml"
     config = counting.config("first").to_mapping()
     document = {"name": counting.name, "module": "tests.integration.standby.counting:build", "config": config}
     specification.write_text(yaml.safe_dump(document))
-    command = [sys.executable, "-m", "millrace", "standby", str(specification)]
-    command += ["--state-dir", str(counting.directory / "copies")]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
-        try:
-            yield process
-        finally:
-            process.send_signal(signal.SIGTERM)
-            try:
-                process.wait(60)
-            finally:
-                process.kill()
+    command = ("standby", str(specification), "--state-dir", str(counting.directory / "copies"))
+    log = counting.directory / "standby.log"
+    process = prepared.start(prepared.millrace, *command, environment={}, log=log)
+    try:
+        yield process
+    finally:
+        process.terminate()
+        process.join(60)
+        process.kill()
 
 
 def published(counting: Counting) -> StandbyStatus | None:
@@ -214,7 +214,7 @@ def published_lag(counting: Counting) -> int | None:
     return status.lag if status is not None and len(status.tasks) == PARTITIONS else None
 
 
-def has_copied(counting: Counting, records: int, pid: int) -> bool:
+def has_copied(counting: Counting, records: int, pid: int | None) -> bool:
     return published_records(counting, pid) >= min(records, 2 * KEYS)
 
 
@@ -236,3 +236,52 @@ def test_the_position_of_a_copy_says_what_it_is(make_counting: Make) -> None:
     assert state.position.inputs == {}
     assert set(state.position.changelogs) == {"counts", "windows"}
     state.close()
+
+
+def run_of_copy(counting: Counting, state: str = "copies") -> int:
+    directory = StateDirectory(counting.directory / state).task(counting.name, 0, 0)
+    opened = TaskState.open(directory, counting.topology.sub_topologies[0].stores)
+    try:
+        return opened.position.run_id
+    finally:
+        opened.close()
+
+
+def least_run(standby: Standby) -> int:
+    return min((task.run for task in standby.status().tasks.values()), default=0)
+
+
+def reset_as_launched(counting: Counting) -> None:
+    home = Home(counting.directory / "home", counting.directory / "specs")
+    path = home.spec_path(counting.name)
+    path.parent.mkdir(parents=True)
+    config = counting.config("first").to_mapping()
+    document = {"name": counting.name, "module": "tests.integration.standby.counting:build", "config": config}
+    path.write_text(yaml.safe_dump(document))
+    reset(home, counting.name)
+
+
+def test_a_copy_made_after_a_reset_is_taken_and_one_from_before_is_not(make_counting: Make) -> None:
+    """Also by a standby that runs on over the reset."""
+    counting = make_counting()
+    counting.send(payments(500, minute=1))
+    counting.process("first")
+    copy_once(counting, "old")
+    before = run_of_copy(counting, "old")
+    assert before > 0
+
+    with standing_by(counting) as standby:
+        wait_until(lambda: copies_have_all(counting, standby), timeout_s=60, what="the copies are current")
+        reset_as_launched(counting)
+        counting.send(payments(100, minute=2))
+        counting.process("first")
+        assert counting.contents("first") == counting.contents("whole")
+        wait_until(
+            lambda: least_run(standby) > before and copies_have_all(counting, standby),
+            timeout_s=60,
+            what="the copies are current again",
+        )
+    assert run_of_copy(counting) > before
+    assert records_of(counting.process("copies")) == 0
+    assert records_of(counting.process("old")) > 0
+    assert counting.contents("copies") == counting.contents("old") == counting.contents("whole")

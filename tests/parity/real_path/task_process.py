@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import traceback
 from collections.abc import Mapping
@@ -15,13 +14,11 @@ from millrace.task.crash_points import DIRECTORY_VARIABLE
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange, TopicPartition
 from millrace.task.task import Task
+from tests.prepared import CONTEXT
 
 Positions = Mapping[TopicPartition, int]
 
 _ANSWER_LIMIT_S = 60
-_contexts = multiprocessing.get_context("forkserver")
-# With what a plan refers to, and what the main module of a long run imports: it is imported anew in every process.
-_contexts.set_forkserver_preload([__name__, "tests.parity.real_path.searching"])
 
 
 class KilledError(Exception):
@@ -52,8 +49,8 @@ class TaskProcess:
     """
 
     def __init__(self, plans: list[QueryPlan], crash_points: Path) -> None:
-        self._connection, theirs = _contexts.Pipe()
-        self._process = _contexts.Process(
+        self._connection, theirs = CONTEXT.Pipe()
+        self._process = CONTEXT.Process(
             target=_serve, args=(theirs, [plan.to_bytes() for plan in plans], str(crash_points)), daemon=True
         )
         self._process.start()

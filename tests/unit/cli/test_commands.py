@@ -13,6 +13,10 @@ import pytest
 import typer
 
 from millrace.cli.application import app
+from millrace.ops.home import Home
+from millrace.ops.launchers.base import OPERATION_VARIABLE
+from millrace.ops.operations import OperationPlan
+from millrace.ops.operations.journal import OperationJournal
 from tests.unit.cli.conftest import Cli
 
 SPEC = """\
@@ -189,3 +193,19 @@ def test_a_broker_that_does_not_answer_is_named(cli: Cli) -> None:
 
 def test_a_malformed_topic_setting_is_a_wrong_command_line(cli: Cli) -> None:
     assert cli("topics", "create", "x", "--config", "retention.ms", "--bootstrap-servers", "127.0.0.1:1").code == 2
+
+
+def test_run_refuses_an_application_that_an_operation_holds(
+    cli: Cli, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "apps" / "payments-counter.yaml").write_text(SPEC.replace("apps.fraud_detection", "apps.nowhere"))
+    plan = OperationPlan(
+        operation="reset", application="payments-counter", reason="a test", decisions={}, holds_application=True
+    )
+    OperationJournal(Home.at(home).application("payments-counter"), "20260101-reset").begin(plan)
+    result = cli("run", "payments-counter", "--run-directory", str(tmp_path / "elsewhere"))
+    assert result.code == 1
+    assert "Cannot run payments-counter: reset 20260101-reset" in result.err
+    assert "millrace operations resume payments-counter" in result.err
+    monkeypatch.setenv(OPERATION_VARIABLE, "20260101-reset")
+    assert "cannot be imported" in cli("run", "payments-counter").err, "the operation itself may start it"

@@ -3,6 +3,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -219,6 +220,47 @@ def test_a_live_member_that_comes_later_ends_the_application(make_driver: Make) 
     members.append("java-client")
     assert running.end() is ExitCode.FAILED
     assert "java-client" in running.publisher.published[-1].reason
+
+
+@pytest.mark.parametrize("step", ["preflight", "live_members", "fence", "prepare", "warm_up"])
+def test_a_start_waits_for_a_broker_that_does_not_answer_and_says_so(make_driver: Make, step: str) -> None:
+    overloaded = threading.Event()
+    overloaded.set()
+    running = make_driver()
+    answer = getattr(running.driver._hooks, step)
+
+    def ask(*arguments: Any) -> Any:
+        if overloaded.is_set():
+            raise BrokerUnavailableError("No broker answered.", remedy="start it")
+        return answer(*arguments)
+
+    running.driver._hooks = replace(running.driver._hooks, **{step: ask})
+    running.start()
+    eventually(lambda: "waiting for the broker: No broker answered." in running.driver.status().reason)
+    assert running.driver.status().remedy == "start it"
+    overloaded.clear()
+    running.wait_for(S.RUNNING)
+    assert running.driver.status().reason == ""
+
+
+def test_a_start_gives_up_at_the_limit_with_what_the_last_request_met(make_driver: Make) -> None:
+    def preflight() -> None:
+        raise BrokerUnavailableError("No broker answered.")
+
+    running = make_driver(hooks={"preflight": preflight}, broker_timeout_s=0.3).start()
+    assert running.end() is ExitCode.FAILED
+    assert running.driver.status().reason == "No broker answered."
+
+
+def test_a_start_that_waits_for_the_broker_can_be_stopped(make_driver: Make) -> None:
+    def preflight() -> None:
+        raise BrokerUnavailableError("No broker answered.")
+
+    running = make_driver(hooks={"preflight": preflight}).start()
+    eventually(lambda: "waiting for the broker" in running.driver.status().reason)
+    running.driver.stop("no need")
+    assert running.end() is ExitCode.STOPPED
+    assert running.driver.status().reason == "no need"
 
 
 def test_a_failed_preflight_leaves_a_healthy_older_driver_alone(make_driver: Make, make_status: Make) -> None:

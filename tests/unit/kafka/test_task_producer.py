@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,12 +10,14 @@ from confluent_kafka import KafkaError, KafkaException
 
 from millrace.errors import (
     BrokerUnavailableError,
+    MillraceError,
     OperationError,
     PreflightError,
     TaskMigratedError,
     TransactionAbortedError,
 )
 from millrace.kafka.producer import TaskProducer
+from millrace.metrics import TransactionOutcome
 
 Fault = Callable[[], BaseException]
 
@@ -88,6 +91,7 @@ class FakeClient:
         self.open, self.pending_offsets = [], []
 
     def poll(self, timeout: float = 0.0, /) -> int:
+        self._call("poll")
         return 0
 
     def flush(self, timeout: float = 0.0, /) -> int:
@@ -140,7 +144,7 @@ def test_an_error_that_requires_an_abort_aborts_and_the_batch_is_written_once_by
     assert (client.committed, client.committed_offsets) == ([b"a", b"b"], [2])
 
 
-@pytest.mark.parametrize("call", ["init", "begin", "produce", "send_offsets", "commit"])
+@pytest.mark.parametrize("call", ["init", "begin", "produce", "poll", "flush", "send_offsets", "commit"])
 def test_a_fatal_error_discards_the_producer_without_any_further_call(call: str) -> None:
     """Case E03."""
     client = FakeClient()
@@ -227,3 +231,40 @@ def test_the_take_over_is_tried_also_when_no_connection_came_up_in_time() -> Non
     producer = _producer(client, max_message_bytes={"out": 1_000})
     producer.init()
     assert client.calls == ["list_topics", "init"]
+
+
+@pytest.mark.parametrize(
+    ("call", "fault", "limit_ms", "outcomes"),
+    [
+        ("nothing", fenced, 60_000, [TransactionOutcome.COMMITTED]),
+        ("begin", fenced, 60_000, []),
+        ("produce", fenced, 60_000, [TransactionOutcome.FENCED]),
+        ("send_offsets", needs_abort, 60_000, [TransactionOutcome.ABORTED]),
+        ("send_offsets", retriable, 60_000, [TransactionOutcome.ABORTED]),
+        ("commit", fenced, 60_000, [TransactionOutcome.FENCED]),
+        ("commit", fenced, 0, [TransactionOutcome.ABORTED]),
+        ("commit", needs_abort, 60_000, [TransactionOutcome.ABORTED]),
+        ("commit", retriable, 60_000, []),
+    ],
+)
+def test_each_transaction_has_one_outcome_unless_its_commit_got_no_answer(
+    call: str, fault: Fault, limit_ms: int, outcomes: list[TransactionOutcome]
+) -> None:
+    client = FakeClient()
+    client.faults[call] = [fault] * 10_000
+    seen: list[TransactionOutcome] = []
+    producer = _producer(client, timeout_s=0.1, transaction_timeout_ms=limit_ms, on_transaction_end=seen.append)
+    with contextlib.suppress(MillraceError):
+        _batch(producer, [b"a"])
+    producer.close()
+    assert seen == outcomes
+
+
+def test_a_producer_without_transactions_tells_of_none() -> None:
+    seen: list[TransactionOutcome] = []
+    producer = TaskProducer(
+        "127.0.0.1:1", transactional_id=None, client=lambda _: FakeClient(), on_transaction_end=seen.append
+    )
+    producer.begin()
+    producer.abort()
+    assert seen == []

@@ -6,9 +6,19 @@ import subprocess
 
 import pytest
 
-from millrace.metrics import METRICS, ApplicationMetrics, MetricDefinition, MetricKind, TaskStatistics
+from millrace.metrics import (
+    EXPORTED_METRICS,
+    METRICS,
+    STANDBY_METRICS,
+    ApplicationMetrics,
+    MetricDefinition,
+    MetricKind,
+    TaskStatistics,
+)
 
-by_name = pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
+by_name = pytest.mark.parametrize(
+    "metric", METRICS + STANDBY_METRICS + EXPORTED_METRICS, ids=lambda metric: metric.name
+)
 
 
 @by_name
@@ -43,7 +53,7 @@ def test_only_histograms_have_buckets(metric: MetricDefinition) -> None:
 
 
 def test_names_are_distinct() -> None:
-    names = [metric.name for metric in METRICS]
+    names = [metric.name for metric in METRICS + STANDBY_METRICS + EXPORTED_METRICS]
     assert len(set(names)) == len(names)
 
 

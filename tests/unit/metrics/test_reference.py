@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from millrace.config import PASSED_ON_PREFIXES, StreamsConfig
-from millrace.metrics import METRICS
+from millrace.metrics import EXPORTED_METRICS, METRICS, STANDBY_METRICS
 
 DOCS = Path(__file__).parents[3] / "docs"
 
@@ -23,7 +23,7 @@ def test_the_committed_page_equals_the_generated_one(module: str, page: str) -> 
 
 def test_the_pages_list_every_metric_and_every_setting() -> None:
     metrics = (DOCS / "metrics.md").read_text()
-    assert all(f"| `{metric.name}` |" in metrics for metric in METRICS)
+    assert all(f"| `{metric.name}` |" in metrics for metric in METRICS + STANDBY_METRICS + EXPORTED_METRICS)
     configuration = (DOCS / "configuration.md").read_text()
     keys = {name.replace("_", ".") for name in StreamsConfig.model_fields if name != "passed_on"}
     assert all(f"| `{key}` |" in configuration for key in keys)

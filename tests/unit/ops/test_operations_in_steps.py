@@ -13,6 +13,7 @@ import pytest
 
 from millrace.errors import OperationError
 from millrace.ops import Home, deploy, read_record, reconcile
+from millrace.ops.launchers.base import OPERATION_VARIABLE
 from millrace.ops.operations import (
     OperationState,
     abandon,
@@ -133,6 +134,11 @@ def test_an_application_is_started_only_when_the_operation_that_holds_it_has_end
     unfinished = unfinished_operation(home.application("payments"))
     assert unfinished is not None
     assert deploy(home, "payments", within=unfinished.id).action == "start"
+    record = read_record(home.application("payments"))
+    assert record is not None
+    assert record.process is not None
+    environment = Path(f"/proc/{record.process.pid}/environ").read_text().split("\0")
+    assert f"{OPERATION_VARIABLE}={unfinished.id}" in environment, "the driver knows that it may start"
 
 
 def test_supervision_does_not_restart_an_application_that_an_operation_holds(

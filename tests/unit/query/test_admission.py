@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 
@@ -7,9 +9,11 @@ import pytest
 
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.query.admission import behind, check, view_of
+from millrace.processes import ProcessIdentity
+from millrace.query.admission import Admission, behind, view_of
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.state import TaskPosition
+from tests.waiting import eventually
 
 MakeStatus = Callable[..., ApplicationStatus]
 GONE = DriverIdentity.of_this_process().model_copy(update={"start_time": 1})
@@ -17,7 +21,7 @@ GONE = DriverIdentity.of_this_process().model_copy(update={"start_time": 1})
 
 def refusal(status: ApplicationStatus | None, partition: int = 0) -> QueryRefusedError | None:
     try:
-        check(status, view_of(status, 0, partition), "app")
+        Admission(lambda: status, "app").check(view_of(status, 0, partition))
     except QueryRefusedError as error:
         return error
     return None
@@ -74,3 +78,36 @@ def test_how_far_a_state_is_behind_the_committed_offsets(make_status: MakeStatus
     assert behind(status, TaskPosition(inputs={("in", 1): 25})) == 0  # the status is older than the commit
     assert behind(status, TaskPosition(inputs={("other", 0): 1})) is None
     assert behind(None, TaskPosition(inputs={("in", 1): 20})) is None
+
+
+def test_a_driver_that_dies_is_noticed_when_what_was_seen_has_expired(make_status: MakeStatus) -> None:
+    driver = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    process = ProcessIdentity.of(driver.pid)
+    assert process is not None
+    here = DriverIdentity.of_this_process()
+    status = make_status(driver=DriverIdentity(host=here.host, pid=process.pid, start_time=process.start_time))
+    admission = Admission(lambda: status, "app", check_ms=50)
+    try:
+        admission.check(admission.view(0, 0))
+    finally:
+        driver.kill()
+        driver.wait()
+    eventually(lambda: reason(admission), Reason.NOT_RUNNING)
+
+
+def test_a_new_status_is_looked_at_at_once(make_status: MakeStatus) -> None:
+    statuses = [make_status()]
+    admission = Admission(lambda: statuses[-1], "app", check_ms=3_600_000)
+    assert reason(admission) is None
+    statuses.append(make_status(tasks={"0_0": "RESTORING"}))
+    assert reason(admission) is Reason.RESTORING
+    statuses.append(make_status(state=ApplicationState.ERROR))
+    assert reason(admission) is Reason.NOT_RUNNING
+
+
+def reason(admission: Admission) -> Reason | None:
+    try:
+        admission.check(admission.view(0, 0))
+    except QueryRefusedError as error:
+        return error.reason
+    return None

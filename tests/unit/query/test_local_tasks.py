@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from millrace.query.local_tasks import LocalTasks
+from millrace.query.local_tasks import LocalTasks, TaskId
 from millrace.query.refusals import QueryRefusedError, Reason
-from millrace.query.requests import Entry, Operation, StoreAnswer, StoreQuery
+from millrace.query.requests import Entry, Lookup, Operation, StoreAnswer, StoreQuery, View
 from millrace.state import TaskPosition, TaskState
 from millrace.topology.stores import StoreKind, StoreSpec
 from tests.unit.state.specs import key_value, versioned, window
@@ -50,9 +50,15 @@ class World:
     def ask(self, store: str, operation: Operation, **fields: Any) -> StoreAnswer:
         return self.tasks.answer(TASK, StoreQuery(store=store, operation=operation, **fields))
 
+    def look_up(
+        self, store: str, *keys: bytes, as_of: int | None = None, task: TaskId = TASK, standby: bool = False
+    ) -> tuple[list[bytes | None], View]:
+        found, view = self.tasks.look_up(Lookup(task, store, keys, as_of, standby))
+        return [None if entry is None else entry.value for entry in found], view
+
     def value(self, key: bytes) -> bytes | None:
-        entries = self.ask("kv", Operation.GET, key=key).entries
-        return entries[0].value if entries else None
+        [value], _ = self.look_up("kv", key)
+        return value
 
     def pages(self, store: str, operation: Operation, **fields: Any) -> list[Entry]:
         found: list[Entry] = []
@@ -81,14 +87,14 @@ def test_commits_are_seen_after_a_catch_up_and_uncommitted_writes_never(world: W
     world.put({b"a": b"1"})
     world.tasks.catch_up()
     assert world.value(b"a") == b"1"
-    assert world.ask("kv", Operation.GET, key=b"a").position.inputs == {("in", 3): 1}
+    assert world.look_up("kv", b"a")[1].position.inputs == {("in", 3): 1}
     world.put({b"a": b"2", b"b": b"3"})
     assert (world.value(b"a"), world.value(b"b")) == (b"1", None)
     assert world.state is not None
     world.state.key_value_store("kv").put_many([b"a"], [b"uncommitted"], np.array([9]))
     world.tasks.catch_up()
     assert (world.value(b"a"), world.value(b"b")) == (b"2", b"3")
-    assert world.ask("kv", Operation.GET, key=b"a").position.inputs == {("in", 3): 2}
+    assert world.look_up("kv", b"a")[1].position.inputs == {("in", 3): 2}
 
 
 def test_the_reader_takes_no_lock(world: World) -> None:
@@ -177,10 +183,10 @@ def test_versions_are_told_as_of_a_time(world: World) -> None:
     world.commit()
     world.tasks.catch_up()
 
-    def as_of(time: int | None) -> list[bytes]:
-        return [entry.value for entry in world.ask("ver", Operation.GET, key=b"a", as_of=time).entries]
+    def as_of(time: int | None) -> list[bytes | None]:
+        return world.look_up("ver", b"a", as_of=time)[0]
 
-    assert [as_of(None), as_of(25), as_of(20), as_of(9)] == [[b"3"], [b"2"], [b"2"], []]
+    assert [as_of(None), as_of(25), as_of(20), as_of(9)] == [[b"3"], [b"2"], [b"2"], [None]]
     history = world.pages("ver", Operation.VERSIONS, key=b"a", limit=1)
     assert [(entry.timestamp, entry.valid_to) for entry in history] == [(10, 20), (20, 30), (30, None)]
     assert [entry.value for entry in world.pages("ver", Operation.ALL, limit=1)] == [b"3", b"4"]
@@ -219,7 +225,7 @@ def test_a_database_with_another_store_is_opened_anew(world: World) -> None:
         fresh.put({b"a": b"1"})
         fresh.tasks.catch_up()
         with pytest.raises(QueryRefusedError) as refused:
-            fresh.ask("new", Operation.GET, key=b"n")
+            fresh.look_up("new", b"n")
         assert refused.value.reason is Reason.RESTORING
         assert fresh.state is not None
         fresh.state.close()
@@ -228,7 +234,7 @@ def test_a_database_with_another_store_is_opened_anew(world: World) -> None:
         fresh.state.key_value_store("new").put_many([b"n"], [b"1"], np.array([1]))
         fresh.commit()
         fresh.tasks.catch_up()
-        assert [entry.value for entry in fresh.ask("new", Operation.GET, key=b"n").entries] == [b"1"]
+        assert fresh.look_up("new", b"n")[0] == [b"1"]
         assert fresh.value(b"a") == b"1"
     finally:
         fresh.close()
@@ -240,31 +246,38 @@ def test_a_standby_copy_answers_only_who_asks_for_it_until_the_task_itself_has_i
         copy.restore_batch("kv", [b"a"], [b"copied"], np.array([1]))
         copy.commit(TaskPosition(changelogs={"kv": 1}, written_at_ms=5, standby=True))
         world.tasks.catch_up()
-        query = StoreQuery(store="kv", operation=Operation.GET, key=b"a")
-        with pytest.raises(QueryRefusedError) as refused:
-            world.tasks.answer((0, 4), query)
-        assert refused.value.reason is Reason.NOT_HERE
-        answer = world.tasks.answer((0, 4), query, standby=True)
-        assert ([entry.value for entry in answer.entries], answer.standby) == ([b"copied"], True)
+        everything = StoreQuery(store="kv", operation=Operation.ALL)
+        for ask in (lambda: world.tasks.answer((0, 4), everything), lambda: world.look_up("kv", b"a", task=(0, 4))):
+            with pytest.raises(QueryRefusedError) as refused:
+                ask()
+            assert refused.value.reason is Reason.NOT_HERE
+        answer = world.tasks.answer((0, 4), everything, standby=True)
+        assert ([entry.value for entry in answer.entries], answer.view.standby) == ([b"copied"], True)
+        values, view = world.look_up("kv", b"a", task=(0, 4), standby=True)
+        assert (values, view.standby) == ([b"copied"], True)
         copy.commit(TaskPosition(inputs={("in", 4): 1}, changelogs={"kv": 1}, written_at_ms=6))
         world.tasks.catch_up()
-        own = world.tasks.answer((0, 4), query)
-        assert ([entry.value for entry in own.entries], own.standby) == ([b"copied"], False)
+        values, view = world.look_up("kv", b"a", task=(0, 4))
+        assert (values, view.standby) == ([b"copied"], False)
     finally:
         copy.close()
 
 
 def test_a_directory_that_is_gone_is_not_here(world: World) -> None:
     with pytest.raises(QueryRefusedError) as refused:
-        world.tasks.answer((7, 7), StoreQuery(store="kv", operation=Operation.GET, key=b"a"))
+        world.look_up("kv", b"a", task=(7, 7))
     assert refused.value.reason is Reason.NOT_HERE
 
 
-def test_an_operation_of_another_kind_is_refused_with_those_that_there_are(world: World) -> None:
-    world.put({b"a": b"1"})
+def test_many_keys_are_looked_up_at_one_commit(world: World) -> None:
+    world.put({b"a": b"1", b"b": b"2"})
     world.tasks.catch_up()
-    with pytest.raises(QueryRefusedError, match="get, range, prefix, all"):
-        world.ask("kv", Operation.FETCH, key=b"a")
+    first = world.look_up("kv", b"b", b"none", b"a")
+    assert first[0] == [b"2", None, b"1"]
+    # The same object until the next catch-up: the position is told once.
+    assert world.look_up("kv", b"a")[1] is first[1]
+    world.tasks.catch_up()
+    assert world.look_up("kv", b"a")[1] is not first[1]
 
 
 def test_every_answer_is_that_of_one_commit_while_the_task_writes_at_full_speed(world: World) -> None:
@@ -284,7 +297,7 @@ def test_every_answer_is_that_of_one_commit_while_the_task_writes_at_full_speed(
         while len(seen) < 30:
             world.tasks.catch_up()
             answer = world.ask("kv", Operation.ALL, limit=1_000)
-            commit = answer.position.inputs["in", 3]
+            commit = answer.view.position.inputs["in", 3]
             assert {entry.value for entry in answer.entries} == {b"%d" % commit}
             assert len(answer.entries) == len(keys)
             seen.add(commit)

@@ -121,6 +121,31 @@ def test_commits_are_seen_without_asking_for_them(world: World) -> None:
     eventually(lambda: world.value("k07"), 2)
 
 
+def test_many_keys_are_answered_at_once_in_their_order(world: World) -> None:
+    answer = world.get("/stores/counts/get_many", key=["k07", "zz", "k01", "k07"]).json()
+    assert [result["key"] for result in answer["results"]] == ["k07", "zz", "k01", "k07"]
+    assert [result.get("value") for result in answer["results"]] == [1, None, 1, 1]
+    assert [result["found"] for result in answer["results"]] == [True, False, True, True]
+    for result in answer["results"]:
+        partition = partition_for(result["key"].encode(), 2)
+        about = answer["tasks"][result["task"]]
+        assert (about["task"], about["host"], about["stale"]) == (f"0_{partition}", HOST, False)
+        assert about["position"] == {"in": {str(partition): (10, 20)[partition]}}
+
+
+def test_the_keys_of_a_task_that_may_not_answer_are_refused_and_no_others(
+    world: World, make_status: Callable[..., ApplicationStatus]
+) -> None:
+    """Case Q01: a key of a restoring task is never reported as missing only."""
+    world.statuses.status = make_status(tasks={"0_0": "RUNNING", "0_1": "RESTORING"})
+    answer = world.get("/stores/counts/get_many", key=KEYS).json()
+    assert answer["tasks"]["0_1"]["error"] == "restoring"
+    assert {(each["task"], each["found"], each.get("error")) for each in answer["results"]} == {
+        ("0_0", True, None),
+        ("0_1", False, "restoring"),
+    }
+
+
 def test_pages_go_through_all_partitions(world: World) -> None:
     found: list[str] = []
     page: dict[str, object] = {}
@@ -212,6 +237,9 @@ def test_no_route_takes_anything_but_reading(world: World) -> None:
     [
         ("get", {}),
         ("get", {"key": "k", "kye": "k"}),
+        ("get", {"key": ["k", "l"]}),
+        ("get_many", {}),
+        ("get_many", {"key": ["k"] * 1001}),
         ("all", {"limit": "0"}),
         ("all", {"limit": "1001"}),
         ("all", {"limit": "x"}),
@@ -223,7 +251,7 @@ def test_no_route_takes_anything_but_reading(world: World) -> None:
         ("get", {"key": "base64:?"}),
     ],
 )
-def test_a_malformed_request_says_what_is_wrong(world: World, path: str, parameters: dict[str, str]) -> None:
+def test_a_malformed_request_says_what_is_wrong(world: World, path: str, parameters: dict[str, object]) -> None:
     refused = world.get(f"/stores/counts/{path}", **parameters)
     assert (refused.status_code, refused.json()["error"]) == (400, "bad_request")
     assert refused.json()["remedy"]
@@ -231,7 +259,7 @@ def test_a_malformed_request_says_what_is_wrong(world: World, path: str, paramet
 
 def test_the_stores_are_listed_with_what_they_can_be_asked(world: World) -> None:
     stores = {store["name"]: store for store in world.get("/stores").json()}
-    assert stores["counts"]["operations"] == ["get", "range", "prefix", "all"]
+    assert stores["counts"]["operations"] == ["get", "get_many", "range", "prefix", "all"]
     assert stores["counts"]["partitions"] == 2
     assert stores["in-memory"]["operations"] == []
     assert stores["in-memory"]["not_queryable"]

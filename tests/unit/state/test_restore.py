@@ -107,6 +107,20 @@ def test_trailing_markers_and_aborted_records_count_as_progress() -> None:
     assert entries(state) == {b"k": b"v"}
 
 
+def test_the_last_progress_says_that_nothing_remains_also_where_the_log_ends_in_markers(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("millrace.state.replay.BATCH_RECORDS", 2)
+    log = ScriptedLog(0, 9, [[Record(0), Record(1)], [Record(2)], [end_of_partition(9)]])
+    seen: list[RestoreProgress] = []
+
+    state, progress = run(log, from_offset=None, to_offset=9, on_progress=seen.append)
+
+    assert [(each.records, each.remaining) for each in seen] == [(2, 7), (3, 0)]
+    assert progress.records == 3
+    assert state.key_value_store("kv").get(b"k") == (b"v", 1_002)
+
+
 def test_records_at_and_after_the_end_are_not_applied() -> None:
     log = ScriptedLog(0, 9, [[Record(1, its_value=b"old"), Record(7, its_value=b"newer than the commit")]])
 
@@ -179,7 +193,8 @@ def test_a_broker_that_is_gone_is_named() -> None:
         run(ScriptedLog(0, 5, [[gone]]), from_offset=0, to_offset=5)
 
 
-def test_progress_tells_what_remains_and_the_position_moves_only_by_a_commit() -> None:
+def test_progress_tells_what_remains_and_the_position_moves_only_by_a_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("millrace.state.replay.BATCH_RECORDS", 2)
     log = ScriptedLog(0, 4, [[Record(0), Record(1)], [Record(2), Record(3)]])
     seen: list[RestoreProgress] = []
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 import pyarrow as pa
 
@@ -26,6 +28,9 @@ class _Nowhere:
     def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
         del batch
         return []
+
+    def expect_letters(self, _topics: Iterable[str], /) -> None:
+        pass
 
     def partition_count(self, _topic: str, /) -> int:
         return 1

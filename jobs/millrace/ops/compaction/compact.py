@@ -13,13 +13,13 @@ from millrace.ops.compaction.cleaning import roll_segments, wait_for_cleaner
 from millrace.ops.compaction.plan import CompactionOptions, plan_compaction
 from millrace.ops.compaction.settings import COMPACT, TEMPORARY, differing, put_back
 from millrace.ops.compaction.stores import compact_running, compact_stopped
+from millrace.ops.connection import admin_of
 from millrace.ops.control_client import request_operation
 from millrace.ops.home import Home
 from millrace.ops.observe import required_spec
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
-from millrace.ops.topics import admin_of
 from millrace.processes import ProcessIdentity
 
 _PURGE_LIMIT_S = 60.0

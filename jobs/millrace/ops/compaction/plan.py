@@ -11,10 +11,10 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.log_dirs import log_bytes
 from millrace.ops.compaction.estimate import superfluous_share
 from millrace.ops.compaction.settings import COMPACT, left_behind, original_settings
+from millrace.ops.connection import admin_of
 from millrace.ops.home import Home
 from millrace.ops.observe import required_spec
 from millrace.ops.operations import OperationPlan
-from millrace.ops.topics import admin_of
 from millrace.topology.topology import full_topic_name
 
 MEBIBYTE = 1 << 20

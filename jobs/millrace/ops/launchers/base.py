@@ -17,6 +17,8 @@ from millrace.ops.spec import ApplicationSpec
 from millrace.processes import ProcessIdentity
 
 RUN_DIRECTORY_VARIABLE = "MILLRACE_RUN_DIRECTORY"
+OPERATION_VARIABLE = "MILLRACE_OPERATION"
+"""Id of the operation in steps that started the driver; empty where none did."""
 KEPT_LOGS = 5
 _SOURCES = Path(__file__).resolve().parents[3]
 

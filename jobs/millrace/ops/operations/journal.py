@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -141,6 +141,22 @@ def holding_operation(directory: ApplicationDirectory, *, within: str = "") -> O
     """
     record = unfinished_operation(directory)
     return record if record is not None and record.plan.holds_application and record.id != within else None
+
+
+def refuse_held(directories: Iterable[ApplicationDirectory], *, what: str, within: str = "") -> None:
+    """Nothing, unless an operation holds the application.
+
+    Args:
+        directories: where its operations may be; those that do not exist have none.
+        what: what is refused, as a verb.
+        within: id of an operation that starts the application itself.
+
+    Raises:
+        OperationError: an operation holds it; the remedy says how to carry that on.
+    """
+    for directory in directories:
+        if (holding := holding_operation(directory, within=within)) is not None:
+            raise refusal(holding, what=what)
 
 
 def refusal(record: OperationRecord, *, what: str) -> OperationError:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from millrace.config import ProcessingGuarantee
-from millrace.control.preparation import start_transactional_id
+from millrace.control.preparation import Preparer, start_transactional_id
 from millrace.control.start_commits import number_of_run
 from millrace.errors import OperationError, PreflightError
 from millrace.kafka.admin import KafkaAdmin
@@ -71,6 +71,7 @@ class _Planner:
         deletes = sorted(chosen & set(topics))
         self._refuse_what_others_use(deletes)
         keeps = sorted((everything.internal & set(topics)) - set(deletes))
+        self._refuse_what_does_not_fit(keeps, topics)
         commits = committed_offsets(admin, subject.application_id, None)
         tasks = self._tasks(topics, commits, wanted=wanted, keeps=keeps)
         epoch = subject.status.driver_epoch if subject.status else 0
@@ -109,6 +110,20 @@ class _Planner:
                     f"Application {application_id} uses topics that the reset of {self.subject.application_id} would "
                     f"delete: {', '.join(shared)}.",
                     remedy="name the others with --internal-topics; of what is kept the content is kept",
+                )
+
+    def _refuse_what_does_not_fit(self, keeps: Collection[str], topics: Mapping[str, TopicDescription]) -> None:
+        """An internal topic that is kept must have as many partitions as the next start will ask for."""
+        if self.subject.topology is None or not keeps:
+            return
+        preparer = Preparer(self.subject.config, self.subject.topology, progress_address="")
+        needed = {spec.name: spec.partitions for spec in preparer.internal_topics()}
+        for name in keeps:
+            if needed.get(name, topics[name].partitions) != topics[name].partitions:
+                raise OperationError(
+                    f"{name} has {topics[name].partitions} partitions, and the next start needs {needed[name]}, so "
+                    "that it cannot be kept.",
+                    remedy="let it be deleted: name it with --internal-topics, or leave that option out",
                 )
 
     def _tasks(

@@ -5,16 +5,19 @@ from millrace.ops.savepoints.history import prune_savepoints, take_due_savepoint
 from millrace.ops.savepoints.manage import delete_savepoint, list_savepoints, show_savepoint, verify_savepoint
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.ops.savepoints.restore import restore_savepoint
+from millrace.ops.savepoints.summary import SavepointSummary, summary
 
 __all__ = [
     "Manifest",
     "SavepointState",
+    "SavepointSummary",
     "create_savepoint",
     "delete_savepoint",
     "list_savepoints",
     "prune_savepoints",
     "restore_savepoint",
     "show_savepoint",
+    "summary",
     "take_due_savepoint",
     "verify_savepoint",
 ]

@@ -14,6 +14,7 @@ from millrace.kafka.clients import kafka_error
 from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
+from millrace.ops.connection import admin_of
 from millrace.state.record_file import RecordBatch
 
 POLICY_LIMIT_S = 10.0
@@ -33,7 +34,7 @@ class LogWriter:
 
     def __init__(self, config: StreamsConfig, topics: Iterable[str]) -> None:
         self._config = config
-        self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+        self._admin = admin_of(config)
         self._max_message_bytes = self._admin.max_message_bytes(topics)
 
     def write(self, batches: Iterable[tuple[Place, RecordBatch]], places: Iterable[Place]) -> dict[Place, LogRange]:

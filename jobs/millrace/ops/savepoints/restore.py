@@ -7,9 +7,9 @@ from typing import Any
 
 from millrace.control.preparation import Preparer
 from millrace.errors import OperationError
-from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import live_members
 from millrace.kafka.offsets import End, end_offsets
+from millrace.ops.connection import admin_of
 from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, operation, perform
 from millrace.ops.outcome import Outcome
@@ -78,7 +78,7 @@ def restore_savepoint(
     dropped = check_topology(manifest, target.topology, dropped=allow_dropped_stores)
     if name != application:
         check_outputs(manifest, target.topology, shared=allow_shared_outputs)
-    admin = KafkaAdmin(target.config.bootstrap_servers, settings=target.config.client_settings("admin."))
+    admin = admin_of(target.config)
     inputs = Inputs(admin, manifest, target, parse_starts(starts))
     offsets = inputs.offsets()
     internal = Preparer(target.config, target.topology, progress_address="").internal_topics()
@@ -170,7 +170,7 @@ def _check_stopped(home: Home, target: Target) -> None:
     record = read_record(home.application(name))
     if record is not None and record.is_process_alive():
         raise OperationError(f"{name} runs.", remedy=f"stop it with `millrace stop {name}`")
-    admin = KafkaAdmin(target.config.bootstrap_servers, settings=target.config.client_settings("admin."))
+    admin = admin_of(target.config)
     membership = live_members(admin, name)
     if membership.is_live:
         raise OperationError(

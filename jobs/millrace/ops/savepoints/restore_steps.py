@@ -16,11 +16,11 @@ from millrace.control.start_commits import number_of_run
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
 from millrace.errors import OperationError
-from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids
 from millrace.kafka.offsets import End, Place, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicDescription
+from millrace.ops.connection import admin_of
 from millrace.ops.operations import StepContext
 from millrace.ops.savepoints.fit import RestoreMode
 from millrace.ops.savepoints.location import Target, spec_of, target_of
@@ -48,7 +48,7 @@ class Restoration:
         self.context = context
         self.target: Target = target_of(spec_of(context.home, context.plan.application, as_launched=False))
         self.config, self.topology = self.target.config, self.target.topology
-        self.admin = KafkaAdmin(self.config.bootstrap_servers, settings=self.config.client_settings("admin."))
+        self.admin = admin_of(self.config)
         self.preparer = Preparer(self.config, self.topology, progress_address="")
         self.repository = SavepointRepository(decisions["repository"], decisions["of"])
         self.manifest: Manifest = self.repository.read(decisions["savepoint"])

@@ -9,9 +9,9 @@ from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.control.preparation import start_transactional_id
 from millrace.control.savepoint import ApplicationPoint, Checkpoints
 from millrace.errors import OffsetsMovedError
-from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids
 from millrace.kafka.offsets import Place, committed_offsets
+from millrace.ops.connection import admin_of
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskState
 from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature
@@ -81,7 +81,7 @@ def task_specs(config: StreamsConfig, topology: Topology, point: ApplicationPoin
 
 def _checkpoint_task(spec: TaskSpec, directory: Path) -> dict[Place, int]:
     config = spec.config
-    admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+    admin = admin_of(config)
     found = committed_offsets(admin, config.application_id, spec.inputs)
     signature = Signature.of(found)
     if signature is None or len(found) < len(spec.inputs):

@@ -15,8 +15,8 @@ from prometheus_client import start_http_server
 from millrace.config import StreamsConfig
 from millrace.control.status_topic import read_statuses
 from millrace.errors import MillraceError, StateDirectoryLockedError, StateError, StateWriteError
-from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
+from millrace.ops.connection import admin_of
 from millrace.ops.standby.status import (
     StandbyMetrics,
     StandbyStatus,
@@ -24,15 +24,16 @@ from millrace.ops.standby.status import (
     status_path,
     write_standby_status,
 )
-from millrace.ops.standby.tasks import copied_tasks, driver_is_alive, tasks_of_this_host, tasks_to_copy
+from millrace.ops.standby.tasks import copied_tasks, driver_is_alive, runs_of, tasks_of_this_host, tasks_to_copy
 from millrace.processes import ProcessIdentity
 from millrace.spark.worker_socket import GiveUp, listen, send, serve
 from millrace.state import StateOptions
-from millrace.state.standby_copy import CopiedTask, StandbyCopy
+from millrace.state.standby_copy import CopiedTask, Runs, StandbyCopy
 from millrace.topology.topology import Topology
 
 _LOOK_S = 1.0
 _HOSTS_S = 5.0
+_RUNS_S = 2.0
 _RETRY_S = 2.0
 
 _log = structlog.get_logger(__name__)
@@ -98,6 +99,7 @@ class _Follower:
             records_per_s=round(seen.records_per_s, 1),
             behind_s=None if seen.behind_s is None else round(seen.behind_s, 3),
             positions=dict(seen.positions),
+            run=seen.run,
             problem=self.problem,
         )
 
@@ -149,7 +151,7 @@ class Standby:
         self._topology = topology
         self._options = options
         self.state_dir = options.state_dir or Path(config.state_dir)
-        self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
+        self._admin = admin_of(config)
         self._followers: dict[str, _Follower] = {}
         self._given_up: set[str] = set()
         self._guard = threading.Lock()
@@ -157,6 +159,9 @@ class Standby:
         self._retry_at: dict[str, float] = {}
         self._own: frozenset[str] = frozenset()
         self._own_known_at = 0.0
+        self._runs = Runs()
+        self._runs_known_at = float("-inf")
+        self._runs_guard = threading.Lock()
         self._process = ProcessIdentity.current()
         self._metrics = StandbyMetrics(config.application_id)
         self._tasks = copied_tasks(config, topology, self._admin, state_dir=self.state_dir)
@@ -262,6 +267,7 @@ class Standby:
             task,
             self._config.bootstrap_servers,
             self._committed,
+            self._known_runs,
             settings=self._config.client_settings("consumer."),
             options=StateOptions.from_config(self._config),
         )
@@ -269,6 +275,15 @@ class Standby:
     def _committed(self, place: tuple[str, int]) -> int | None:
         found = committed_offsets(self._admin, self._config.application_id, [place], stable=False).get(place)
         return None if found is None else found.offset
+
+    def _known_runs(self) -> Runs:
+        """The application's runs, as they were a few seconds ago at most; for any thread."""
+        with self._runs_guard:
+            if time.monotonic() - self._runs_known_at > _RUNS_S:
+                inputs = {place for task in self._tasks.values() for place in task.inputs}
+                self._runs = runs_of(committed_offsets(self._admin, self._config.application_id, inputs, stable=False))
+                self._runs_known_at = time.monotonic()
+            return self._runs
 
     def _publish(self, status: StandbyStatus) -> None:
         write_standby_status(status_path(self.state_dir, self._config.application_id), status)

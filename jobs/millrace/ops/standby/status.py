@@ -8,6 +8,7 @@ from prometheus_client import CollectorRegistry, Gauge
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from millrace.errors import SerializationError
+from millrace.metrics.definitions import STANDBY_BEHIND, STANDBY_LAG, STANDBY_METRICS, STANDBY_RECORDS, MetricDefinition
 from millrace.processes import ProcessIdentity
 from millrace.state import StateDirectory
 
@@ -28,6 +29,7 @@ class TaskCopyStatus(BaseModel):
     records_per_s: float = Field(0.0, description="Rate since then.")
     behind_s: float | None = Field(None, description="Seconds since the copy last had everything.")
     positions: dict[str, int] = Field(default_factory=dict, description="Next changelog offset, by store.")
+    run: int = Field(0, description="Run of the application whose changelogs the copy was begun from; 0: not known.")
     problem: str = Field("", description="Why it failed, or who has it.")
 
 
@@ -92,25 +94,18 @@ class StandbyMetrics:
     def __init__(self, application_id: str) -> None:
         self._application_id = application_id
         self.registry = CollectorRegistry()
-        labels = ("application_id", "task")
-        self._lag = Gauge(
-            "millrace_standby_lag_records", "Changelog offsets that the copy lacks.", labels, registry=self.registry
-        )
-        self._behind = Gauge(
-            "millrace_standby_behind_seconds", "Time since the copy had everything.", labels, registry=self.registry
-        )
-        self._records = Gauge(
-            "millrace_standby_records", "Records applied since the copy was opened.", labels, registry=self.registry
-        )
+        self._gauges = {metric: self._gauge(metric) for metric in STANDBY_METRICS}
 
     def show(self, status: StandbyStatus) -> None:
         """Takes the values of a status; tasks that are not copied any more disappear."""
-        for gauge in (self._lag, self._behind, self._records):
+        for gauge in self._gauges.values():
             gauge.clear()
         for name, task in status.tasks.items():
             if task.state == "copying":
-                self._records.labels(self._application_id, name).set(task.records)
-                if task.lag is not None:
-                    self._lag.labels(self._application_id, name).set(task.lag)
-                if task.behind_s is not None:
-                    self._behind.labels(self._application_id, name).set(task.behind_s)
+                values = {STANDBY_RECORDS: task.records, STANDBY_LAG: task.lag, STANDBY_BEHIND: task.behind_s}
+                for metric, value in values.items():
+                    if value is not None:
+                        self._gauges[metric].labels(self._application_id, name).set(value)
+
+    def _gauge(self, metric: MetricDefinition) -> Gauge:
+        return Gauge(metric.name, metric.help, ("application_id", *metric.labels), registry=self.registry)

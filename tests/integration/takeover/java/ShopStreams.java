@@ -1,5 +1,6 @@
 import java.time.Duration;
 import java.util.Properties;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.common.serialization.Serde;
 import org.apache.kafka.common.serialization.Serdes;
 import org.apache.kafka.common.utils.Bytes;
@@ -37,6 +38,8 @@ public final class ShopStreams {
         settings.put(StreamsConfig.COMMIT_INTERVAL_MS_CONFIG, 100);
         settings.put(StreamsConfig.STATESTORE_CACHE_MAX_BYTES_CONFIG, 0);
         settings.put(StreamsConfig.REPLICATION_FACTOR_CONFIG, 1);
+        // Kafka Streams does not leave its group when it is closed: the group waits so long for the member to come back.
+        settings.put(StreamsConfig.consumerPrefix(ConsumerConfig.SESSION_TIMEOUT_MS_CONFIG), 6_000);
         try (KafkaStreams streams = new KafkaStreams(topology(arguments[2]).build(), settings)) {
             streams.setUncaughtExceptionHandler(error -> {
                 error.printStackTrace();

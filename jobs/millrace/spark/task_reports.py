@@ -1,0 +1,142 @@
+"""What workers tell the driver outside the results of Spark tasks, by datagrams: losing one does little harm.
+
+While its Spark task still runs, a task tells how far its restore is; and one whose transaction was aborted or fenced
+raises, so that no result can tell of it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+
+import orjson
+import structlog
+
+from millrace.metrics import TransactionOutcome
+from millrace.spark.restore_reports import RestoreReport
+from millrace.state.replay import RestoreProgress
+
+_log = structlog.get_logger(__name__)
+
+_LONGEST_DATAGRAM = 4096
+_REPORT_INTERVAL_S = 0.2
+"""Least time between two reports of one store, but for the first and the last one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LostTransaction:
+    """A transaction of a task that was not committed.
+
+    Args:
+        task: name of the task.
+        outcome: how it ended instead.
+    """
+
+    task: str
+    outcome: TransactionOutcome
+
+
+Report = RestoreReport | LostTransaction
+
+
+class TaskReporter:
+    """Tells the driver of one task.
+
+    Args:
+        address: ``host:port`` of the driver's :class:`TaskReports`; empty where nobody listens.
+        task: name of the task.
+    """
+
+    def __init__(self, address: str, task: str) -> None:
+        self._address = address
+        self._task = task
+        self._told_at: dict[str, float] = {}
+
+    def restoring(self, progress: RestoreProgress) -> None:
+        """How far the restore of a store is."""
+        now = time.monotonic()
+        between = progress.records and progress.remaining
+        if between and now - self._told_at.get(progress.store, 0.0) < _REPORT_INTERVAL_S:
+            return
+        self._told_at[progress.store] = now
+        self._tell(
+            RestoreReport(
+                task=self._task,
+                store=progress.store,
+                records=progress.records,
+                remaining=progress.remaining,
+                rate=progress.records_per_s,
+            )
+        )
+
+    def lost_transaction(self, outcome: TransactionOutcome) -> None:
+        """A transaction was not committed."""
+        self._tell(LostTransaction(task=self._task, outcome=outcome))
+
+    def _tell(self, report: Report) -> None:
+        if not self._address:
+            return
+        host, _, port = self._address.rpartition(":")
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+            sender.sendto(orjson.dumps(asdict(report)), (host, int(port)))
+
+
+class TaskReports:
+    """Listens for the workers' datagrams on a port of its own.
+
+    Args:
+        host: the address that workers reach the driver at.
+        take_restore: called with each report of a restore, from the listening thread.
+        take_lost_transaction: the same for transactions.
+    """
+
+    def __init__(
+        self,
+        host: str,
+        *,
+        take_restore: Callable[[RestoreReport], None],
+        take_lost_transaction: Callable[[LostTransaction], None],
+    ) -> None:
+        self._take_restore = take_restore
+        self._take_lost_transaction = take_lost_transaction
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind((host, 0))
+        self._thread = threading.Thread(target=self._listen, name="task-reports", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """``host:port`` to send reports to."""
+        host, port = self._socket.getsockname()
+        return f"{host}:{port}"
+
+    def close(self) -> None:
+        """Stops listening. May be called more than once."""
+        with contextlib.suppress(OSError):
+            # A closed socket alone does not wake a thread that waits on it.
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                data = self._socket.recv(_LONGEST_DATAGRAM)
+            except OSError:
+                return
+            if not data:
+                return
+            try:
+                self._take(orjson.loads(data))
+            except (ValueError, TypeError) as error:
+                _log.warning("not a report of a task", problem=str(error), length=len(data))
+
+    def _take(self, report: dict[str, object]) -> None:
+        if "outcome" in report:
+            outcome = TransactionOutcome(str(report.pop("outcome")))
+            self._take_lost_transaction(LostTransaction(outcome=outcome, **report))  # type: ignore[arg-type]
+        else:
+            self._take_restore(RestoreReport(**report))  # type: ignore[arg-type]

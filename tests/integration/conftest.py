@@ -1,0 +1,34 @@
+"""The order of the files: the longest begin, so that no worker is left alone with one of them at the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+LONGEST_FIRST = (
+    "savepoints/test_stopped_application.py",
+    "ops/test_reset.py",
+    "ops/test_compaction.py",
+    "spark/test_own_broker.py",
+    "spark/test_scenarios.py",
+    "takeover/test_java_application.py",
+    "spark/test_foreign_key_join.py",
+    "spark/test_drivers.py",
+    "spark/test_stateful_application.py",
+    "spark/test_global_table.py",
+    "apps/test_analytics.py",
+    "spark/test_join.py",
+    "spark/test_final_results.py",
+    "savepoints/test_running_application.py",
+    "ops/test_compaction_beside.py",
+    "kafka/test_task_producer.py",
+    "standby/test_takeover.py",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    here = Path(__file__).parent
+    ranks = {here / name: rank for rank, name in enumerate(LONGEST_FIRST)}
+    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))

@@ -165,8 +165,10 @@ def _wrong(filled: tuple[Field, ...]) -> bool:
 
 
 def _savepoints(details: ApplicationDetails) -> tuple[Option, ...]:
+    # As the DAG wants them: it restores those of other applications too.
+    name = details.overview.name
     return tuple(
-        Option(value=each.name, label=f"{each.name} ({ago(each.created_at)}, {size(each.size)})")
+        Option(value=f"{name}/{each.name}", label=f"{each.name}, {ago(each.created_at)}, {size(each.size)}")
         for each in details.overview.savepoints.complete
     )
 

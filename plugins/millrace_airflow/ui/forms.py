@@ -38,7 +38,7 @@ class Field:
         kind: ``checkbox``, ``select``, ``number``, ``text`` or ``json``.
         type: the param's JSON type.
         value: as text; of a checkbox ``true`` or empty.
-        options: of a select.
+        options: of a select; of a text what it may be, among others.
         optional: whether it may be left empty, which is null.
         minimum: of a number; empty where there is none.
         step: of a number: ``1`` or ``any``.
@@ -69,7 +69,7 @@ def fields(
         params: as Airflow's REST interface gives them: value, schema and description of each.
         action: the button.
         application: the application whose page the button is on.
-        savepoints: what a param named ``savepoint`` may be.
+        savepoints: what a param named ``savepoint`` may be; what the DAG proposes for this application is added.
     """
     found = []
     for name, param in params.items():
@@ -78,9 +78,9 @@ def fields(
             field = replace(field, kind="text", value=application, options=(), fixed=True)
         elif name == _DRY_RUN and action.deletes:
             field = replace(field, value="true")
-        elif name == "savepoint" and savepoints and field.kind == "text":
-            empty = (Option(value="", label="the newest"),) if field.optional or not field.value else ()
-            field = replace(field, kind="select", options=(*empty, *savepoints))
+        elif name == "savepoint" and field.kind == "text":
+            own = tuple(option for option in field.options if option.value.startswith(f"{application}/"))
+            field = replace(field, options=tuple({option.value: option for option in (*own, *savepoints)}.values()))
         found.append(field)
     return tuple(found)
 
@@ -98,19 +98,19 @@ def _field(name: str, param: Mapping[str, Any]) -> Field:
     if kind_of == "boolean":
         return replace(plain, kind="checkbox", value="true" if value else "")
     if schema.get("enum"):
-        labels = schema.get("values_display") or {}
-        options = tuple(
-            Option(value=_text(each), label=str(labels.get(each, labels.get(str(each), _text(each)))))
-            for each in schema["enum"]
-        )
-        return replace(plain, kind="select", options=options)
+        return replace(plain, kind="select", options=_options(schema["enum"], schema))
     if kind_of in {"integer", "number"}:
         minimum = schema.get("minimum")
         step = "1" if kind_of == "integer" else "any"
         return replace(plain, kind="number", minimum="" if minimum is None else _text(minimum), step=step)
     if kind_of in _LONG_TYPES:
         return replace(plain, kind="json", value="" if value is None else json.dumps(value, indent=1))
-    return plain
+    return replace(plain, options=_options(schema.get("examples") or (), schema))
+
+
+def _options(values: Sequence[Any], schema: Mapping[str, Any]) -> tuple[Option, ...]:
+    labels = schema.get("values_display") or {}
+    return tuple(Option(value=_text(each), label=str(labels.get(_text(each), _text(each)))) for each in values)
 
 
 def _type_of(value: Any) -> str:

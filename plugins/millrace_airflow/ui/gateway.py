@@ -6,9 +6,11 @@ so what a person may do here is what Airflow lets them do, and its audit log nam
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
+from urllib.parse import quote
 
 import httpx
 from starlette.concurrency import run_in_threadpool
@@ -89,8 +91,7 @@ class AirflowGateway:
 
     async def run_state(self, request: Request, dag_id: str, run_id: str) -> str:
         """See :class:`Airflow`."""
-        # Ids of runs contain characters that a path must not have.
-        path = httpx.URL("http://airflow", path=f"/dags/{dag_id}/dagRuns/{run_id}").raw_path.decode()
+        path = f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
         return str((await self._request(request, "GET", path))["state"])
 
     async def _request(self, request: Request, method: str, path: str, **options: Any) -> Any:
@@ -129,13 +130,19 @@ class LazyApp:
 
     def __init__(self) -> None:
         self._app: ASGIApp | None = None
+        self._making = threading.Lock()
+
+    def _make(self) -> ASGIApp:
+        from millrace_airflow.ui.app import airflow_app
+
+        with self._making:
+            self._app = self._app or airflow_app()
+            return self._app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if self._app is None:
-            from millrace_airflow.ui.app import airflow_app
-
-            self._app = airflow_app()
+        # What it imports takes seconds, in which Airflow answers others.
+        app = self._app or await run_in_threadpool(self._make)
         # Whoever mounted this is Airflow's own application; the pages ask its REST interface.
         scope[ROOT_APP] = scope["app"]
-        await self._app(scope, receive, send)
+        await app(scope, receive, send)

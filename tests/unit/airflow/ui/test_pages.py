@@ -9,6 +9,7 @@ from starlette.testclient import TestClient
 from millrace.ops import Home
 from millrace.ops.files import append_journal
 from millrace_airflow.ui.actions import ACTIONS
+from millrace_airflow.ui.forms import Option, fields, read_form
 from millrace_airflow.ui.gateway import AirflowRefusedError
 from tests.unit.airflow.ui.conftest import APPLICATION, StandInAirflow
 
@@ -163,3 +164,13 @@ def test_a_fragment_is_the_changing_part_alone(admin: TestClient) -> None:
         fragment = admin.get(path, headers={"x-streams-fragment": "live"}).text
         assert "<html" not in fragment
         assert fragment.strip() in admin.get(path).text or "data-part" in fragment
+
+
+def test_savepoints_of_the_application_are_proposed_and_another_may_be_written() -> None:
+    proposed = ["payments/latest", "payments/one", "other/latest"]
+    param = {"value": "", "schema": {"type": "string", "examples": proposed, "values_display": {"payments/one": "One"}}}
+    own = (Option(value="payments/two", label="Two"),)
+    (field,) = fields({"savepoint": param}, ACTIONS["millrace_restore"], "payments", savepoints=own)
+    assert [option.value for option in field.options] == ["payments/latest", "payments/one", "payments/two"]
+    assert [option.label for option in field.options] == ["payments/latest", "One", "Two"]
+    assert read_form({"savepoint": "elsewhere/x"}, [field])[0] == {"savepoint": "elsewhere/x"}

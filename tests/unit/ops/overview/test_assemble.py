@@ -17,7 +17,7 @@ from millrace.ops.overview.look import Look
 from millrace.ops.overview.measurements import measurements
 from tests.shown_application import RATE, ShownApplication
 
-NOW = time.time()
+NOW = float(int(time.time()))
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,8 @@ from millrace.ops.overview import OverviewWatch, WatchOptions, application_overv
 from millrace.ops.overview.happenings import journal_end
 from tests.waiting import eventually
 
+LIMIT_S = 60
+
 
 @pytest.fixture
 def watch(home: Home) -> Iterator[OverviewWatch]:
@@ -34,12 +36,13 @@ def test_one_bad_application_is_shown_with_what_is_wrong_and_hides_no_other(
     assert not found["good"].problem
     assert "is not valid YAML" in found["no-yaml"].problem
     assert "is not a record of a job" in found["no-record"].problem
+    home.application("no-record").record.unlink()
 
 
 def test_a_driver_is_seen_and_its_journal_and_nothing_is_written(home: Home, write_spec: Callable[..., Path]) -> None:
     write_spec()
     deploy(home, "payments", reason="for a test")
-    eventually(lambda: bool(observe(home, "payments").verdict == "healthy"), True)
+    eventually(lambda: bool(observe(home, "payments").verdict == "healthy"), True, limit_s=LIMIT_S)
     supervision = home.application("payments").supervision.read_bytes()
     found = application_overview(home, "payments")
     assert found.overview.verdict == "healthy"
@@ -51,7 +54,7 @@ def test_a_driver_is_seen_and_its_journal_and_nothing_is_written(home: Home, wri
 def test_rates_come_with_the_second_look(home: Home, write_spec: Callable[..., Path], watch: OverviewWatch) -> None:
     write_spec()
     deploy(home, "payments", reason="for a test")
-    eventually(lambda: bool(len(watch.application("payments").overview.lag_points) > 3), True)
+    eventually(lambda: bool(len(watch.application("payments").overview.lag_points) > 3), True, limit_s=LIMIT_S)
     assert watch.application("payments").overview.rate == pytest.approx(10, abs=9)
 
 
@@ -61,16 +64,20 @@ def test_a_driver_that_hangs_delays_nobody_and_is_said_to_be_old(
     for name in ("hangs", "works"):
         write_spec(name)
         deploy(home, name, reason="for a test")
-        eventually(lambda name=name: bool(observe(home, name).verdict == "healthy"), True)
-    eventually(lambda: bool(all(each.verdict == "healthy" for each in watch.applications())), True)
+        eventually(lambda name=name: bool(observe(home, name).verdict == "healthy"), True, limit_s=LIMIT_S)
+    eventually(lambda: bool(all(each.verdict == "healthy" for each in watch.applications())), True, limit_s=LIMIT_S)
     process = observe(home, "hangs").process
     assert process is not None
     process.send_signal(19)
     try:
-        eventually(lambda: bool(next(each for each in watch.applications() if each.name == "hangs").problem), True)
+        eventually(
+            lambda: bool(next(each for each in watch.applications() if each.name == "hangs").problem),
+            True,
+            limit_s=LIMIT_S,
+        )
         begin = time.monotonic()
         found = {each.name: each for each in watch.applications()}
-        assert time.monotonic() - begin < 1
+        assert time.monotonic() - begin < 2.5  # its limit is 3 s
         assert found["works"].verdict == "healthy"
         assert not found["works"].problem
     finally:

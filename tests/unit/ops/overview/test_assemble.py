@@ -61,7 +61,8 @@ def test_one_look_knows_totals_and_the_mean_rate(shown: ShownApplication) -> Non
     assert found.last_commit_at == pytest.approx(NOW - 0.4)
     assert found.query_restarts == 1
     assert found.dead_letters.written == 2 * 2 * parts
-    assert [(each.outcome, each.total) for each in found.transactions] == [("committed", 4_000 * parts), ("aborted", 1)]
+    ended = [("committed", 4_000 * parts), ("aborted", 1), ("fenced", 0)]
+    assert [(each.outcome, each.total) for each in found.transactions] == ended
     assert found.driver_epoch == 3
     assert found.recovery is None
 

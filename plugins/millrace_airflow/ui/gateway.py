@@ -136,13 +136,14 @@ class LazyApp:
         from millrace_airflow.ui.app import airflow_app
 
         with self._making:
-            self._app = self._app or airflow_app()
+            if self._app is None:
+                self._app = airflow_app()
             return self._app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
         # What it imports takes seconds, in which Airflow answers others.
-        app = self._app or await run_in_threadpool(self._make)
+        app = await run_in_threadpool(self._make) if self._app is None else self._app
         # Whoever mounted this is Airflow's own application; the pages ask its REST interface.
         scope[ROOT_APP] = scope["app"]
         await app(scope, receive, send)

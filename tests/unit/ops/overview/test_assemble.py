@@ -88,8 +88,7 @@ def test_sub_topologies_keep_their_numbers_beside_global_stores(shown: ShownAppl
     assert found is not None
     by_number = {part.number: part for part in found.parts}
     assert {each.number for each in shown.topology.parts} == set(by_number)
-    for part in shown.topology.global_stores:
-        assert by_number[part.number].state is PartState.GLOBAL
+    assert all(by_number[each.number].state is PartState.GLOBAL for each in shown.topology.global_stores)
     for part in shown.topology.sub_topologies:
         assert by_number[part.number].state is PartState.BEHIND
         assert {node.name for node in by_number[part.number].nodes} == {node.name for node in part.nodes}

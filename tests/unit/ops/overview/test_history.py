@@ -9,7 +9,7 @@ def sample(at: float, *, lag: int = 0, records: int = 0, driver: str = "one", **
 
 
 def test_a_rate_needs_two_looks_at_one_driver() -> None:
-    looks = (sample(0, records=100),)
+    looks: tuple[Sample, ...] = (sample(0, records=100),)
     assert rate(looks, lambda each: each.records) is None
     looks += (sample(5, records=600),)
     assert rate(looks, lambda each: each.records) == 100

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import signal
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,6 +15,10 @@ from millrace.ops.overview.happenings import journal_end
 from tests.waiting import eventually
 
 LIMIT_S = 60
+
+
+def wait_until_healthy(home: Home, name: str) -> None:
+    eventually(lambda: observe(home, name).verdict.value, "healthy", limit_s=LIMIT_S)
 
 
 @pytest.fixture
@@ -42,7 +47,7 @@ def test_one_bad_application_is_shown_with_what_is_wrong_and_hides_no_other(
 def test_a_driver_is_seen_and_its_journal_and_nothing_is_written(home: Home, write_spec: Callable[..., Path]) -> None:
     write_spec()
     deploy(home, "payments", reason="for a test")
-    eventually(lambda: bool(observe(home, "payments").verdict == "healthy"), True, limit_s=LIMIT_S)
+    wait_until_healthy(home, "payments")
     supervision = home.application("payments").supervision.read_bytes()
     found = application_overview(home, "payments")
     assert found.overview.verdict == "healthy"
@@ -64,11 +69,11 @@ def test_a_driver_that_hangs_delays_nobody_and_is_said_to_be_old(
     for name in ("hangs", "works"):
         write_spec(name)
         deploy(home, name, reason="for a test")
-        eventually(lambda name=name: bool(observe(home, name).verdict == "healthy"), True, limit_s=LIMIT_S)
+        wait_until_healthy(home, name)
     eventually(lambda: bool(all(each.verdict == "healthy" for each in watch.applications())), True, limit_s=LIMIT_S)
     process = observe(home, "hangs").process
     assert process is not None
-    process.send_signal(19)
+    process.send_signal(signal.SIGSTOP)
     try:
         eventually(
             lambda: bool(next(each for each in watch.applications() if each.name == "hangs").problem),
@@ -81,7 +86,7 @@ def test_a_driver_that_hangs_delays_nobody_and_is_said_to_be_old(
         assert found["works"].verdict == "healthy"
         assert time.time() - found["works"].at < 2.5
     finally:
-        process.send_signal(18)
+        process.send_signal(signal.SIGCONT)
 
 
 def test_an_application_that_is_gone_is_forgotten_and_a_name_is_no_path(

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from millrace_airflow.applications import applications
+from millrace_airflow.dag_parts import application_param, dag_arguments, dry_run_param, reason_param
 from millrace_airflow.operators import EnsureSupervisedOperator, MillraceDeployOperator
-
-names = list(applications())
+from millrace_airflow.operators.deploy import FROM_SPECIFICATION, UPGRADE_MODES
 
 with DAG(
     dag_id="millrace_deploy",
     schedule=None,
-    catchup=False,
     # Deployments of several applications may run at once; those of one application wait for each other on its lock.
     max_active_runs=4,
     tags=["millrace"],
@@ -21,19 +19,31 @@ with DAG(
 Creates its topics, checks everything that can be checked, stops what runs with an older specification, launches the
 driver, waits until it is ready, and sees to it that `millrace_supervise_<application>` looks after it.
 
+Where a changed specification is not healthy in time, the last good one is launched again (*Roll back*); the task fails
+and says why, and supervision leaves the new one alone until its file changes or is deployed again. *Upgrade mode* says
+what the change does with the state: `last-state` goes on with it, `savepoint` takes one first, which a rollback
+restores where it has to, `stateless` begins with empty stores at the committed offsets of the inputs.
+
 Deploying what already runs changes nothing. A dry run logs the plan and every check.
 A failed check names its remedy in the log of `deploy`; what ran before still runs.
 """,
     params={
-        "application": Param(
-            names[0] if names else None,
+        "application": application_param(),
+        "dry_run": dry_run_param(default=False),
+        "reason": reason_param("deployed by hand"),
+        "upgrade_mode": Param(
+            FROM_SPECIFICATION,
             type="string",
-            enum=names,
-            title="Application",
-            description="One of the files in config/apps.",
+            enum=[FROM_SPECIFICATION, *UPGRADE_MODES],
+            title="Upgrade mode",
+            description="What a changed specification does with the state.",
         ),
-        "dry_run": Param(False, type="boolean", title="Dry run", description="Only make the checks and log the plan."),
-        "reason": Param("deployed by hand", type="string", title="Reason", description="Goes to the journal."),
+        "rollback_on_failure": Param(
+            True,
+            type="boolean",
+            title="Roll back",
+            description="Launch the last good specification again when the new one is not healthy in time.",
+        ),
         "ready_timeout_s": Param(
             0,
             type="number",
@@ -42,12 +52,15 @@ A failed check names its remedy in the log of `deploy`; what ran before still ru
             description="0 takes health.readiness_timeout_s of the specification.",
         ),
     },
+    **dag_arguments(),
 ):
     deploy = MillraceDeployOperator(
         task_id="deploy",
         application="{{ params.application }}",
         dry_run="{{ params.dry_run }}",
         reason="{{ params.reason }}",
+        upgrade_mode="{{ params.upgrade_mode }}",
+        rollback_on_failure="{{ params.rollback_on_failure }}",
         ready_timeout_s="{{ params.ready_timeout_s }}",
     )
     supervise = EnsureSupervisedOperator(

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from airflow.sdk import DAG
 
-from airflow.sdk import DAG, Param
-
+from millrace_airflow.dag_parts import START, dag_arguments, dry_run_param, schedule
 from millrace_airflow.operators import MillraceReconcileOperator
 
 with DAG(
     dag_id="millrace_reconcile",
-    schedule="*/2 * * * *",
-    start_date=datetime(2026, 1, 1, tzinfo=UTC),
-    catchup=False,
+    schedule=schedule("reconcile", "*/2 * * * *"),
+    start_date=START,
     max_active_runs=1,
     tags=["millrace"],
     doc_md="""
@@ -23,6 +21,7 @@ runs to a changed specification, stops what is suspended. What is well, or was s
 It does the same as the supervising tasks, under the same lock, so both may run at any time.
 It fails if an application reached its restart limit: read the log, correct the cause, and deploy.
 """,
-    params={"dry_run": Param(False, type="boolean", title="Dry run", description="Only log what would be done.")},
+    params={"dry_run": dry_run_param(default=False)},
+    **dag_arguments(),
 ):
     MillraceReconcileOperator(task_id="reconcile", dry_run="{{ params.dry_run }}")

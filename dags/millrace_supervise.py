@@ -7,6 +7,7 @@ from datetime import timedelta
 from airflow.sdk import DAG
 
 from millrace_airflow.applications import applications
+from millrace_airflow.notifications import MillraceNotifier
 from millrace_airflow.operators import MillraceSuperviseOperator
 
 for name, spec in applications().items():
@@ -35,4 +36,5 @@ progress of batches, restarts with backoff up to the limit of the specification,
             application=name,
             retries=10_000,
             retry_delay=timedelta(seconds=5),
+            on_failure_callback=[MillraceNotifier()],
         )

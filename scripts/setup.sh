@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prepares a machine: uv, the environment in .venv from uv.lock, Java 17 or newer, jars; with --tests also PostgreSQL's
-# server, which the tests of the order pipeline start, and Chromium, in which those of the page Streams look at it. Does
-# nothing that is done already.
+# server, which the tests of the order pipeline start, Prometheus, its Pushgateway and Alertmanager for the tests of
+# rules and dashboards, and Chromium for those of the page Streams. Does nothing that is done already.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -73,6 +73,30 @@ install_chromium() {
     apt update && apt install chromium chromium-driver
 }
 
+prometheus_is_there() {
+    command -v promtool >/dev/null 2>&1 && command -v amtool >/dev/null 2>&1 \
+        && command -v prometheus-pushgateway >/dev/null 2>&1
+}
+
+# The packages would start their services, on ports of their own: a policy keeps them from it while they are installed.
+install_prometheus() {
+    may_use_apt || { say "Prometheus was not found: the tests of rules and dashboards will fail"; return; }
+    say "Prometheus is missing: installing prometheus, prometheus-alertmanager and prometheus-pushgateway"
+    as_root=""
+    [ "$(id -u)" = 0 ] || as_root="sudo -n"
+    policy=/usr/sbin/policy-rc.d
+    made=""
+    if [ ! -e $policy ]; then
+        made=yes
+        printf '#!/bin/sh\nexit 101\n' | $as_root tee $policy >/dev/null
+        $as_root chmod 755 $policy
+    fi
+    apt update
+    apt install --no-install-recommends prometheus prometheus-alertmanager prometheus-pushgateway || failed=yes
+    [ -z "$made" ] || $as_root rm -f $policy
+    [ -z "${failed:-}" ] || fail "Prometheus could not be installed, see above"
+}
+
 uv=$(find_uv)
 if [ -z "$uv" ]; then
     install_uv
@@ -83,4 +107,5 @@ fi
 java_is_there || install_java
 .venv/bin/millrace prepare >/dev/null || fail "the installation could not be prepared, see above"
 [ "${1:-}" != --tests ] || postgres_is_there || install_postgres
+[ "${1:-}" != --tests ] || prometheus_is_there || install_prometheus
 [ "${1:-}" != --tests ] || chromium_is_there || install_chromium

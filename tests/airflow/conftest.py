@@ -1,7 +1,12 @@
-"""One real Airflow for all tests of this directory, and one application whose driver is the fake job."""
+"""One real Airflow for all tests of this directory, with two applications: one whose driver is the fake job, and a real
+one, which runs only once a test asks for it."""
 
 from __future__ import annotations
 
+import http.server
+import json
+import os
+import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,10 +20,15 @@ from millrace.ops import Home, JobRecord, Observation, observe, read_record, sto
 from millrace.ops.airflow_service import AirflowClient, AirflowService, start_airflow
 from millrace.ops.driver import UNRESPONSIVE
 from millrace.ops.files import now_text, read_journal, read_json
+from millrace.task.crash_points import DIRECTORY_VARIABLE
 
+from .orders import NAME, UNREADY, Orders
+
+ROOT = Path(__file__).resolve().parents[2]
 FAKE_JOB = Path(__file__).with_name("fake_job.py")
 APPLICATION = "payments"
 SUPERVISE = f"millrace_supervise_{APPLICATION}"
+SCHEDULED = ("COMPACTION", "STATE_AUDIT", "SAVEPOINT", "STREAM_ASSETS")
 T = TypeVar("T")
 
 
@@ -29,6 +39,8 @@ class Platform:
     home: Home
     airflow: AirflowService
     client: AirflowClient
+    webhook: Webhook
+    crash_points: Path
 
     @property
     def pid(self) -> int:
@@ -60,6 +72,24 @@ class Platform:
 
     def set_mood(self, mood: str) -> None:
         (self.home.application(APPLICATION).path / "mood").write_text(mood)
+
+    def kill_once_at(self, point: str) -> None:
+        """The next process of Airflow that reaches a crash point dies there."""
+        armed = self.crash_points / f".{point}"
+        armed.write_text("")
+        armed.rename(self.crash_points / point)
+
+    def end_of_log(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, lines: int = 4) -> str:
+        """The last lines of a task's last try."""
+        return "\n".join(self.log(dag_id, run_id, task_id, map_index=map_index).splitlines()[-lines:])
+
+    def log(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1) -> str:
+        """The log of a task's last try."""
+        task = f"/dags/{dag_id}/dagRuns/{run_id}/taskInstances/{task_id}"
+        mapped = f"/{map_index}" if map_index >= 0 else ""
+        attempt = self.client.request("GET", f"{task}{mapped}")["try_number"]
+        content = self.client.request("GET", f"{task}/logs/{attempt}?map_index={map_index}")["content"]
+        return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)
 
     def run(self, dag_id: str, run_id: str, conf: dict[str, Any] | None = None, *, limit_s: float = 120) -> str:
         """Trigger a DAG and wait for its end."""
@@ -103,11 +133,58 @@ def wait_for(condition: Callable[[], T], *, limit_s: float = 60.0) -> T:
     return found
 
 
+class Webhook:
+    """A server that keeps what is posted to it."""
+
+    def __init__(self) -> None:
+        self.received: list[dict[str, Any]] = []
+        received = self.received
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+                received.append({**body, "authorization": self.headers.get("Authorization", "")})
+                self.send_response(204)
+                self.end_headers()
+
+            def log_message(self, *args: object) -> None:
+                pass
+
+        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+
+    @property
+    def connection(self) -> str:
+        """The connection to it, as Airflow takes it from its environment."""
+        host = f"http://127.0.0.1:{self._server.server_port}/told"
+        return json.dumps({"conn_type": "http", "host": host, "password": "token-of-the-webhook"})
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+def bundles() -> str:
+    """The DAGs of the platform, and those of these tests."""
+    kind = "airflow.dag_processing.bundles.local.LocalDagBundle"
+    paths = {"platform": ROOT / "dags", "tests": Path(__file__).with_name("dags")}
+    return json.dumps(
+        [
+            {"name": name, "classpath": kind, "kwargs": {"path": str(path), "refresh_interval": 10}}
+            for name, path in paths.items()
+        ]
+    )
+
+
 @pytest.fixture(scope="session")
-def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
+def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -> Iterator[Platform]:
     root = tmp_path_factory.mktemp("millrace")
     home = Home(root=root / "home", specs=root / "apps")
     home.specs.mkdir()
+    crash_points = root / "crash-points"
+    crash_points.mkdir()
+    Orders(home, bootstrap_servers).specify()
+    webhook = Webhook()
     home.spec_path(APPLICATION).write_text(
         yaml.safe_dump(
             {
@@ -126,15 +203,29 @@ def platform(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Platform]:
             }
         )
     )
-    # A token life far below the time that the supervising task is deferred: see case A01.
-    airflow = start_airflow(home, settings={"AIRFLOW__EXECUTION_API__JWT_EXPIRATION_TIME": "60"})
+    airflow = start_airflow(
+        home,
+        settings={
+            # A token life far below the time that the supervising task is deferred: see case A01.
+            "AIRFLOW__EXECUTION_API__JWT_EXPIRATION_TIME": "60",
+            "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": bundles(),
+            "AIRFLOW_CONN_MILLRACE_WEBHOOK": webhook.connection,
+            # What runs by itself would come in between; only the safety net does.
+            **{f"MILLRACE_SCHEDULE_{name}": "none" for name in SCHEDULED},
+            DIRECTORY_VARIABLE: str(crash_points),
+            # Whatever else there is to import, it comes before what is installed.
+            "PYTHONPATH": os.pathsep.join([str(ROOT / "jobs"), str(ROOT), str(ROOT / "plugins")]),
+        },
+    )
     try:
         client = airflow.client()
-        wait_for(lambda: {SUPERVISE, "millrace_deploy"} <= set(dag_ids(client)), limit_s=120)
-        yield Platform(home=home, airflow=airflow, client=client)
+        wait_for(lambda: {SUPERVISE, "millrace_deploy", "reads_what_came"} <= set(dag_ids(client)), limit_s=240)
+        yield Platform(home=home, airflow=airflow, client=client, webhook=webhook, crash_points=crash_points)
     finally:
         airflow.stop()
-        stop(home, APPLICATION, limits=UNRESPONSIVE)
+        for application in (APPLICATION, NAME, UNREADY):
+            stop(home, application, limits=UNRESPONSIVE)
+        webhook.close()
 
 
 def dag_ids(client: AirflowClient) -> list[str]:

@@ -15,7 +15,7 @@ from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import Application, wait_until
 
 HIT_LIMIT_S = 30.0
-RECOVERY_LIMIT_S = 90.0
+RECOVERY_LIMIT_S = 180.0
 
 _BROKER = "kafka.Kafka"
 _EXECUTOR = "CoarseGrainedExecutorBackend"

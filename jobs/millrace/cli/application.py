@@ -18,6 +18,8 @@ from millrace.cli import (
     broker,
     compact,
     dead_letters,
+    drill,
+    export_metrics,
     operations,
     plan,
     prepare,
@@ -59,7 +61,9 @@ topology.add_to(app)
 plan.add_to(app)
 audit.add_to(app)
 compact.add_to(app)
+export_metrics.add_to(app)
 prepare.add_to(app)
+drill.add_to(app)
 standby.add_to(app)
 query.add_to(app)
 reset.add_to(app)

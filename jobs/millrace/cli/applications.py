@@ -19,10 +19,15 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Make the checks and pri
 Reason = Annotated[str, typer.Option("--reason", help="Goes to the application's journal.")]
 
 
+WENT_WRONG = {"rolled_back", "failed", "stopped"}
+"""Actions of a deployment after which the new specification does not run."""
+
+
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command(epilog="Example: [bold]millrace run config/apps/fraud-detection.yaml[/]")(run)
     app.command(epilog="Example: [bold]millrace deploy fraud-detection --dry-run[/]")(deploy)
+    app.command(epilog="Example: [bold]millrace rollback fraud-detection --dry-run[/]")(rollback)
     app.command(epilog='Example: [bold]millrace stop fraud-detection --reason "broker maintenance"[/]')(stop)
     app.command(epilog="Example: [bold]millrace take-over fraud-detection --dry-run[/]")(take_over)
     app.command(epilog="Example: [bold]millrace status --once[/]")(status)
@@ -76,17 +81,51 @@ def run(
 
 def deploy(
     name: Name,
+    *,
     dry_run: DryRun = False,
     wait: Annotated[bool, typer.Option(help="Wait until it processes what arrives.")] = True,
+    upgrade_mode: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODE",
+            help="What a changed specification does with the state: last-state, savepoint or stateless. Default: as it "
+            "says itself.",
+        ),
+    ] = None,
+    rollback_on_failure: Annotated[
+        bool | None,
+        typer.Option(
+            "--rollback-on-failure/--no-rollback-on-failure",
+            help="Launch the last good specification again when the new one is not healthy in time. Default: as it "
+            "says itself.",
+        ),
+    ] = None,
     reason: Reason = "deployed with `millrace deploy`",
 ) -> None:
-    """Bring up what the application's specification says, or change the running one to it."""
+    """Bring up what the application's specification says, or change the running one to it.
+
+    It exits with 1 when it was rolled back.
+    """
     from millrace import ops
 
     quiet()
     home = ops.Home.from_environment()
-    with progress(f"deploying {name}"):
-        outcome = ops.deploy(home, name, reason=reason, dry_run=dry_run)
+    modes = [mode.value for mode in ops.UpgradeMode]
+    if upgrade_mode is not None and upgrade_mode not in modes:
+        raise typer.BadParameter(f"--upgrade-mode is one of {', '.join(modes)}")
+    with progress(f"deploying {name}") as tell:
+        outcome = ops.deploy(
+            home,
+            name,
+            reason=reason,
+            upgrade_mode=None if upgrade_mode is None else ops.UpgradeMode(upgrade_mode),
+            rollback_on_failure=rollback_on_failure,
+            dry_run=dry_run,
+            progress=tell,
+        )
+    if outcome.action in WENT_WRONG:
+        print_outcome(outcome)
+        raise typer.Exit(1)
     if wait and not dry_run:
         from millrace.cli.restore_bar import restore_bar
 
@@ -95,6 +134,21 @@ def deploy(
     print_outcome(outcome)
     if wait and not dry_run:
         out.print(f"{name} is ready: {observation.text}", markup=False)
+
+
+def rollback(name: Name, dry_run: DryRun = False, reason: Reason = "rolled back with `millrace rollback`") -> None:
+    """Launch the last specification again with which the application was healthy, and that is not what runs.
+
+    Supervision leaves the one in config/apps alone until it changes or is deployed again.
+    """
+    from millrace import ops
+
+    quiet()
+    with progress(f"rolling {name} back") as tell:
+        outcome = ops.rollback(ops.Home.from_environment(), name, reason=reason, dry_run=dry_run, progress=tell)
+    print_outcome(outcome)
+    if not dry_run and outcome.action != "rolled_back":
+        raise typer.Exit(1)
 
 
 def stop(name: Name, dry_run: DryRun = False, reason: Reason = "stopped with `millrace stop`") -> None:

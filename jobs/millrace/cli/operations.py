@@ -57,7 +57,8 @@ def resume(name: Name) -> None:
 
     with progress(f"resuming the operation of {name}") as tell:
         outcome = resume_operation(Home.from_environment(), name, progress=tell)
-    out.print(f"{outcome.operation}: completed", markup=False)
+    said = outcome.results.get("conclude", {}).get("text", "")
+    out.print(f"{outcome.operation}: completed" + (f" ({said})" if said else ""), markup=False)
 
 
 @app.command(epilog='Example: [bold]millrace operations abandon fraud-detection --reason "reset by hand instead"[/]')

@@ -25,6 +25,15 @@ _NO_ANSWER = frozenset({
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.BROKER_NOT_AVAILABLE,
 })  # fmt: skip
+_NOBODY_IN_CHARGE = frozenset({
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
+    KafkaError.COORDINATOR_NOT_AVAILABLE,
+    KafkaError.NOT_COORDINATOR,
+})  # fmt: skip
 _REFUSED = frozenset({
     KafkaError._AUTHENTICATION,
     KafkaError._SSL,
@@ -92,6 +101,11 @@ def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> Millr
         return BrokerUnavailableError(
             f"No broker answered at {bootstrap_servers} while {doing}: {error.str()}.",
             remedy="start the broker (`millrace broker start`) or correct bootstrap.servers",
+        )
+    if code in _NOBODY_IN_CHARGE:
+        return BrokerUnavailableError(
+            f"No broker at {bootstrap_servers} was in charge yet while {doing}: {error.str()}.",
+            remedy="wait until the brokers have chosen one; if that lasts, see which broker is down",
         )
     return OperationError(
         f"The broker at {bootstrap_servers} failed {doing}: {error.name()}: {error.str()}.",

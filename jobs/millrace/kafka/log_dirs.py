@@ -2,26 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
-import tempfile
 from collections.abc import Collection, Mapping
-from pathlib import Path
 
 import orjson
 
 from millrace.errors import OperationError
-from millrace.kafka.jars import BROKER_JARS, class_path, resolve_jars
-from millrace.kafka.java import find_java
+from millrace.kafka.broker_tools import ask_broker_tool
 from millrace.kafka.offsets import Place
 
 _TOOL = "org.apache.kafka.tools.LogDirsCommand"
-_LIMIT_S = 180.0
-_SAME_NAMES = ("security.protocol", "ssl.endpoint.identification.algorithm", "ssl.keystore.location", "client.id")
-_PLAIN_LOGINS = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
-}
 
 
 def log_bytes(
@@ -40,30 +29,17 @@ def log_bytes(
     """
     if not topics:
         return {}
-    with tempfile.NamedTemporaryFile("w", suffix=".properties") as properties:
-        properties.writelines(f"{key}={value}\n" for key, value in java_client_settings(settings or {}).items())
-        properties.flush()
-        command = [
-            str(find_java()),
-            "-Xmx128m",
-            "-XX:TieredStopAtLevel=1",
-            "-cp",
-            class_path(resolve_jars(BROKER_JARS)),
-        ]
-        command += [_TOOL, "--describe", "--bootstrap-server", bootstrap_servers, "--topic-list", ",".join(topics)]
-        command += ["--command-config", properties.name]
-        try:
-            result = subprocess.run(command, capture_output=True, timeout=_LIMIT_S, check=False)
-        except subprocess.TimeoutExpired as error:
-            raise OperationError(
-                f"{bootstrap_servers} did not tell the sizes of logs within {_LIMIT_S:g} s.",
-                remedy="see whether the broker is well",
-            ) from error
-    documents = [line for line in result.stdout.splitlines() if line.startswith(b"{")]
-    if result.returncode or not documents:
+    text = ask_broker_tool(
+        _TOOL,
+        ["--describe", "--topic-list", ",".join(topics), "{connection}"],
+        bootstrap_servers=bootstrap_servers,
+        settings=settings,
+        asking_for="the sizes of logs",
+    )
+    documents = [line for line in text.splitlines() if line.startswith("{")]
+    if not documents:
         raise OperationError(
-            f"{bootstrap_servers} does not tell the sizes of logs: "
-            f"{(result.stderr or result.stdout).decode(errors='replace').strip()[-500:]}",
+            f"{bootstrap_servers} does not tell the sizes of logs: {text.strip()[-500:]}",
             remedy="grant DESCRIBE on the cluster, or see the broker's log",
         )
     found: dict[Place, int] = {}
@@ -74,32 +50,3 @@ def log_bytes(
                 if not entry.get("isFuture"):
                     found[topic, int(number)] = max(found.get((topic, int(number)), 0), entry["size"])
     return found
-
-
-def java_client_settings(settings: Mapping[str, str]) -> dict[str, str]:
-    """What a Java client needs to connect as librdkafka does with these settings.
-
-    Raises:
-        OperationError: a way to log in that has no translation here.
-    """
-    java = {name: settings[name] for name in _SAME_NAMES if name in settings}
-    if "ssl.ca.location" in settings:
-        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(Path(settings["ssl.ca.location"]))}
-    mechanism = settings.get("sasl.mechanism", settings.get("sasl.mechanisms"))
-    if mechanism is not None:
-        if mechanism not in _PLAIN_LOGINS:
-            raise OperationError(
-                f"Sizes of logs cannot be asked for with SASL {mechanism}.",
-                remedy=f"give the application's admin.sasl.mechanism one of {', '.join(_PLAIN_LOGINS)}",
-            )
-        user, password = _quoted(settings, "sasl.username"), _quoted(settings, "sasl.password")
-        java |= {
-            "sasl.mechanism": mechanism,
-            "sasl.jaas.config": f"{_PLAIN_LOGINS[mechanism]} required username={user} password={password};",
-        }
-    return java
-
-
-def _quoted(settings: Mapping[str, str], name: str) -> str:
-    text = settings.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text}"'

@@ -29,10 +29,10 @@ _STANDBY = """\
 _EXPORTED = """\
 ## Exported
 
-`millrace export-metrics` works these out and pushes them to a Pushgateway or writes them to text files, a group or file
-for each application: what no process serves. Every series has the label `application_id`, and says how it was at the
-last export; `millrace_export_timestamp_seconds` has when that was. The series of an application that is gone disappear
-with the next export.
+`millrace export-metrics` works these out, as no process serves them, and pushes them to a Pushgateway (a group for each
+application) or writes them to a text file. Every series has the label `application_id`, and says how it was at the last
+export; `millrace_export_timestamp_seconds` has when that was. The series of an application that is gone disappear with
+the next export.
 
 """
 _HEAD = "| metric | type | labels | unit | meaning | Kafka Streams |\n|---|---|---|---|---|---|\n"

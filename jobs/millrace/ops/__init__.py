@@ -2,17 +2,20 @@
 
 from millrace.ops.checks import Check, Report
 from millrace.ops.decide import Action
-from millrace.ops.deploy import deploy, wait_until_ready
+from millrace.ops.deploy import deploy
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.observe import Observation, Reason, Verdict, observe
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
+from millrace.ops.readiness import wait_until_ready
 from millrace.ops.reconcile import reconcile, reconcile_all
 from millrace.ops.record import JobRecord, StopCause, read_record
 from millrace.ops.recovery import RecoveryEstimate, recovery_estimate
-from millrace.ops.spec import ApplicationSpec, load_spec, load_specs
+from millrace.ops.recovery_drill import recovery_drill
+from millrace.ops.spec import ApplicationSpec, UpgradeMode, load_spec, load_specs
 from millrace.ops.stop import stop
 from millrace.ops.take_over import take_over
+from millrace.ops.upgrade import rollback
 
 __all__ = [
     "Action",
@@ -27,6 +30,7 @@ __all__ = [
     "RecoveryEstimate",
     "Report",
     "StopCause",
+    "UpgradeMode",
     "Verdict",
     "deploy",
     "load_spec",
@@ -36,7 +40,9 @@ __all__ = [
     "read_record",
     "reconcile",
     "reconcile_all",
+    "recovery_drill",
     "recovery_estimate",
+    "rollback",
     "stop",
     "take_over",
     "wait_until_ready",

@@ -15,7 +15,9 @@ from millrace.topology.partitions import repartition_partition_counts, task_coun
 from millrace.topology.topology import Topology, full_topic_name
 
 
-def broker_checks(spec: ApplicationSpec, topology: Topology, view: BrokerView) -> Iterator[Check]:
+def broker_checks(
+    spec: ApplicationSpec, topology: Topology, view: BrokerView, *, forgets_state: bool = False
+) -> Iterator[Check]:
     """All checks, in an order in which a later one builds on earlier ones.
 
     Args:
@@ -29,11 +31,15 @@ def broker_checks(spec: ApplicationSpec, topology: Topology, view: BrokerView) -
     yield _topics_exist("output topics", output_topics(topology, config), known)
     yield from _chosen_topics(topology)
     yield from _co_partitioning(topology, config, known)
-    yield _internal_partitions(topology, config, known)
+    if forgets_state:
+        yield Check(name="state", ok=True, text="it is deleted, or replaced, before the start")
+    else:
+        yield _internal_partitions(topology, config, known)
     yield _replication(spec, config, topology, known, view)
     if config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
         yield _transaction_timeout(config, view)
-    yield from _running_topology(spec, topology, config, view)
+    if not forgets_state:
+        yield from _running_topology(spec, topology, config, view)
     yield _group_members(config, view)
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
+from dataclasses import replace
 
 from millrace.errors import OperationError
-from millrace.ops.driver import adopt_unrecorded_driver, end_driver, end_of_log, launch_driver, stop_limits
+from millrace.ops.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
 from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import Home
 from millrace.ops.launchers import launcher_of_kind
-from millrace.ops.observe import Observation, Verdict, observe
+from millrace.ops.observe import observe
 from millrace.ops.operations.journal import refuse_held
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
-from millrace.ops.spec import RunState, SpecFile, load_spec_file
+from millrace.ops.spec import RunState, SpecFile, UpgradeMode, load_spec_file
 from millrace.ops.topics import create_topics, missing_topics
-
-_READY_POLL_S = 0.5
+from millrace.ops.upgrade import UpgradePlan, carry_on_upgrade, is_upgrade_to, plan_upgrade, upgrade
 
 
 def deploy(
@@ -28,13 +27,22 @@ def deploy(
     owner: str = "",
     reason: str = "deployed",
     within: str = "",
+    upgrade_mode: UpgradeMode | None = None,
+    rollback_on_failure: bool | None = None,
+    ready_timeout_s: float | None = None,
+    skip_rejected: bool = False,
     dry_run: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Start the application, or change the running one to its new specification; does nothing if that is what runs.
+    """Start the application, or change it to its new specification; does nothing if that is what runs.
 
     The order is: validate the specification, create its topics, preflight, stop what runs with an older one, write
     the record, launch. Nothing is stopped before everything that can be checked has been. It returns as soon as the
-    driver's process lives; :func:`wait_until_ready` waits for the rest.
+    driver's process lives; :func:`millrace.ops.wait_until_ready` waits for the rest.
+
+    A changed specification with a savepoint, with stores to be given up, or with a way back is an operation in steps
+    (:mod:`millrace.ops.upgrade`). With a way back it waits until the application is healthy. One whose process was
+    killed is carried on here, where the specification is still the same.
 
     Args:
         home: the installation.
@@ -42,10 +50,17 @@ def deploy(
         owner: ``run_id/try_number`` of a task that will supervise it; empty leaves the owner as it is.
         reason: for the record and the journal.
         within: id of the operation in steps of which this is a part.
+        upgrade_mode: what a changed specification does with the state; by default what it says itself.
+        rollback_on_failure: whether the last good specification is launched again where the new one is not healthy in
+            time; by default what the new one says itself.
+        ready_timeout_s: longest time until it is healthy, where that is waited for; by default the readiness limit of
+            the specification.
+        skip_rejected: take the specification that was launched last where the one in ``config/apps`` was rolled back.
         dry_run: make the checks and return the plan.
+        progress: takes lines that say how far an operation in steps is.
 
     Returns:
-        The action ``start``, ``upgrade``, ``nothing`` or ``suspend``, and its steps.
+        The action ``start``, ``upgrade``, ``nothing``, or one of :func:`millrace.ops.upgrade.upgrade`, and its steps.
 
     Raises:
         ConfigurationError: the specification is invalid. What runs goes on.
@@ -54,13 +69,19 @@ def deploy(
             started or ended.
     """
     spec = load_spec_file(home.spec_path(application))
-    launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, home.application(application))
+    directory = home.application(application)
+    if skip_rejected and (record := read_record(directory)) is not None and record.rejected_hash == spec.hash:
+        spec = load_spec_file(directory.spec)
+    launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, directory)
     if spec.spec.state is RunState.SUSPENDED:
         raise OperationError(
             f"The specification of {application} says suspended.",
             remedy=f"set `state: running` in {home.spec_path(application)}",
         )
-    directory = home.application(application)
+    if not dry_run and is_upgrade_to(directory, spec):
+        carried_on = carry_on_upgrade(home, application, progress=progress)
+        if carried_on is not None:
+            return replace(carried_on, operation="deploy")
     with application_lock(directory):
         refuse_held([directory], what="deploy", within=within)
         known = read_record(directory)
@@ -68,23 +89,39 @@ def deploy(
         if known is not None and not dry_run:
             record = adopt_unrecorded_driver(directory, record, operation="deploy")
         action = _action(record, spec)
+        mode = upgrade_mode or spec.spec.upgrade_mode
+        in_steps = plan_upgrade(
+            home,
+            record,
+            spec,
+            mode=mode,
+            rolls_back=spec.spec.rollback_on_failure if rollback_on_failure is None else rollback_on_failure,
+            owner=owner,
+            ready_timeout_s=ready_timeout_s,
+        )
         if dry_run:
-            return _plan(home, application, record, spec, action)
+            return _plan(home, application, record, spec, action=action, in_steps=in_steps)
         record = record.with_changes(owner=owner or record.owner)
         if action == "nothing":
             write_record(directory, record.with_changes(desired=DesiredState.RUNNING, restarts=0, stop_cause=None))
             return _outcome(home, application, action, "it runs already with this specification", ())
         steps = [f"created topic {topic}" for topic in create_topics(spec.spec)]
-        report = preflight(spec.spec)
+        report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
         append_journal(directory, "deploy", "preflight", checks=report.summary())
         report.raise_if_failed()
         steps += report.lines()
-        if record.process is not None:
-            steps += end_driver(directory, record.process, limits=stop_limits(directory), operation="deploy")
-        launched = launch_driver(directory, spec, record, operation="deploy", restarts=0, reason=reason, within=within)
-        assert launched.process is not None
-        steps.append(f"launched process {launched.process.pid}")
-    return _outcome(home, application, action, reason, tuple(steps))
+        if in_steps is None:
+            if record.process is not None:
+                steps += end_driver(directory, record.process, limits=stop_limits(directory), operation="deploy")
+            launched = launch_driver(
+                directory, spec, record, operation="deploy", restarts=0, reason=reason, within=within
+            )
+            assert launched.process is not None
+            steps.append(f"launched process {launched.process.pid}")
+            return _outcome(home, application, action, reason, tuple(steps))
+    # The steps take the lock themselves, each for as long as it needs it.
+    outcome = upgrade(home, application, in_steps, reason=reason, progress=progress)
+    return replace(outcome, operation="deploy", steps=(*steps, *outcome.steps))
 
 
 def _action(record: JobRecord, spec: SpecFile) -> str:
@@ -93,16 +130,27 @@ def _action(record: JobRecord, spec: SpecFile) -> str:
     return "nothing" if record.spec_hash == spec.hash else "upgrade"
 
 
-def _plan(home: Home, application: str, record: JobRecord, spec: SpecFile, action: str) -> Outcome:
+def _plan(
+    home: Home,
+    application: str,
+    record: JobRecord,
+    spec: SpecFile,
+    *,
+    action: str,
+    in_steps: UpgradePlan | None,
+) -> Outcome:
     if action == "nothing":
         return _outcome(home, application, action, "it runs already with this specification", (), dry_run=True)
-    report = preflight(spec.spec)
+    report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
     steps = [f"create topic {topic}" for topic in missing_topics(spec.spec)]
     steps += report.lines()
-    if record.is_process_alive() and record.process is not None:
-        steps.append(f"stop process {record.process.pid}")
-    command = launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, home.application(application)).command
-    steps.append("launch " + " ".join(command))
+    if in_steps is not None:
+        steps += upgrade(home, application, in_steps, reason="", dry_run=True).steps
+    else:
+        if record.is_process_alive() and record.process is not None:
+            steps.append(f"stop process {record.process.pid}")
+        command = launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, home.application(application)).command
+        steps.append("launch " + " ".join(command))
     text = "nothing is in the way" if report.ok else f"{len(report.failed)} checks fail"
     return _outcome(home, application, action, text, tuple(steps), dry_run=True)
 
@@ -119,42 +167,3 @@ def _outcome(
         steps=steps,
         observation=observe(home, application),
     )
-
-
-def wait_until_ready(
-    home: Home,
-    application: str,
-    *,
-    timeout_s: float | None = None,
-    on_look: Callable[[Observation], None] = lambda _: None,
-) -> Observation:
-    """Wait until the application processes what arrives.
-
-    Args:
-        home: the installation.
-        application: its name.
-        timeout_s: longest wait, seconds; by default the readiness limit of its specification.
-        on_look: called with each look, for example to show how far a restoration is.
-
-    Raises:
-        OperationError: the driver died, became unhealthy, was stopped, or was not ready in time; the end of its log
-            is in the message.
-    """
-    directory = home.application(application)
-    if timeout_s is None:
-        timeout_s = load_spec_file(directory.spec).spec.health.readiness_timeout_s
-    deadline = time.monotonic() + timeout_s
-    while True:
-        observation = observe(home, application)
-        on_look(observation)
-        if observation.verdict is Verdict.HEALTHY:
-            return observation
-        late = time.monotonic() >= deadline
-        if late or observation.verdict is not Verdict.WAITING:
-            when = f"{timeout_s:g} s after its start" if late else "after its start"
-            raise OperationError(
-                f"{application} is not ready {when}: {observation.reason}, {observation.text}. "
-                f"The end of its log: {end_of_log(directory)}",
-                remedy=f"read {directory.log}",
-            )
-        time.sleep(_READY_POLL_S)

@@ -79,9 +79,13 @@ def launch_driver(
     launch = launcher.plan(spec.spec, directory)
     launch = replace(launch, environment={**launch.environment, OPERATION_VARIABLE: within})
     spec.save(directory.spec)
+    if spec.hash != record.spec_hash:
+        # What was taken before another one was launched is nothing to go back to from this one.
+        record = record.with_changes(savepoint="")
     wanted = record.with_changes(
         desired=DesiredState.RUNNING,
         process=None,
+        rejected_hash="" if record.rejected_hash == spec.hash else record.rejected_hash,
         spec_hash=spec.hash,
         launcher=launcher.kind,
         launched_at=time.time(),

@@ -29,8 +29,18 @@ class ApplicationDirectory:
 
     @property
     def spec(self) -> Path:
-        """The last good specification: the one the running driver was started with."""
+        """The specification that the driver was started with last."""
         return self.path / "spec.yaml"
+
+    @property
+    def last_good_spec(self) -> Path:
+        """The newest specification under which the application was healthy."""
+        return self.path / "spec.last-good.yaml"
+
+    @property
+    def previous_good_spec(self) -> Path:
+        """The one that was good before the newest good one."""
+        return self.path / "spec.previous-good.yaml"
 
     @property
     def record(self) -> Path:
@@ -58,6 +68,11 @@ class ApplicationDirectory:
         return self.path / "supervision.json"
 
     @property
+    def drills(self) -> Path:
+        """One line for each recovery drill."""
+        return self.path / "drills.jsonl"
+
+    @property
     def operation_lock(self) -> Path:
         """Held by the operation that changes the application."""
         return self.path / "operation.lock"
@@ -71,6 +86,11 @@ class ApplicationDirectory:
     def operations_lock(self) -> Path:
         """Held by the process that carries an operation in steps out."""
         return self.path / "operations.lock"
+
+    @property
+    def savepoints(self) -> Path:
+        """Which savepoints there were at the last look at their repository."""
+        return self.path / "savepoints.json"
 
     @property
     def driver_lock(self) -> Path:
@@ -116,6 +136,10 @@ class Home:
     def spec_path(self, name: str) -> Path:
         """The file with the desired state of the application ``name``."""
         return self.specs / f"{name}.yaml"
+
+    def scrape_target(self, name: str) -> Path:
+        """Where Prometheus finds the address of the application ``name`` while its driver runs."""
+        return self.root / "prometheus" / "targets" / f"{name}.json"
 
     def deployed(self) -> tuple[str, ...]:
         """Names of the applications that were deployed here, sorted."""

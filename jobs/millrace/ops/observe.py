@@ -17,6 +17,7 @@ from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.files import now_text, read_json, strict_json, write_json
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.record import DesiredState, JobRecord, read_record
+from millrace.ops.scrape_target import update_scrape_target
 from millrace.ops.spec import ApplicationSpec, RunState, SpecFile, load_spec_file
 from millrace.processes import ProcessIdentity
 
@@ -203,10 +204,15 @@ def required_spec(
 def effective_spec(home: Home, application: str) -> tuple[SpecFile | None, str]:
     """The desired specification, or the last good one where the desired one is invalid, and what is wrong with it.
 
-    An invalid new specification must never bring down what runs.
+    An invalid new specification must never bring down what runs, and one that was rolled back is not gone to again
+    before it changes or is deployed once more.
     """
     try:
-        return load_spec_file(home.spec_path(application)), ""
+        desired = load_spec_file(home.spec_path(application))
+        record = read_record(home.application(application))
+        if record is None or record.rejected_hash != desired.hash:
+            return desired, ""
+        problem = f"{home.spec_path(application)} was rolled back; change it, or deploy it again"
     except MillraceError as error:
         problem = str(error)
     try:
@@ -368,7 +374,7 @@ def remember(
     decision: str = "",
     watcher: str = "",
 ) -> None:
-    """Write ``supervision.json``.
+    """Write ``supervision.json``, and where Prometheus finds the driver.
 
     Args:
         directory: the application's directory.
@@ -377,13 +383,18 @@ def remember(
         decision: what was decided on it.
         watcher: ``run_id/try_number`` of the supervising task whose trigger looked; empty for anybody else.
     """
+    written_at = now_text()
+    # A look by a person, or by an export, is none of a supervisor: it must not hide that there is none.
+    supervised = written_at if decision or watcher else (read_json(directory.supervision) or {}).get("supervised_at")
     write_json(
         directory.supervision,
         {
-            "written_at": now_text(),
+            "written_at": written_at,
+            "supervised_at": supervised,
             "watcher": watcher,
             "observation": observation.summary(),
             "decision": decision,
             "spec_error": spec_error,
         },
     )
+    update_scrape_target(directory, observation.process, is_stopped=observation.verdict is Verdict.STOPPED)

@@ -11,15 +11,16 @@ from pathlib import Path
 from millrace.errors import BrokerUnavailableError, MillraceError
 from millrace.kafka.java import find_java
 from millrace.ops.checks import Check, Report
-from millrace.ops.spec import ApplicationSpec, UpgradeMode
+from millrace.ops.spec import ApplicationSpec
 from millrace.topology.topology import Topology
 
 
-def preflight(spec: ApplicationSpec) -> Report:
+def preflight(spec: ApplicationSpec, *, forgets_state: bool = False) -> Report:
     """Check what an application needs; changes nothing. Takes some seconds, and up to half a minute without a broker.
 
     Args:
         spec: the specification; the topics that it declares count as there.
+        forgets_state: whether its state is deleted, or replaced, before it starts, so that it need not fit.
 
     Returns:
         The report; what cannot be checked because something before it failed is left out.
@@ -28,11 +29,10 @@ def preflight(spec: ApplicationSpec) -> Report:
         return Report(
             application=spec.name, checks=(Check(name="preflight", ok=True, text="switched off by the specification"),)
         )
-    return Report(application=spec.name, checks=tuple(_checks(spec)))
+    return Report(application=spec.name, checks=tuple(_checks(spec, forgets_state=forgets_state)))
 
 
-def _checks(spec: ApplicationSpec) -> Iterator[Check]:
-    yield _upgrade_mode(spec)
+def _checks(spec: ApplicationSpec, *, forgets_state: bool) -> Iterator[Check]:
     yield _attempt("java", lambda: str(find_java()))
     yield from _state_directory(spec)
     topology, check = _topology(spec)
@@ -61,7 +61,7 @@ def _checks(spec: ApplicationSpec) -> Iterator[Check]:
         return
     yield Check(name="broker", ok=True, text=f"{view.brokers} brokers at {config.bootstrap_servers}")
     if topology is not None:
-        yield from broker_checks(spec, topology, view)
+        yield from broker_checks(spec, topology, view, forgets_state=forgets_state)
 
 
 def _attempt(name: str, action: Callable[[], str]) -> Check:
@@ -69,15 +69,6 @@ def _attempt(name: str, action: Callable[[], str]) -> Check:
         return Check(name=name, ok=True, text=action())
     except MillraceError as error:
         return Check(name=name, ok=False, text=error.message, remedy=error.remedy)
-
-
-def _upgrade_mode(spec: ApplicationSpec) -> Check:
-    return Check(
-        name="upgrade mode",
-        ok=spec.upgrade_mode is not UpgradeMode.SAVEPOINT,
-        text=spec.upgrade_mode.value,
-        remedy="set `upgrade_mode: last-state`: this version takes no savepoints, and would not restore one",
-    )
 
 
 def _topology(spec: ApplicationSpec) -> tuple[Topology | None, Check]:

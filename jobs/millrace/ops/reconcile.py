@@ -11,6 +11,7 @@ from millrace.errors import MillraceError
 from millrace.ops.checks import Report
 from millrace.ops.control_client import ask
 from millrace.ops.decide import Action, Decision, decide
+from millrace.ops.deploy import deploy
 from millrace.ops.driver import (
     UNRESPONSIVE,
     StopLimits,
@@ -21,18 +22,21 @@ from millrace.ops.driver import (
 )
 from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.observe import Evidence, Observation, Reason, judge, look, observe, remember
+from millrace.ops.observe import Evidence, Observation, Reason, Verdict, judge, look, observe, remember
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
+from millrace.ops.readiness import mark_good
 from millrace.ops.record import JobRecord, read_record, write_record
 from millrace.ops.spec import SpecFile
+from millrace.ops.upgrade import carry_on_upgrade, plan_upgrade
 
 log = structlog.get_logger(__name__)
 
 BLOCKED_WAIT_S = 15.0
 """Time until a start that the preflight refused is tried again: what is missing often comes back by itself."""
 
+_IN_STEPS = "upgrade in steps"
 _STARTING = {Action.RESTART, Action.UPGRADE}
 _DOES_NOT_ANSWER = {Reason.HUNG, Reason.NO_ANSWER}
 
@@ -67,8 +71,12 @@ def reconcile(home: Home, application: str, *, dry_run: bool = False) -> Outcome
             dry_run=dry_run,
             observation=observe(home, application),
         )
+    if not dry_run and (carried_on := carry_on_upgrade(home, application)) is not None:
+        return replace(carried_on, operation="reconcile")
+    reconciliation = _Reconciliation(home, application, dry_run=dry_run)
     with application_lock(directory):
-        return _Reconciliation(home, application, dry_run=dry_run).run()
+        outcome = reconciliation.run()
+    return reconciliation.upgrade() if outcome.action == _IN_STEPS else outcome
 
 
 def reconcile_all(home: Home, *, dry_run: bool = False) -> list[Outcome]:
@@ -107,6 +115,8 @@ class _Reconciliation:
         evidence = look(self.home, self.application)
         assert evidence.record is not None
         observation = self._judge(evidence, evidence.record)
+        if observation.verdict is Verdict.HEALTHY and not self.dry_run:
+            mark_good(self.directory)
         decision = self._decide(observation, evidence)
         if evidence.spec_error:
             decision = replace(
@@ -125,6 +135,25 @@ class _Reconciliation:
         append_journal(self.directory, "reconcile", decision.action.value, why=decision.text)
         return self._act(decision, observation, evidence.record, evidence.spec)
 
+    def upgrade(self) -> Outcome:
+        """Goes to the changed specification in steps, which take the application's lock themselves."""
+        try:
+            outcome = deploy(self.home, self.application, reason="its specification changed")
+        except MillraceError as error:
+            record = read_record(self.directory)
+            assert record is not None
+            if holding_operation(self.directory) is not None:
+                raise
+            # What runs goes on; the next try comes later, and not at every look.
+            text = f"upgrade is blocked: {error}"
+            with application_lock(self.directory):
+                write_record(
+                    self.directory, record.with_changes(last_reason=text, not_before=time.time() + BLOCKED_WAIT_S)
+                )
+            append_journal(self.directory, "reconcile", "blocked", why=text)
+            return self._outcome("blocked", text, (), observe(self.home, self.application))
+        return replace(outcome, operation="reconcile")
+
     def _decide(self, observation: Observation, evidence: Evidence) -> Decision:
         decision = decide(observation, evidence.record, evidence.spec, now=time.time())
         if decision.action in _STARTING and (holding := holding_operation(self.directory)) is not None:
@@ -140,6 +169,8 @@ class _Reconciliation:
             steps = self._end(record, stop_limits(self.directory))
             return self._outcome(decision.action.value, decision.text, steps, observe(self.home, self.application))
         assert spec is not None
+        if decision.action is Action.UPGRADE and self._takes_steps(record, spec):
+            return self._outcome(_IN_STEPS, decision.text, (), observation)
         report = preflight(spec.spec)
         if not report.ok:
             return self._blocked(decision, report, record, observation)
@@ -152,6 +183,13 @@ class _Reconciliation:
         steps = (*steps, f"launched process {launched.process.pid}")
         log.info("job started", application=self.application, pid=launched.process.pid, why=decision.text)
         return self._outcome(decision.action.value, decision.text, steps, observe(self.home, self.application))
+
+    def _takes_steps(self, record: JobRecord, spec: SpecFile) -> bool:
+        rolls_back = spec.spec.rollback_on_failure
+        plan = plan_upgrade(
+            self.home, record, spec, mode=spec.spec.upgrade_mode, rolls_back=rolls_back, owner=record.owner
+        )
+        return plan is not None
 
     def _blocked(self, decision: Decision, report: Report, record: JobRecord, observation: Observation) -> Outcome:
         why = "; ".join(f"{check.name}: {check.text}" for check in report.failed)

@@ -42,6 +42,8 @@ class JobRecord:
         stop_cause: who asked for the stop, where ``desired`` is stopped.
         last_reason: why the last operation did what it did.
         not_before: the next launch is not tried before that, seconds since the epoch; 0 if it may come at once.
+        rejected_hash: hash of the specification that was rolled back: supervision does not go to it by itself.
+        savepoint: name of the savepoint that was taken before the specification that runs replaced another one.
     """
 
     application: str
@@ -55,6 +57,8 @@ class JobRecord:
     stop_cause: StopCause | None = None
     last_reason: str = ""
     not_before: float = 0.0
+    rejected_hash: str = ""
+    savepoint: str = ""
 
     def is_process_alive(self) -> bool:
         """Whether the very process that was launched still runs."""
@@ -88,6 +92,8 @@ def read_record(directory: ApplicationDirectory) -> JobRecord | None:
             stop_cause=StopCause(cause) if cause else None,
             last_reason=str(values.get("last_reason", "")),
             not_before=float(values.get("not_before", 0.0)),
+            rejected_hash=str(values.get("rejected_hash", "")),
+            savepoint=str(values.get("savepoint", "")),
         )
     except (KeyError, ValueError, TypeError) as error:
         raise OperationError(
@@ -113,5 +119,7 @@ def write_record(directory: ApplicationDirectory, record: JobRecord) -> None:
             "stop_cause": record.stop_cause.value if record.stop_cause else None,
             "last_reason": record.last_reason,
             "not_before": record.not_before,
+            "rejected_hash": record.rejected_hash,
+            "savepoint": record.savepoint,
         },
     )

@@ -33,8 +33,13 @@ class UpgradeMode(StrEnum):
     """What a changed specification does with the state of the running application."""
 
     LAST_STATE = "last-state"
+    """The new one goes on with the stores as they are; its topology must fit them."""
     SAVEPOINT = "savepoint"
+    """As last-state, and a savepoint is taken and read back first: a rollback restores it where it has to."""
     STATELESS = "stateless"
+    """Stores, changelogs and internal topics are deleted, and the new one begins with empty stores where the committed
+    offsets of the input topics are: no input is processed twice and none is left out, but aggregates and joins know
+    nothing of what came before. To compute them anew from the first record, reset the application instead."""
 
 
 class _Section(BaseModel):
@@ -132,6 +137,11 @@ class HealthLimits(_Section):
         default=120.0, gt=0, description="Longest time without progress while there is lag."
     )
     poll_interval_s: float = Field(default=2.0, gt=0, description="Time between two looks.")
+    recovery_objective_s: float | None = Field(
+        default=None,
+        gt=0,
+        description="Longest recovery that is accepted; an alert tells when the estimate comes near. None without it.",
+    )
     stop_timeout_s: float = Field(default=60.0, gt=0, description="How long a graceful stop may take.")
 
 
@@ -166,9 +176,21 @@ class ApplicationSpec(_Section):
     )
     description: str = Field(default="", description="What it does, for people.")
     config: dict[str, Any] = Field(default_factory=dict, description="Settings with dotted keys, see StreamsConfig.")
+    production: bool = Field(
+        default=True, description="Whether real work depends on it; recovery drills take only applications where not."
+    )
     topics: list[TopicDeclaration] = Field(default_factory=list, description="Topics to create when deployed.")
     state: RunState = Field(default=RunState.RUNNING, description="running or suspended.")
-    upgrade_mode: UpgradeMode = Field(default=UpgradeMode.LAST_STATE, description="last-state, savepoint or stateless.")
+    upgrade_mode: UpgradeMode = Field(
+        default=UpgradeMode.LAST_STATE,
+        description="What a changed specification does with the state: last-state goes on with it; savepoint takes one "
+        "first, for a rollback; stateless begins with empty stores at the committed offsets of the inputs.",
+    )
+    rollback_on_failure: bool = Field(
+        default=False,
+        description="Whether the last good specification is launched again when this one is not healthy within "
+        "health.readiness_timeout_s.",
+    )
     launcher: LauncherSettings = Field(default_factory=LauncherSettings)
     restart: RestartPolicy = Field(default_factory=RestartPolicy)
     health: HealthLimits = Field(default_factory=HealthLimits)
@@ -262,12 +284,26 @@ def load_spec_file(path: Path, *, environment: Mapping[str, str] | None = None) 
         ) from error
     if not isinstance(raw, dict):
         raise ConfigurationError(f"{path} holds no mapping.", remedy="begin with `name:` and `module:`")
+    return spec_file_of(raw, where=str(path), environment=environment)
+
+
+def spec_file_of(raw: dict[str, Any], *, where: str, environment: Mapping[str, str] | None = None) -> SpecFile:
+    """Check a document.
+
+    Args:
+        raw: the document, variables not filled in.
+        where: what to call it in an error.
+        environment: where ``${NAME}`` is looked up; the process's own by default.
+
+    Raises:
+        ConfigurationError: it says something unknown or wrong.
+    """
     try:
         spec = ApplicationSpec.model_validate(interpolate(raw, os.environ if environment is None else environment))
     except ValidationError as error:
-        raise ConfigurationError(f"{path} is not valid: {_problems(error)}.", remedy="correct the key") from error
+        raise ConfigurationError(f"{where} is not valid: {_problems(error)}.", remedy="correct the key") from error
     except ConfigurationError as error:
-        raise ConfigurationError(f"{path} is not valid: {error.message}", remedy=error.remedy) from error
+        raise ConfigurationError(f"{where} is not valid: {error.message}", remedy=error.remedy) from error
     return SpecFile(spec=spec, raw=raw)
 
 

@@ -49,7 +49,7 @@ def take_over(home: Home, application: str, *, owner: str) -> Outcome:
         write_record(directory, record.with_changes(owner=owner))
         append_journal(directory, "supervise", "owner", owner=owner, before=record.owner)
     if stopped:
-        return deploy(home, application, owner=owner, reason=f"started again by {owner}")
+        return deploy(home, application, owner=owner, reason=f"started again by {owner}", skip_rejected=True)
     outcome = reconcile(home, application)
     if outcome.action != "nothing":
         return outcome

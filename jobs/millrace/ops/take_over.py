@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from millrace.control.preparation import start_transactional_id
-from millrace.control.takeover import Takeover
-from millrace.dsl.loading import load_topology
 from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import Home
 from millrace.ops.outcome import Outcome
@@ -31,6 +28,11 @@ def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool =
         StateError: a changelog does not fit.
         OperationError: another operation holds the application's lock for too long.
     """
+    # Importing these takes seconds, and DAG files import this module.
+    from millrace.control.preparation import start_transactional_id
+    from millrace.control.takeover import Takeover
+    from millrace.dsl.loading import load_topology
+
     config = spec.streams_config()
     takeover = Takeover(
         config, load_topology(spec.module, config), transactional_id=start_transactional_id(config.application_id)

@@ -276,9 +276,9 @@ class SparkQuery:
             return
         try:
             with self._lock:
+                self._wait_while_paused()
                 if self._stopping.is_set():
                     return
-                self._wait_while_paused()
                 self._run_batch(frame, batch_id)
         except BaseException as error:
             self._failure = error

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
 from millrace import ops
+from millrace.errors import OperationError
 from millrace.ops import Home, Outcome
+from millrace.ops.operations.journal import OperationRecord, unfinished_operation
 from millrace.ops.supervise import owns, take_over
+
+if TYPE_CHECKING:
+    # Importing these takes seconds, and DAG files import the hook: its methods import what they need.
+    from millrace.ops.audit import AuditReport
+    from millrace.ops.compaction import CompactionOptions
+    from millrace.ops.dead_letters import Selection
+    from millrace.ops.export import ExportReport, MetricsTarget
+    from millrace.ops.positions import TopicPosition
+    from millrace.ops.reset import ResetOptions
+    from millrace.ops.savepoints import Manifest
+    from millrace.ops.upgrade_report import UpgradeReport
+
+Progress = Callable[[str], None]
+LATEST = "latest"
+"""Instead of a savepoint's name: the newest that is complete."""
 
 
 class MillraceHook(BaseHook):  # type: ignore[misc]
@@ -47,9 +65,21 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
             specs=Path(extra.get("config_dir") or default.specs).absolute(),
         )
 
-    def deploy(self, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
-        """See :func:`millrace.ops.deploy`."""
-        return ops.deploy(self.home, application, reason=reason, dry_run=dry_run)
+    def test_connection(self) -> tuple[bool, str]:
+        """For the button of the connection's form: whether both directories are there."""
+        missing = [str(path) for path in (self.home.root, self.home.specs) if not path.is_dir()]
+        if missing:
+            return False, f"no such directory: {', '.join(missing)}"
+        specs = sorted(path.stem for path in self.home.specs.glob("*.yaml"))
+        return True, f"applications: {', '.join(specs) or 'none'}"
+
+    def deploy(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
+        """See :func:`millrace.ops.deploy`, which takes ``options``."""
+        return ops.deploy(self.home, application, reason=reason, dry_run=dry_run, **options)
+
+    def recovery_drill(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
+        """See :func:`millrace.ops.recovery_drill`, which takes ``options``."""
+        return ops.recovery_drill(self.home, application, reason=reason, dry_run=dry_run, **options)
 
     def wait_until_ready(self, application: str, *, timeout_s: float | None = None) -> ops.Observation:
         """See :func:`millrace.ops.wait_until_ready`."""
@@ -58,6 +88,12 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
     def stop(self, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
         """See :func:`millrace.ops.stop`."""
         return ops.stop(self.home, application, reason=reason, dry_run=dry_run)
+
+    def suspend(self, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
+        """See :func:`millrace.ops.suspend.suspend`."""
+        from millrace.ops.suspend import suspend
+
+        return suspend(self.home, application, reason=reason, dry_run=dry_run)
 
     def reconcile(self, application: str, *, dry_run: bool = False) -> Outcome:
         """See :func:`millrace.ops.reconcile`."""
@@ -78,3 +114,185 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
     def observe(self, application: str) -> ops.Observation:
         """See :func:`millrace.ops.observe`."""
         return ops.observe(self.home, application)
+
+    def unfinished_operation(self, application: str) -> OperationRecord | None:
+        """See :func:`millrace.ops.operations.unfinished_operation`."""
+        return unfinished_operation(self.home.application(application))
+
+    def carry_on_or(self, application: str, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
+        """See :func:`millrace.ops.operations.carry_on_or`."""
+        from millrace.ops.operations import carry_on_or
+
+        return carry_on_or(self.home, application, begin, reported=reported)
+
+    def resume(self, application: str, *, progress: Progress) -> Outcome:
+        """See :func:`millrace.ops.operations.resume`."""
+        from millrace.ops.operations import resume
+
+        return resume(self.home, application, progress=progress)
+
+    def abandon(self, application: str, *, reason: str) -> OperationRecord:
+        """See :func:`millrace.ops.operations.abandon`."""
+        from millrace.ops.operations import abandon
+
+        return abandon(self.home, application, reason=reason)
+
+    def reset(
+        self, application: str, options: ResetOptions, *, reason: str, dry_run: bool, progress: Progress
+    ) -> Outcome:
+        """See :func:`millrace.ops.reset.reset`."""
+        from millrace.ops.reset import reset
+
+        return reset(self.home, application, options=options, reason=reason, dry_run=dry_run, progress=progress)
+
+    def compact(
+        self, application: str, options: CompactionOptions, *, reason: str, dry_run: bool, progress: Progress
+    ) -> Outcome:
+        """See :func:`millrace.ops.compaction.compact`."""
+        from millrace.ops.compaction import compact
+
+        return compact(self.home, application, options, reason=reason, dry_run=dry_run, progress=progress)
+
+    def audit(
+        self, application: str, *, sample: float, budget_s: float, stores: Sequence[str], progress: Progress
+    ) -> AuditReport:
+        """See :func:`millrace.ops.audit.audit`."""
+        from millrace.ops.audit import AuditOptions, audit
+
+        options = AuditOptions(sample=sample, budget_s=budget_s, stores=tuple(stores))
+        return audit(self.home, application, options, progress=progress)
+
+    def create_savepoint(
+        self, application: str, *, name: str, reason: str, dry_run: bool, timeout_s: float, progress: Progress
+    ) -> Outcome:
+        """See :func:`millrace.ops.savepoints.create_savepoint`."""
+        from millrace.ops.savepoints import create_savepoint
+
+        return create_savepoint(
+            self.home,
+            application,
+            name=name,
+            reason=reason,
+            dry_run=dry_run,
+            timeout_s=timeout_s,
+            progress=progress,
+        )
+
+    def list_savepoints(self, application: str) -> list[Manifest]:
+        """See :func:`millrace.ops.savepoints.list_savepoints`."""
+        from millrace.ops.savepoints import list_savepoints
+
+        return list_savepoints(self.home, application)
+
+    def verify_savepoint(self, application: str, name: str, *, progress: Progress) -> Outcome:
+        """See :func:`millrace.ops.savepoints.verify_savepoint`."""
+        from millrace.ops.savepoints import verify_savepoint
+
+        return verify_savepoint(self.home, application, name, progress=progress)
+
+    def prune_savepoints(self, application: str, *, dry_run: bool = False) -> Outcome:
+        """See :func:`millrace.ops.savepoints.prune_savepoints`."""
+        from millrace.ops.savepoints import prune_savepoints
+
+        return prune_savepoints(self.home, application, dry_run=dry_run)
+
+    def is_savepoint_due(self, application: str) -> bool:
+        """Whether the newest savepoint is older than ``savepoints.interval_s``; never where that is not set."""
+        import time
+
+        from millrace.ops.observe import required_spec
+        from millrace.ops.savepoints.history import is_due
+
+        settings = required_spec(self.home, application).savepoints
+        return is_due(self.list_savepoints(application), settings, now=time.time())
+
+    def restore_savepoint(
+        self,
+        application: str,
+        savepoint: str,
+        *,
+        into: str,
+        allow_dropped_stores: Sequence[str],
+        allow_shared_outputs: Sequence[str],
+        starts: Sequence[str],
+        reason: str,
+        dry_run: bool,
+        progress: Progress,
+    ) -> Outcome:
+        """See :func:`millrace.ops.savepoints.restore_savepoint`; ``latest`` is the newest complete one."""
+        from millrace.ops.savepoints import SavepointState, restore_savepoint
+
+        if savepoint == LATEST:
+            complete = [
+                each.name for each in self.list_savepoints(application) if each.state is SavepointState.COMPLETED
+            ]
+            if not complete:
+                raise OperationError(
+                    f"{application} has no complete savepoint.", remedy="take one with the DAG millrace_savepoint"
+                )
+            savepoint = complete[-1]
+        return restore_savepoint(
+            self.home,
+            application,
+            savepoint,
+            into=into,
+            allow_dropped_stores=allow_dropped_stores,
+            allow_shared_outputs=allow_shared_outputs,
+            starts=starts,
+            reason=reason,
+            dry_run=dry_run,
+            progress=progress,
+        )
+
+    def replay_letters(
+        self,
+        application: str,
+        selection: Selection,
+        *,
+        to_source_partition: bool,
+        force: bool,
+        reason: str,
+        dry_run: bool,
+        progress: Progress,
+    ) -> Outcome:
+        """See :func:`millrace.ops.dead_letters.replay_letters`."""
+        from millrace.ops.dead_letters import replay_letters
+
+        return replay_letters(
+            self.home,
+            application,
+            selection=selection,
+            to_source_partition=to_source_partition,
+            force=force,
+            dry_run=dry_run,
+            reason=reason,
+            progress=progress,
+        )
+
+    def upgrade_report(self, application: str) -> UpgradeReport:
+        """See :func:`millrace.ops.upgrade_report.upgrade_report`."""
+        from millrace.ops.upgrade_report import upgrade_report
+
+        return upgrade_report(self.home, application)
+
+    def output_positions(self, application: str) -> tuple[TopicPosition, ...]:
+        """See :func:`millrace.ops.positions.output_positions`."""
+        from millrace.ops.positions import output_positions
+
+        return output_positions(self.home, application)
+
+    def export_metrics(self, *, pushgateway: str = "", text_file: str = "") -> ExportReport:
+        """See :func:`millrace.ops.export.export_metrics`.
+
+        Args:
+            pushgateway: address of a Pushgateway; empty writes to the text file.
+            text_file: its path; empty takes ``prometheus/exported.prom`` of the installation.
+        """
+        from millrace.ops.export import Pushgateway, TextFile, export_metrics
+
+        target: MetricsTarget = (
+            Pushgateway(pushgateway)
+            if pushgateway
+            else TextFile(Path(text_file) if text_file else self.home.root / "prometheus" / "exported.prom")
+        )
+        return export_metrics(self.home, [target])

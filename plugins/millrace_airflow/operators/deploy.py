@@ -7,26 +7,44 @@ from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowSkipException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from millrace.ops import UpgradeMode
+from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
+from millrace_airflow.values import is_true
+
+FROM_SPECIFICATION = "as the specification says"
+UPGRADE_MODES = tuple(mode.value for mode in UpgradeMode)
+_WENT_WRONG = {"rolled_back", "failed", "stopped"}
 
 
 class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
     """Creates the topics, runs the preflight, launches the driver and waits until it is ready.
 
-    Idempotent: a retry, or a second run, finds the driver that runs and starts none. A killed deployment leaves the
-    driver that it launched; ``millrace_stop`` ends it.
+    Idempotent: a retry, or a second run, finds the driver that runs and starts none, and goes on with an upgrade in
+    steps whose task died. A killed deployment leaves the driver that it launched; ``millrace_stop`` ends it.
 
     Args:
         application: name of the application; templated.
         dry_run: ``True`` only logs the plan; templated, so text is taken too.
         reason: for the record and the journal; templated.
+        upgrade_mode: ``last-state``, ``savepoint`` or ``stateless``; anything else takes what the specification says;
+            templated.
+        rollback_on_failure: whether the last good specification is launched again when the new one is not healthy in
+            time; the task fails then; templated.
         ready_timeout_s: how long to wait until it is ready, seconds; 0 takes the limit of the specification; templated.
         millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
     """
 
-    template_fields: Sequence[str] = ("application", "dry_run", "reason", "ready_timeout_s")
+    template_fields: Sequence[str] = (
+        "application",
+        "dry_run",
+        "reason",
+        "upgrade_mode",
+        "rollback_on_failure",
+        "ready_timeout_s",
+    )
     ui_color = "#d6f0d0"
 
     def __init__(
@@ -35,14 +53,19 @@ class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
         application: str,
         dry_run: bool | str = False,
         reason: str = "deployed",
+        upgrade_mode: str = FROM_SPECIFICATION,
+        rollback_on_failure: bool | str = True,
         ready_timeout_s: float | str = 0,
         millrace_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
+        kwargs.setdefault("outlets", [OPERATIONS])
         super().__init__(**kwargs)
         self.application = application
         self.dry_run = dry_run
         self.reason = reason
+        self.upgrade_mode = upgrade_mode
+        self.rollback_on_failure = rollback_on_failure
         self.ready_timeout_s = ready_timeout_s
         self.millrace_conn_id = millrace_conn_id
 
@@ -50,13 +73,25 @@ class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
         """Deploy it."""
         hook = MillraceHook(self.millrace_conn_id)
         dry_run = is_true(self.dry_run)
-        outcome = hook.deploy(self.application, reason=self.reason, dry_run=dry_run)
-        self.log.info("%s: %s", outcome.action, outcome.text)
+        timeout_s = float(self.ready_timeout_s) or None
+        outcome = hook.deploy(
+            self.application,
+            reason=self.reason,
+            upgrade_mode=UpgradeMode(self.upgrade_mode) if self.upgrade_mode in UPGRADE_MODES else None,
+            rollback_on_failure=is_true(self.rollback_on_failure),
+            ready_timeout_s=timeout_s,
+            dry_run=dry_run,
+            progress=lambda line: self.log.info("  %s", line),
+        )
         for step in outcome.steps:
             self.log.info("  %s", step)
+        self.log.info("%s: %s", outcome.action, outcome.text)
+        if outcome.action in _WENT_WRONG:
+            # Another try would find the good one running, or fail in the same way.
+            raise AirflowFailException(f"{self.application}: {outcome.action}: {outcome.text}")
         if dry_run:
             return outcome.summary()
-        observation = hook.wait_until_ready(self.application, timeout_s=float(self.ready_timeout_s) or None)
+        observation = hook.wait_until_ready(self.application, timeout_s=timeout_s)
         self.log.info("%s: %s", observation.reason, observation.text)
         return {**outcome.summary(), "observation": observation.summary()}
 
@@ -84,8 +119,3 @@ class EnsureSupervisedOperator(TriggerDagRunOperator):  # type: ignore[misc]
         if active:
             raise AirflowSkipException(f"{self.trigger_dag_id} has an active run, which goes on")
         super().execute(context)
-
-
-def is_true(value: bool | str) -> bool:
-    """The truth of a value that a template may have made text."""
-    return value if isinstance(value, bool) else value.strip().lower() in {"true", "1", "yes"}

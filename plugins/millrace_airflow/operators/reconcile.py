@@ -9,7 +9,7 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from millrace_airflow.hooks.millrace import MillraceHook
-from millrace_airflow.operators.deploy import is_true
+from millrace_airflow.values import is_true
 
 _BAD = {"failed", "give_up"}
 

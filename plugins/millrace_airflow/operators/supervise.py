@@ -109,8 +109,8 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
 
     def _count(self, context: Context, outcome: Outcome) -> None:
         counters = self._counters(context)
-        if outcome.action in {"restart", "upgrade", "blocked"}:
-            key = f"{outcome.action}s" if outcome.action != "blocked" else "blocked"
+        if outcome.action in {"restart", "upgrade", "blocked", "rolled_back"}:
+            key = f"{outcome.action}s" if outcome.action in {"restart", "upgrade"} else outcome.action
             counters = {**counters, key: int(counters.get(key, 0)) + 1, "last_reason": outcome.text[:300]}
         # Keyword arguments of a deferral get lost in some runs; this store survives also retries.
         context["task_state_store"].set("counters", counters, retention=NEVER_EXPIRE)

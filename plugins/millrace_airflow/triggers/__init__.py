@@ -1,5 +1,6 @@
 """Triggers."""
 
+from millrace_airflow.triggers.condition import ConditionTrigger
 from millrace_airflow.triggers.supervise import EventKind, SuperviseTrigger
 
-__all__ = ["EventKind", "SuperviseTrigger"]
+__all__ = ["ConditionTrigger", "EventKind", "SuperviseTrigger"]

@@ -9,15 +9,14 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-import httpx
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from millrace.ops import Home, Observation, Reason, StopCause, stop
-from millrace.ops.control_client import ask_async, control_address
 from millrace.ops.decide import Action, Decision, decide
 from millrace.ops.driver import StopLimits
-from millrace.ops.observe import Evidence, judge, look, remember
+from millrace.ops.observe import Evidence, remember
 from millrace.ops.record import DesiredState
+from millrace_airflow.triggers.looking import look_and_judge, make_client
 
 KILL_LIMITS = StopLimits(graceful_s=18.0, terminate_s=5.0, kill_s=3.0)
 """Together below Airflow's ``[triggerer] on_kill_timeout`` of 30 s."""
@@ -88,12 +87,10 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
         """Poll until something has to be done, then fire once."""
         home = self._home()
         started = time.monotonic()
-        # Making a client loads certificates, which takes long enough to hold up other triggers.
-        client = await asyncio.to_thread(lambda: httpx.AsyncClient(trust_env=False))
+        client = await make_client()
         try:
             while True:
-                evidence = await asyncio.to_thread(look, home, self.application)
-                observation = await self._ask_and_judge(evidence, client)
+                evidence, observation = await look_and_judge(home, self.application, client)
                 kind, decision = self._event(evidence, observation)
                 await self._remember(evidence, observation, decision)
                 if kind is None and time.monotonic() - started >= self.checkpoint_s:
@@ -111,14 +108,6 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
 
     def _home(self) -> Home:
         return Home(root=Path(self.home), specs=Path(self.specs))
-
-    async def _ask_and_judge(self, evidence: Evidence, client: httpx.AsyncClient) -> Observation:
-        process = evidence.record.process if evidence.record else None
-        answer = None
-        if evidence.alive and process is not None:
-            control = await asyncio.to_thread(control_address, evidence.directory, process)
-            answer = await ask_async(client, control)
-        return judge(evidence, answer, now=time.time())
 
     def _event(self, evidence: Evidence, observation: Observation) -> tuple[EventKind | None, Decision]:
         decision = decide(observation, evidence.record, evidence.spec, now=time.time())

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 
 from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.log_dirs import java_client_settings
+from millrace.kafka.broker_tools import java_client_settings
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.compaction.settings import TEMPORARY

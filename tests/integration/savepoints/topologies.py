@@ -59,3 +59,21 @@ def counting_without_windows(builder: StreamsBuilder) -> None:
         lambda key, value: bucket(key),
         Grouped.as_("buckets").with_key_serde(StringSerde()).with_value_serde(StringSerde()),
     ).count(Materialized.as_("by-bucket").with_caching_disabled()).to_stream().to(output("by-bucket"), COUNTS)
+
+
+def counting_more_and_failing(builder: StreamsBuilder) -> None:
+    """As :func:`counting`, with one more store, in front of which every record fails."""
+    counting(builder)
+    stream = builder.stream(topic("more"), Consumed.with_(StringSerde(), StringSerde()))
+    stream.map_values(_fail).group_by_key().count(Materialized.as_("more"))
+
+
+def _fail(key: str, value: str) -> str:
+    raise ValueError(f"the new version does not like {value} of {key}")
+
+
+def counting_with_one_more(builder: StreamsBuilder) -> None:
+    """As :func:`counting`, with one more store."""
+    counting(builder)
+    stream = builder.stream(topic("by-key"), Consumed.with_(StringSerde(), LongSerde()))
+    stream.group_by_key().count(Materialized.as_("more"))

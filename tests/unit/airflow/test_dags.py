@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import orjson
+import pytest
+
+from millrace.ops import Home
+from millrace.ops.savepoint_index import write_index
+from millrace.ops.savepoints.manifest import Manifest, SavepointState
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 SCRIPT = """
@@ -18,38 +25,91 @@ print("RESULT" + json.dumps({
     "errors": bag.import_errors,
     "dags": {
         dag.dag_id: {"tags": sorted(dag.tags), "doc": bool(dag.doc_md), "catchup": dag.catchup,
-                     "max_active_runs": dag.max_active_runs, "schedule": str(dag.schedule)}
+                     "max_active_runs": dag.max_active_runs, "schedule": str(dag.schedule),
+                     "params": {name: {"value": param.value, **param.schema}
+                                for name, param in ((name, dag.params.get_param(name)) for name in dag.params)},
+                     "notified": all(task.has_on_failure_callback for task in dag.tasks)}
         for dag in bag.dags.values()
     },
 }))
 """
+DELETING = {"millrace_reset", "millrace_restore", "millrace_dead_letter_replay", "millrace_operations"}
 
 
-def test_there_is_one_supervise_dag_for_each_specification_and_none_has_errors(tmp_path: Path) -> None:
-    """Case A07: one active run, no catchup."""
+@pytest.fixture(scope="module")
+def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """The DAGs of an installation with the applications of this checkout, one that is broken, and savepoints."""
+    root = tmp_path_factory.mktemp("home")
+    shutil.copytree(REPOSITORY / "config" / "apps", root / "apps")
+    (root / "apps" / "broken.yaml").write_text("name: [")
+    home = Home(root=root, specs=root / "apps")
+    taken = [
+        Manifest(name=f"s{number}", application="fraud-detection", state=state, created_at=number)
+        for number, state in enumerate([SavepointState.COMPLETED, SavepointState.FAILED, SavepointState.COMPLETED])
+    ]
+    write_index(home.application("fraud-detection"), taken)
     environment = {
         **os.environ,
-        "AIRFLOW_HOME": str(tmp_path),
+        "AIRFLOW_HOME": str(root),
         "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
-        "MILLRACE_HOME": str(tmp_path),
+        "MILLRACE_HOME": str(root),
+        "MILLRACE_CONFIG_DIR": str(home.specs),
+        "MILLRACE_SCHEDULE_COMPACTION": "none",
+        "MILLRACE_SCHEDULE_STATE_AUDIT": "0 4 * * 0",
     }
-    environment.pop("MILLRACE_CONFIG_DIR", None)
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT, str(REPOSITORY / "dags")],
         env=environment,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=240,
         check=True,
     )
-    result = orjson.loads(next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))[6:])
-    assert result["errors"] == {}
-    names = {path.stem for path in (REPOSITORY / "config" / "apps").glob("*.yaml")}
-    supervised = {f"millrace_supervise_{name}" for name in names}
-    assert set(result["dags"]) == {"millrace_deploy", "millrace_stop", "millrace_reconcile"} | supervised
-    for name, dag in result["dags"].items():
+    line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
+    return dict(orjson.loads(line[6:]))
+
+
+def test_there_is_one_dag_a_file_and_one_supervise_dag_for_each_specification(parsed: dict[str, Any]) -> None:
+    """Case A07: one active run, no catchup."""
+    assert parsed["errors"] == {}
+    supervised = {f"millrace_supervise_{path.stem}" for path in (REPOSITORY / "config" / "apps").glob("*.yaml")}
+    files = {path.stem for path in (REPOSITORY / "dags").glob("*.py")} - {"millrace_supervise"}
+    assert set(parsed["dags"]) == files | supervised
+    for name, dag in parsed["dags"].items():
         assert "millrace" in dag["tags"], name
         assert dag["doc"], name
         assert not dag["catchup"], name
-    for name in {*supervised, "millrace_reconcile"}:
-        assert result["dags"][name]["max_active_runs"] == 1
+        assert dag["notified"], name
+    scheduled = {name for name, dag in parsed["dags"].items() if dag["schedule"] != "None"}
+    for name in supervised | scheduled:
+        assert parsed["dags"][name]["max_active_runs"] == 1, name
+
+
+def test_every_param_has_a_type_a_title_and_a_description(parsed: dict[str, Any]) -> None:
+    for name, dag in parsed["dags"].items():
+        for param, schema in dag["params"].items():
+            assert {"type", "title"} <= set(schema), (name, param)
+            assert param == "savepoint" or "enum" in schema or schema["type"] != "string" or param in {"reason"}, (
+                name,
+                param,
+            )
+        # What is for production cannot be chosen for a drill.
+        if "application" in dag["params"] and name != "millrace_recovery_drill":
+            assert "fraud-detection" in dag["params"]["application"]["enum"], name
+
+
+def test_whatever_deletes_is_dry_unless_it_is_told_otherwise(parsed: dict[str, Any]) -> None:
+    for name in DELETING:
+        assert parsed["dags"][name]["params"]["dry_run"]["value"] is True, name
+
+
+def test_complete_savepoints_can_be_chosen_the_newest_first(parsed: dict[str, Any]) -> None:
+    schema = parsed["dags"]["millrace_restore"]["params"]["savepoint"]
+    assert schema["examples"] == ["fraud-detection/latest", "fraud-detection/s2", "fraud-detection/s0"]
+    assert set(schema["values_display"]) == set(schema["examples"])
+
+
+def test_schedules_come_from_the_environment(parsed: dict[str, Any]) -> None:
+    assert parsed["dags"]["millrace_compaction"]["schedule"] == "None"
+    assert parsed["dags"]["millrace_state_audit"]["schedule"] == "0 4 * * 0"
+    assert parsed["dags"]["millrace_savepoint"]["schedule"] == "*/10 * * * *"

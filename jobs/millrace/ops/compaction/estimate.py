@@ -14,7 +14,7 @@ MOST_RECORDS = 500_000
 _LIMIT_S = 20.0
 
 
-def superfluous_share(config: StreamsConfig, topic: str, partition: int) -> float:
+def superfluous_share(config: StreamsConfig, topic: str, partition: int, *, most_records: int = MOST_RECORDS) -> float:
     """The share of the newest records of a log that a later one of the same key replaces.
 
     A log is larger than what is looked at, and older records are replaced more often: the true share is at least this.
@@ -23,6 +23,7 @@ def superfluous_share(config: StreamsConfig, topic: str, partition: int) -> floa
         config: the application's configuration.
         topic: the topic.
         partition: its largest partition, which stands for the others: keys are spread by their hash.
+        most_records: how many of the newest are looked at.
 
     Raises:
         MillraceError: the log cannot be read.
@@ -38,7 +39,7 @@ def superfluous_share(config: StreamsConfig, topic: str, partition: int) -> floa
     deadline = time.monotonic() + _LIMIT_S
     try:
         begin, end = reader.log_range()
-        reader.start(max(begin, end - MOST_RECORDS))
+        reader.start(max(begin, end - most_records))
         position = begin
         while position < end and time.monotonic() < deadline:
             for message in reader.read():

@@ -14,10 +14,12 @@ import structlog
 from millrace.errors import MillraceError, OperationError
 from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.operations.caller import OperationStoppedError, current_caller
 from millrace.ops.operations.journal import (
     OperationJournal,
     OperationRecord,
     OperationState,
+    operations_of,
     refusal,
     unfinished_operation,
 )
@@ -47,6 +49,7 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
 
     Raises:
         OperationError: another operation on the application runs or has not ended.
+        OperationStoppedError: its caller wanted it to stop (:func:`called_by`); it can be resumed.
         MillraceError: a step failed; the operation can be resumed.
     """
     steps = steps_of(plan)
@@ -58,7 +61,7 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
             if (unfinished := unfinished_operation(directory)) is not None:
                 raise refusal(unfinished, what=plan.operation)
             operation_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{plan.operation}"
-            OperationJournal(directory, operation_id).begin(plan)
+            OperationJournal(directory, operation_id).begin(plan, requested_by=current_caller().name)
             append_journal(directory, plan.operation, "begun", id=operation_id, reason=plan.reason)
         return _carry_out(home, operation_id, plan, {}, progress)
 
@@ -75,6 +78,34 @@ def resume(home: Home, application: str, *, progress: Progress = lambda _: None)
         record = _unfinished(directory)
         append_journal(directory, record.plan.operation, "resumed", id=record.id, after=list(record.results))
         return _carry_out(home, record.id, record.plan, dict(record.results), progress)
+
+
+def carry_on_or(home: Home, application: str, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
+    """What a caller that may have been killed does: go on with the operation that it began, or begin it.
+
+    Args:
+        home: the installation.
+        application: its name.
+        begin: begins the operation; runs only where this caller (:func:`called_by`) has none that is unfinished, and
+            none that was completed without its knowledge.
+        reported: id of the operation whose completion the caller knows of.
+
+    Returns:
+        The outcome; of an operation that was completed earlier, what its journal has.
+
+    Raises:
+        MillraceError: as :func:`resume` and ``begin``.
+    """
+    caller = current_caller()
+    own = [each for each in operations_of(home.application(application)) if each.requested_by == caller.name]
+    if not caller.name or not own or own[-1].id == reported:
+        return begin()
+    if own[-1].state is OperationState.UNFINISHED:
+        return resume(home, application, progress=caller.progress)
+    if own[-1].state is OperationState.COMPLETED:
+        plan = own[-1].plan
+        return _outcome(plan, plan.operation, tuple(step.text for step in steps_of(plan)), results=own[-1].results)
+    return begin()
 
 
 def abandon(home: Home, application: str, *, reason: str) -> OperationRecord:
@@ -97,11 +128,18 @@ def _carry_out(
     directory = home.application(plan.application)
     journal = OperationJournal(directory, operation_id)
     context = StepContext(home=home, id=operation_id, plan=plan, results=results, progress=progress)
-    done = []
-    for step in steps_of(plan):
+    steps, done = steps_of(plan), []
+    current_caller().on_plan(operation_id, [step.text for step in steps])
+    for step in steps:
         done.append(step.text)
         if step.name in results:
             continue
+        if current_caller().wants_stop():
+            append_journal(directory, plan.operation, "stopped", id=operation_id, before=step.name)
+            raise OperationStoppedError(
+                f"The {plan.operation} of {plan.application} was stopped before step {step.name}, as asked.",
+                remedy=f"carry it on with `millrace operations resume {plan.application}`, or abandon it",
+            )
         progress(step.text)
         journal.step_begins(step.name)
         crash_here(f"{plan.operation}-{step.name}-begins")

@@ -38,6 +38,7 @@ class OperationRecord:
         results: what each completed step returned, by its name.
         step: the step that was begun last.
         error: why that step failed; empty where it did not, or was killed.
+        requested_by: name of the caller that began it, see :class:`millrace.ops.operations.Caller`.
     """
 
     id: str
@@ -48,6 +49,7 @@ class OperationRecord:
     results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     step: str = ""
     error: str = ""
+    requested_by: str = ""
 
     def __str__(self) -> str:
         where = f" at step {self.step}" if self.step and self.state is OperationState.UNFINISHED else ""
@@ -66,8 +68,8 @@ class OperationJournal:
     def __init__(self, directory: ApplicationDirectory, operation_id: str) -> None:
         self._path = directory.operations / f"{operation_id}.jsonl"
 
-    def begin(self, plan: OperationPlan) -> None:
-        """The plan."""
+    def begin(self, plan: OperationPlan, *, requested_by: str = "") -> None:
+        """The plan, and who asked for it."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         self._append(
             {
@@ -77,7 +79,8 @@ class OperationJournal:
                     "reason": plan.reason,
                     "decisions": plan.decisions,
                     "holds_application": plan.holds_application,
-                }
+                },
+                "requested_by": requested_by,
             }
         )
         descriptor = os.open(self._path.parent, os.O_RDONLY)
@@ -210,4 +213,5 @@ def _read(path: Path) -> OperationRecord | None:
         results=results,
         step=step,
         error=error_text,
+        requested_by=lines[0].get("requested_by", ""),
     )

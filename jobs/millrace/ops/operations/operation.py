@@ -17,6 +17,7 @@ _MODULES: tuple[str, ...] = (
     "millrace.ops.savepoints.restore",
     "millrace.ops.dead_letters.purge",
     "millrace.ops.dead_letters.replay",
+    "millrace.ops.upgrade.steps",
 )
 """Modules that register operations; imported only when a plan is to be carried out."""
 

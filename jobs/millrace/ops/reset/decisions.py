@@ -75,6 +75,7 @@ class ResetDecisions(_Model):
     savepoints: tuple[str, ...]
     stale_inputs: tuple[str, ...]
     force: bool
+    forgets_topology: bool = False
 
     @property
     def moves(self) -> tuple[PartitionMove, ...]:

@@ -68,7 +68,7 @@ class _Planner:
                 f"Input topics of {subject.application_id} do not exist: {', '.join(missing)}.",
                 remedy="create them (millrace topics create), or correct their names in the application",
             )
-        deletes = sorted(chosen & set(topics))
+        deletes = sorted((chosen & set(topics)) - self._waiting(topics))
         self._refuse_what_others_use(deletes)
         keeps = sorted((everything.internal & set(topics)) - set(deletes))
         self._refuse_what_does_not_fit(keeps, topics)
@@ -88,6 +88,21 @@ class _Planner:
             savepoints=tuple(savepoints),
             stale_inputs=tuple(sorted({topic for topic, _ in commits} - current.inputs - everything.internal)),
             force=self.options.force,
+            forgets_topology=self.options.forgets_topology,
+        )
+
+    def _waiting(self, topics: Mapping[str, TopicDescription]) -> frozenset[str]:
+        """Repartition topics that are kept for what waits in them."""
+        subject = self.subject
+        if not self.options.keeps_waiting or subject.topology is None:
+            return frozenset()
+        wanted = Preparer(subject.config, subject.topology, progress_address="").internal_topics()
+        return frozenset(
+            spec.name
+            for spec in wanted
+            if spec.name in subject.current.repartition_topics
+            and spec.name in topics
+            and topics[spec.name].partitions == spec.partitions
         )
 
     def _named(self, names: frozenset[str], known: frozenset[str], what: str) -> frozenset[str]:

@@ -220,7 +220,7 @@ def _tell(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
                 "partitions": {name: topic.partitions for name, topic in topics.items()},
                 "global_topic_ids": {},
             }
-            if not decided.keeps
+            if not decided.keeps or decided.forgets_topology
             # What is kept is read by the next topology, which must fit it.
             else {"reason": f"reset by {context.id}", "remedy": "start it", "offsets": offsets},
         )

@@ -17,6 +17,7 @@ from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon, operation, perform, unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
+from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.location import repository_of, spec_of, target_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.ops.savepoints.repository import SavepointRepository, saved_file
@@ -55,32 +56,54 @@ def create_savepoint(
         OperationError: there is one of that name, another operation has not ended, or the driver refuses.
         StateError: the state of a stopped application does not fit its offsets.
     """
-    spec = spec_of(home, application, as_launched=True)
-    repository = repository_of(home, spec)
-    name = name or f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
-    taken = repository.names()
-    if name in taken:
-        raise OperationError(f"{application} has a savepoint {name} already.", remedy="choose another name")
     record = read_record(home.application(application))
-    plan = OperationPlan(
+    running = record is not None and record.is_process_alive()
+    plan = plan_savepoint(home, application, name=name, running=running, reason=reason, timeout_s=timeout_s)
+    try:
+        return perform(home, plan, dry_run=dry_run, progress=progress)
+    except MillraceError as error:
+        _give_up(home, application, str(plan.decisions["name"]), error)
+        raise
+
+
+def plan_savepoint(
+    home: Home, application: str, *, name: str, running: bool, reason: str = "", timeout_s: float = 600.0
+) -> OperationPlan:
+    """The savepoint that :func:`create_savepoint` takes, decided and checked.
+
+    Args:
+        home: see there.
+        application: see there.
+        name: see there.
+        running: whether the application runs.
+        reason: see there.
+        timeout_s: see there.
+
+    Raises:
+        OperationError: there is one of that name.
+    """
+    repository = repository_of(home, spec_of(home, application, as_launched=True))
+    name = name or f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
+    if name in repository.names():
+        raise OperationError(f"{application} has a savepoint {name} already.", remedy="choose another name")
+    return OperationPlan(
         operation=KIND,
         application=application,
         reason=reason,
         decisions={
             "name": name,
             "repository": repository.url,
-            "running": record is not None and record.is_process_alive(),
+            "running": running,
             "timeout_s": timeout_s,
             "created_at": time.time(),
         },
         # A stopped application must not be started while its databases are read.
-        holds_application=record is None or not record.is_process_alive(),
+        holds_application=not running,
     )
-    try:
-        return perform(home, plan, dry_run=dry_run, progress=progress)
-    except MillraceError as error:
-        _give_up(home, application, name, error)
-        raise
+
+
+SAVEPOINT_STEPS = ("begin", "checkpoint", "copy", "complete")
+"""Names of the steps of taking a savepoint, for operations that contain one."""
 
 
 @operation(KIND)
@@ -180,6 +203,7 @@ def _complete(context: StepContext) -> Mapping[str, Any]:
         }
     )
     repository.write(manifest)
+    write_index(context.directory, repository.manifests())
     shutil.rmtree(context.results["checkpoint"]["directory"], ignore_errors=True)
     return {"name": manifest.name, "bytes": manifest.size, "copied_bytes": manifest.copied_bytes}
 
@@ -210,3 +234,4 @@ def mark_failed(home: Home, application: str, repository: SavepointRepository, n
                 update={"state": SavepointState.FAILED, "reason": error.message, "completed_at": time.time()}
             )
         )
+        write_index(home.application(application), repository.manifests())

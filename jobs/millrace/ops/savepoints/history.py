@@ -11,6 +11,7 @@ from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import Home
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
+from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.create import create_savepoint
 from millrace.ops.savepoints.location import repository_of, spec_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
@@ -93,6 +94,7 @@ def prune_savepoints(home: Home, application: str, *, dry_run: bool = False) -> 
             for each in going:
                 append_journal(directory, "savepoint prune", "deleted", name=each.name, state=each.state)
                 freed += repository.remove(each.name)
+            write_index(directory, repository.manifests())
     text = f"{len(going)} savepoints"
     if unfinished is not None:
         text += f"; nothing is deleted while {unfinished}"

@@ -9,6 +9,7 @@ from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import Home
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
+from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.location import repository_of, spec_of
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.ops.savepoints.repository import SavepointRepository
@@ -16,7 +17,9 @@ from millrace.ops.savepoints.repository import SavepointRepository
 
 def list_savepoints(home: Home, application: str) -> list[Manifest]:
     """The savepoints of an application in whatever state, the oldest first."""
-    return _repository(home, application).manifests()
+    manifests = _repository(home, application).manifests()
+    write_index(home.application(application), manifests)
+    return manifests
 
 
 def show_savepoint(home: Home, application: str, name: str) -> Manifest:
@@ -74,6 +77,7 @@ def delete_savepoint(
             append_journal(directory, "savepoint delete", "begun", name=name, reason=reason)
             freed = repository.remove(name)
             append_journal(directory, "savepoint delete", "deleted", name=name, freed_bytes=freed)
+            write_index(directory, repository.manifests())
     return Outcome(
         application=application,
         operation="savepoint delete",

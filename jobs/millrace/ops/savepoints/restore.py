@@ -65,8 +65,46 @@ def restore_savepoint(
         TopologyError: the topology does not fit; the stores are named.
         StateError: input that the savepoint needs is not in the topics any more.
     """
+    plan = plan_restoration(
+        home,
+        application,
+        savepoint,
+        into=into,
+        allow_dropped_stores=allow_dropped_stores,
+        allow_shared_outputs=allow_shared_outputs,
+        starts=starts,
+        reason=reason,
+    )
+    return perform(home, plan, dry_run=dry_run, progress=progress)
+
+
+def plan_restoration(
+    home: Home,
+    application: str,
+    savepoint: str,
+    *,
+    into: str = "",
+    as_launched: bool = False,
+    allow_dropped_stores: Collection[str] = (),
+    allow_shared_outputs: Collection[str] = (),
+    starts: Sequence[str] = (),
+    reason: str = "",
+) -> OperationPlan:
+    """What a restoration would do, decided and checked; arguments and errors as of :func:`restore_savepoint`.
+
+    Args:
+        home: the installation.
+        application: see there.
+        savepoint: see there.
+        into: see there.
+        as_launched: restore into what was launched last, not into what the specification says now.
+        allow_dropped_stores: see there.
+        allow_shared_outputs: see there.
+        starts: see there.
+        reason: see there.
+    """
     name = into or application
-    target = target_of(spec_of(home, name, as_launched=False))
+    target = target_of(spec_of(home, name, as_launched=as_launched))
     repository = repository_of(home, target.spec, application=application)
     manifest = repository.read(savepoint)
     if manifest.state is not SavepointState.COMPLETED or manifest.point is None:
@@ -95,12 +133,13 @@ def restore_savepoint(
         [(topic, number) for topic, described in outputs.items() for number in range(described.partitions)],
         End.HIGH_WATERMARK,
     )
-    plan = OperationPlan(
+    return OperationPlan(
         operation=KIND,
         application=name,
         reason=reason,
         decisions={
             "savepoint": savepoint,
+            "as_launched": as_launched,
             "of": application,
             "repository": repository.url,
             "mode": str(mode),
@@ -113,7 +152,6 @@ def restore_savepoint(
         },
         holds_application=True,
     )
-    return perform(home, plan, dry_run=dry_run, progress=progress)
 
 
 @operation(KIND)
@@ -163,6 +201,12 @@ def restore_operation(plan: OperationPlan) -> Sequence[Step]:
             run=steps.check,
         ),
     ]
+
+
+RESTORATION_STEPS = (
+    "fence", "fetch", "topics", "changelogs", "purge", "waiting", "install", "offsets", "check",
+)  # fmt: skip
+"""Names of the steps of a restoration, for operations that contain one."""
 
 
 def _check_stopped(home: Home, target: Target) -> None:

@@ -46,7 +46,9 @@ class Restoration:
     def __init__(self, context: StepContext) -> None:
         decisions = context.plan.decisions
         self.context = context
-        self.target: Target = target_of(spec_of(context.home, context.plan.application, as_launched=False))
+        self.target: Target = target_of(
+            spec_of(context.home, context.plan.application, as_launched=decisions.get("as_launched", False))
+        )
         self.config, self.topology = self.target.config, self.target.topology
         self.admin = admin_of(self.config)
         self.preparer = Preparer(self.config, self.topology, progress_address="")

@@ -1,0 +1,99 @@
+"""What the broker tells: changelogs, transactions, lag, and how long a restoration would take."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from millrace.kafka.log_dirs import log_bytes
+from millrace.kafka.offsets import Place
+from millrace.kafka.transactions import oldest_open_s
+from millrace.metrics import exported as m
+from millrace.metrics.exported import RestoreFrom, TransactionState
+from millrace.ops.compaction.estimate import superfluous_share
+from millrace.ops.export.lag import records_behind
+from millrace.ops.export.series import Sample
+from millrace.ops.export.subject import Subject
+from millrace.ops.recovery import estimate_for
+from millrace.topology.topology import full_topic_name
+
+DIRTY_SAMPLE_RECORDS = 100_000
+_STATES = {
+    "Empty": TransactionState.EMPTY,
+    "Ongoing": TransactionState.OPEN,
+    "PrepareCommit": TransactionState.ENDING,
+    "PrepareAbort": TransactionState.ENDING,
+    "PrepareEpochFence": TransactionState.ENDING,
+    "CompleteCommit": TransactionState.COMMITTED,
+    "CompleteAbort": TransactionState.ABORTED,
+}
+
+
+def changelogs(subject: Subject) -> Iterable[Sample]:
+    """Sizes of changelogs, and how much of them is superfluous."""
+    names = {
+        name
+        for part in subject.topology.sub_topologies
+        for store in part.stores
+        if store.source_topic is None and (name := store.changelog_topic(subject.config.application_id)) is not None
+    }
+    existing = sorted(subject.admin.describe_topics(sorted(names)))
+    sizes = log_bytes(subject.config.bootstrap_servers, existing, settings=subject.admin.settings)
+    for topic in existing:
+        partitions = {number: size for (name, number), size in sizes.items() if name == topic}
+        yield Sample(m.CHANGELOG_SIZE, sum(partitions.values()), (topic,))
+        settings = subject.admin.topic_settings(topic)
+        if "compact" not in settings["cleanup.policy"]:
+            continue
+        yield Sample(m.CHANGELOG_THRESHOLD, float(settings["min.cleanable.dirty.ratio"]), (topic,))
+        if any(partitions.values()):
+            largest = max(partitions, key=partitions.__getitem__)
+            share = superfluous_share(subject.config, topic, largest, most_records=DIRTY_SAMPLE_RECORDS)
+            yield Sample(m.CHANGELOG_DIRTY, share, (topic,))
+
+
+def transactions(subject: Subject) -> Iterable[Sample]:
+    """The broker's view of the application's transactional ids."""
+    config = subject.config
+    # The broker's tool takes minutes to find that nobody answers.
+    subject.admin.number_of_brokers()
+    own = own_transactional_ids(config.application_id)
+    states = {name: each for name, each in subject.clusters.transactions(config).items() if own.fullmatch(name)}
+    counts = Counter(_STATES[each] for each in states.values() if each in _STATES)
+    for state in TransactionState:
+        yield Sample(m.BROKER_TRANSACTIONS, counts[state], (state,))
+    oldest = 0.0
+    if counts[TransactionState.OPEN]:
+        oldest = oldest_open_s(config.bootstrap_servers, states, settings=config.client_settings("admin."))
+    yield Sample(m.OLDEST_TRANSACTION, oldest)
+    yield Sample(m.TRANSACTION_TIMEOUT, config.transaction_timeout_ms / 1000)
+
+
+def own_transactional_ids(application_id: str) -> re.Pattern[str]:
+    """The ids of an application's tasks, drivers and operations; those of ``a-b`` are none of ``a``."""
+    return re.compile(rf"{re.escape(application_id)}-(\d+_\d+|start|driver|compaction)")
+
+
+def lag(subject: Subject) -> Iterable[Sample]:
+    """Records behind in each input partition that the group has committed."""
+    topology, application_id = subject.topology, subject.config.application_id
+    inputs = topology.external_inputs - topology.global_topics
+    inputs |= {full_topic_name(each.name, application_id, internal=True) for each in topology.repartition_topics}
+    places: list[Place] = [
+        (topic, partition)
+        for topic, description in subject.admin.describe_topics(sorted(inputs)).items()
+        for partition in range(description.partitions)
+    ]
+    for (topic, partition), records in sorted(records_behind(subject.admin, subject.config, places).items()):
+        yield Sample(m.GROUP_LAG, records, (topic, str(partition)))
+
+
+def recovery(subject: Subject) -> Iterable[Sample]:
+    """How long a restoration on this host would take."""
+    estimate = estimate_for(subject.config, subject.topology)
+    yield Sample(m.RESTORE_ESTIMATE, estimate.restore_s, (RestoreFrom.CHANGELOG,))
+    yield Sample(m.RESTORE_ESTIMATE_RECORDS, estimate.records, (RestoreFrom.CHANGELOG,))
+    if estimate.standby_runs:
+        yield Sample(m.RESTORE_ESTIMATE, estimate.standby_restore_s, (RestoreFrom.STANDBY,))
+        yield Sample(m.RESTORE_ESTIMATE_RECORDS, estimate.standby_records, (RestoreFrom.STANDBY,))

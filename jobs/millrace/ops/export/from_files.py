@@ -1,0 +1,163 @@
+"""What the files of an installation tell: supervision, operations, drills, savepoints, space, the standby."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections import Counter
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from millrace.errors import OperationError
+from millrace.metrics import exported as m
+from millrace.metrics.exported import DrillResult, OperationResult
+from millrace.ops.control_client import ask
+from millrace.ops.export.series import Sample
+from millrace.ops.export.subject import Subject
+from millrace.ops.files import read_json
+from millrace.ops.observe import Verdict, judge, look
+from millrace.ops.operations.journal import OperationRecord, OperationState, operations_of
+from millrace.ops.record import DesiredState
+from millrace.ops.savepoints.location import repository_of
+from millrace.ops.savepoints.manifest import SavepointState
+from millrace.ops.spec import RunState
+from millrace.ops.standby.status import read_standby_status
+
+
+def supervision(subject: Subject) -> Iterable[Sample]:
+    """Whether it shall run and does, and who looks after it. Leaves no trace of its own look."""
+    evidence = look(subject.home, subject.application)
+    record = evidence.record
+    if record is None:
+        return
+    answer = ask(evidence.directory, record.process) if evidence.alive and record.process is not None else None
+    observation = judge(evidence, answer, now=time.time())
+    suspended = evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED
+    yield Sample(m.WANTED, float(record.desired is DesiredState.RUNNING and not suspended))
+    yield Sample(m.HEALTHY, float(observation.verdict is Verdict.HEALTHY))
+    yield Sample(m.RESTARTS, record.restarts)
+    if record.launched_at:
+        yield Sample(m.LAUNCHED, record.launched_at)
+    supervised = (read_json(subject.directory.supervision) or {}).get("supervised_at")
+    if isinstance(supervised, str):
+        yield Sample(m.SUPERVISED, seconds_of(supervised))
+    objective = subject.spec.health.recovery_objective_s
+    if objective is not None:
+        yield Sample(m.RECOVERY_OBJECTIVE, objective)
+
+
+def operations(subject: Subject) -> Iterable[Sample]:
+    """Results and durations of operations in steps."""
+    counts: Counter[tuple[str, str]] = Counter()
+    latest: dict[tuple[str, str], float] = {}
+    durations: dict[str, float] = {}
+    for record in operations_of(subject.directory):
+        kind, result = record.plan.operation, _result(record)
+        begun = seconds_of(record.begun_at)
+        ended = seconds_of(record.ended_at) if record.ended_at else begun
+        counts[kind, result] += 1
+        latest[kind, result] = max(ended, latest.get((kind, result), 0.0))
+        if result is OperationResult.COMPLETED:
+            durations[kind] = max(0.0, ended - begun)
+    for kind in {kind for kind, _ in counts}:
+        for result in OperationResult:
+            yield Sample(m.OPERATIONS, counts[kind, result], (kind, result))
+    for labels, at in latest.items():
+        yield Sample(m.OPERATION_LAST, at, labels)
+    for kind, duration in durations.items():
+        yield Sample(m.OPERATION_DURATION, duration, (kind,))
+
+
+def _result(record: OperationRecord) -> OperationResult:
+    if record.state is OperationState.COMPLETED:
+        return OperationResult.COMPLETED
+    if record.state is OperationState.ABANDONED:
+        return OperationResult.ABANDONED
+    return OperationResult.FAILED if record.error else OperationResult.UNFINISHED
+
+
+def drills(subject: Subject) -> Iterable[Sample]:
+    """Recovery times that drills measured."""
+    counts: Counter[tuple[str, str]] = Counter()
+    latest: dict[tuple[str, str], float] = {}
+    durations: dict[str, float] = {}
+    for drill in _lines(subject.directory.drills):
+        kind = str(drill["kind"])
+        result = DrillResult.PASSED if drill["ok"] else DrillResult.FAILED
+        counts[kind, result] += 1
+        latest[kind, result] = seconds_of(drill["finished_at"])
+        durations.pop(kind, None)
+        if result is DrillResult.PASSED:
+            durations[kind] = float(drill["seconds"])
+    for kind in {kind for kind, _ in counts}:
+        for each in DrillResult:
+            yield Sample(m.DRILLS, counts[kind, each], (kind, each))
+    for labels, at in latest.items():
+        yield Sample(m.DRILL_LAST, at, labels)
+    for kind, duration in durations.items():
+        yield Sample(m.DRILL_DURATION, duration, (kind,))
+
+
+def savepoints(subject: Subject) -> Iterable[Sample]:
+    """How many there are, and the age and size of the newest complete one."""
+    if subject.spec.savepoints.interval_s is not None:
+        yield Sample(m.SAVEPOINT_INTERVAL, subject.spec.savepoints.interval_s)
+    manifests = repository_of(subject.home, subject.spec).manifests()
+    counts = Counter(manifest.state for manifest in manifests)
+    for state in SavepointState:
+        yield Sample(m.SAVEPOINTS, counts[state], (state.value.lower(),))
+    complete = [manifest for manifest in manifests if manifest.state is SavepointState.COMPLETED]
+    if complete:
+        yield Sample(m.SAVEPOINT_LAST, complete[-1].created_at)
+        yield Sample(m.SAVEPOINT_SIZE, complete[-1].size)
+
+
+def state(subject: Subject) -> Iterable[Sample]:
+    """Space on the file system of the state directory."""
+    directory = Path(subject.config.state_dir).absolute()
+    while not directory.exists():
+        directory = directory.parent
+    usage = shutil.disk_usage(directory)
+    yield Sample(m.DISK_FREE, usage.free)
+    yield Sample(m.DISK_SIZE, usage.total)
+
+
+def standby(subject: Subject) -> Iterable[Sample]:
+    """How far the copies of this host's standby are."""
+    status = read_standby_status(Path(subject.config.state_dir), subject.config.application_id)
+    if status is None:
+        return
+    alive = status.process.is_alive()
+    yield Sample(m.STANDBY_UP, float(alive))
+    yield Sample(m.STANDBY_ACCEPTABLE_LAG, status.acceptable_recovery_lag)
+    for name, task in status.tasks.items():
+        if alive and task.lag is not None and task.state == "copying":
+            yield Sample(m.STANDBY_LAG, task.lag, (name.partition("_")[0], name))
+
+
+def seconds_of(moment: str | float) -> float:
+    """Seconds since the epoch of a moment in ISO 8601, or as such a number already."""
+    return datetime.fromisoformat(moment).timestamp() if isinstance(moment, str) else float(moment)
+
+
+def _lines(path: Path) -> Iterable[dict[str, Any]]:
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not line:
+            continue
+        try:
+            yield orjson.loads(line)
+        except orjson.JSONDecodeError as error:
+            if number == len(lines):
+                return  # its writer was killed while it wrote
+            raise OperationError(
+                f"Line {number} of {path} is no JSON.", remedy="bring the file back from a copy, or remove the line"
+            ) from error

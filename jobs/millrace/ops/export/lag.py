@@ -1,0 +1,93 @@
+"""Lag under transactions: what a read_committed reader has still to process, not what lies in the log.
+
+A transaction ends with a marker, which takes an offset and is no record: a group that has read everything seems to be 1
+behind in tools that subtract offsets. Records of open transactions lie behind the last stable offset, those of aborted
+ones before it. So the lag ends at the last stable offset, and a small one is counted record by record.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Mapping
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from millrace.config import StreamsConfig
+from millrace.errors import BrokerUnavailableError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.offsets import Place, begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import lag as offsets_between
+
+COUNTED_RECORDS = 1_000
+"""A partition that is further behind is not counted: markers are few among so many."""
+_LIMIT_S = 20.0
+
+
+def records_behind(admin: KafkaAdmin, config: StreamsConfig, places: Collection[Place]) -> dict[Place, int]:
+    """Records that the application's group has still to process, by partition; without those it never committed for.
+
+    Args:
+        admin: the broker.
+        config: the application's configuration.
+        places: its input partitions.
+
+    Raises:
+        BrokerUnavailableError: no broker answers, or not in time.
+        OperationError: a partition cannot be read.
+    """
+    committed = {
+        place: each.offset
+        for place, each in committed_offsets(admin, config.application_id, places, stable=False).items()
+    }
+    # Read after the committed offsets: the other way round a fast reader seems to be past the end.
+    ends = end_offsets(admin, list(committed))
+    lags = {place: offsets_between(offset, ends[place]) or 0 for place, offset in committed.items()}
+    small = {place: committed[place] for place, behind in lags.items() if 0 < behind <= COUNTED_RECORDS}
+    if not small:
+        return lags
+    begins = begin_offsets(admin, list(small))
+    starts = {place: max(offset, begins[place]) for place, offset in small.items()}
+    return lags | _count(config, starts, {place: ends[place] for place in small})
+
+
+def _count(config: StreamsConfig, starts: Mapping[Place, int], ends: Mapping[Place, int]) -> dict[Place, int]:
+    """Committed records from the starts to the ends."""
+    consumer = Consumer({
+        **base_settings(config.bootstrap_servers, config.client_settings("consumer.")),
+        # Only assigned, never committed: the group is a name that the client library asks for.
+        "group.id": f"{config.application_id}-export",
+        "enable.auto.commit": False,
+        "isolation.level": "read_committed",
+        "enable.partition.eof": True,
+        "auto.offset.reset": "earliest",
+    })  # fmt: skip
+    counts = dict.fromkeys(starts, 0)
+    unread = {place for place, start in starts.items() if start < ends[place]}
+    deadline = time.monotonic() + _LIMIT_S
+    try:
+        consumer.assign([TopicPartition(*place, starts[place]) for place in sorted(unread)])
+        while unread:
+            if time.monotonic() > deadline:
+                raise BrokerUnavailableError(
+                    f"{config.bootstrap_servers} did not give the records of {sorted(unread)} within {_LIMIT_S:g} s.",
+                    remedy="see whether the broker is well",
+                )
+            for message in consumer.consume(COUNTED_RECORDS, timeout=0.2):
+                place = (message.topic() or "", message.partition() or 0)
+                error, offset = message.error(), message.offset()
+                if error is not None and error.code() != error._PARTITION_EOF:
+                    raise KafkaException(error)
+                # The end of a partition is told behind markers and aborted records, which are never delivered.
+                if error is None and offset is not None and offset < ends[place]:
+                    counts[place] += 1
+                    if offset + 1 < ends[place]:
+                        continue
+                unread.discard(place)
+    except KafkaException as exception:
+        raise translate(
+            kafka_error(exception), doing="counting records behind", bootstrap_servers=config.bootstrap_servers
+        ) from exception
+    finally:
+        consumer.close()
+    return counts

@@ -1,0 +1,74 @@
+"""The application that is exported, and what several parts need of it, looked up once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from millrace.config import StreamsConfig
+from millrace.dsl.loading import load_topology
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.transactions import list_transactions
+from millrace.ops.connection import admin_of
+from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.savepoints.location import spec_of
+from millrace.ops.spec import ApplicationSpec
+from millrace.topology.topology import Topology
+
+ClusterKey = tuple[str, tuple[tuple[str, str], ...]]
+
+
+@dataclass
+class Clusters:
+    """Answers that hold for all applications of a cluster, asked for once in an export."""
+
+    _transactions: dict[ClusterKey, Mapping[str, str]] = field(default_factory=dict)
+
+    def transactions(self, config: StreamsConfig) -> Mapping[str, str]:
+        """See :func:`list_transactions`."""
+        settings = config.client_settings("admin.")
+        key = (config.bootstrap_servers, tuple(sorted(settings.items())))
+        if key not in self._transactions:
+            self._transactions[key] = list_transactions(config.bootstrap_servers, settings=settings)
+        return self._transactions[key]
+
+
+@dataclass
+class Subject:
+    """One application; what cannot be had raises where it is asked for, so that other parts go on.
+
+    Args:
+        home: the installation.
+        application: its name.
+        clusters: shared by all applications of the export.
+    """
+
+    home: Home
+    application: str
+    clusters: Clusters
+
+    @property
+    def directory(self) -> ApplicationDirectory:
+        """Its files."""
+        return self.home.application(self.application)
+
+    @cached_property
+    def spec(self) -> ApplicationSpec:
+        """The specification that it was launched with, or the desired one where it never was."""
+        return spec_of(self.home, self.application, as_launched=True)
+
+    @cached_property
+    def config(self) -> StreamsConfig:
+        """Its configuration."""
+        return self.spec.streams_config()
+
+    @cached_property
+    def topology(self) -> Topology:
+        """Its topology."""
+        return load_topology(self.spec.module, self.config)
+
+    @cached_property
+    def admin(self) -> KafkaAdmin:
+        """The broker."""
+        return admin_of(self.config)

@@ -1,0 +1,57 @@
+"""How far the outputs of an application have come: for those who wait for progress of the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from millrace.dsl.loading import load_topology
+from millrace.kafka.offsets import end_offsets
+from millrace.ops.connection import Connection
+from millrace.ops.home import Home
+from millrace.ops.observe import required_spec
+
+
+@dataclass(frozen=True, kw_only=True)
+class TopicPosition:
+    """The end of a topic for readers of committed records.
+
+    Args:
+        topic: its name.
+        offsets: the next offset by partition; records before it are committed or aborted for good.
+    """
+
+    topic: str
+    offsets: Mapping[int, int]
+
+    @property
+    def total(self) -> int:
+        """The sum over all partitions."""
+        return sum(self.offsets.values())
+
+
+def output_positions(home: Home, application: str) -> tuple[TopicPosition, ...]:
+    """The positions of the topics that an application writes its results to, by name; dead letters are none.
+
+    Args:
+        home: the installation.
+        application: its name.
+
+    Raises:
+        ConfigurationError: it has no valid specification here.
+        MillraceError: the topology cannot be built, or no broker answered.
+    """
+    spec = required_spec(home, application)
+    config = spec.streams_config()
+    outputs = sorted(load_topology(spec.module, config).external_outputs)
+    admin = Connection.of(config).administrator()
+    places = [
+        (topic.name, partition)
+        for topic in admin.describe_topics(outputs).values()
+        for partition in range(topic.partitions)
+    ]
+    ends = end_offsets(admin, places)
+    by_topic: dict[str, dict[int, int]] = {}
+    for (topic, partition), end in sorted(ends.items()):
+        by_topic.setdefault(topic, {})[partition] = end
+    return tuple(TopicPosition(topic=topic, offsets=offsets) for topic, offsets in by_topic.items())

@@ -1,0 +1,105 @@
+"""Waiting until an application processes what arrives; the specification under which it does is a good one."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from millrace.errors import OperationError
+from millrace.ops.driver import end_of_log
+from millrace.ops.files import append_journal, application_lock, write_atomically
+from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.observe import Observation, Verdict, observe
+from millrace.ops.record import read_record
+from millrace.ops.spec import SpecFile, load_spec_file
+
+_READY_POLL_S = 0.5
+
+
+def wait_until_ready(
+    home: Home,
+    application: str,
+    *,
+    timeout_s: float | None = None,
+    on_look: Callable[[Observation], None] = lambda _: None,
+) -> Observation:
+    """Wait until the application processes what arrives.
+
+    Args:
+        home: the installation.
+        application: its name.
+        timeout_s: longest wait, seconds; by default the readiness limit of its specification.
+        on_look: called with each look, for example to show how far a restoration is.
+
+    Raises:
+        OperationError: the driver died, became unhealthy, was stopped, or was not ready in time; the end of its log
+            is in the message.
+    """
+    directory = home.application(application)
+    if timeout_s is None:
+        timeout_s = load_spec_file(directory.spec).spec.health.readiness_timeout_s
+    deadline = time.monotonic() + timeout_s
+    while True:
+        observation = observe(home, application)
+        on_look(observation)
+        if observation.verdict is Verdict.HEALTHY:
+            with application_lock(directory):
+                mark_good(directory)
+            return observation
+        late = time.monotonic() >= deadline
+        if late or observation.verdict is not Verdict.WAITING:
+            when = f"{timeout_s:g} s after its start" if late else "after its start"
+            raise OperationError(
+                f"{application} is not ready {when}: {observation.reason}, {observation.text}. "
+                f"The end of its log: {end_of_log(directory)}",
+                remedy=f"read {directory.log}",
+            )
+        time.sleep(_READY_POLL_S)
+
+
+def mark_good(directory: ApplicationDirectory) -> None:
+    """Keep the specification of the running driver, which was seen healthy, as the last good one.
+
+    The one before it becomes the previous good one. The caller holds the application's lock. Safe to repeat; a kill in
+    between at worst leaves the same specification in both places, which the next good one corrects.
+    """
+    record = read_record(directory)
+    launched = load_spec_file(directory.spec)
+    if record is None or record.spec_hash != launched.hash:
+        return  # another one is being launched
+    # As SpecFile.save writes them, the same document has the same bytes.
+    good = directory.last_good_spec.read_bytes() if directory.last_good_spec.exists() else None
+    if good == directory.spec.read_bytes():
+        return
+    if good is not None:
+        write_atomically(directory.previous_good_spec, good)
+    launched.save(directory.last_good_spec)
+    append_journal(directory, "health", "good", spec_hash=launched.hash)
+
+
+def last_good(directory: ApplicationDirectory) -> SpecFile | None:
+    """The newest specification under which the application was healthy, if there is one.
+
+    Raises:
+        ConfigurationError: it is not valid any more, for example as a variable that it names is not set.
+    """
+    return load_spec_file(directory.last_good_spec) if directory.last_good_spec.exists() else None
+
+
+def previous_good(directory: ApplicationDirectory) -> SpecFile | None:
+    """The specification that was good before the last good one, if there is one.
+
+    Raises:
+        ConfigurationError: it is not valid any more.
+    """
+    return load_spec_file(directory.previous_good_spec) if directory.previous_good_spec.exists() else None
+
+
+def forget_previous_good(directory: ApplicationDirectory, spec_hash: str) -> None:
+    """Make sure that a specification that was left by a rollback is not the one that the next rollback goes to.
+
+    The caller holds the application's lock.
+    """
+    previous = previous_good(directory)
+    if previous is not None and previous.hash == spec_hash:
+        directory.previous_good_spec.unlink()

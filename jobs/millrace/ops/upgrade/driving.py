@@ -1,0 +1,147 @@
+"""Ending and launching the driver within an operation, and waiting for it. Each function is safe to repeat."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from millrace.errors import MillraceError
+from millrace.ops.driver import adopt_unrecorded_driver, end_driver, end_of_log, launch_driver, stop_limits
+from millrace.ops.files import application_lock
+from millrace.ops.observe import Observation, Reason, Verdict, observe
+from millrace.ops.operations import StepContext
+from millrace.ops.readiness import mark_good
+from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
+from millrace.ops.spec import SpecFile
+from millrace.ops.upgrade.plan import ROLLBACK
+
+_POLL_S = 0.5
+_SETTLED_S = 10.0
+"""How long a driver whose lag is not known must stay healthy."""
+
+
+def end(context: StepContext, *, owner: str = "") -> Mapping[str, Any]:
+    """End the driver; the wish that the application runs is written first, so that it can be told when that changes.
+
+    Raises:
+        OperationError: something survived SIGKILL.
+    """
+    directory, operation = context.directory, context.plan.operation
+    with application_lock(directory):
+        record = adopt_unrecorded_driver(directory, _record(context), operation=operation)
+        record = record.with_changes(desired=DesiredState.RUNNING, stop_cause=None, owner=owner or record.owner)
+        write_record(directory, record)
+        if record.process is None:
+            return {"steps": []}
+        return {
+            "steps": list(end_driver(directory, record.process, limits=stop_limits(directory), operation=operation))
+        }
+
+
+def go_back(context: StepContext, spec: SpecFile, *, rejects: str) -> Mapping[str, Any]:
+    """End the driver, and write that what runs next is an older specification, unless a stop was asked for meanwhile.
+
+    Args:
+        context: of the step.
+        spec: the older one; what restores state goes by it from now on.
+        rejects: hash of the specification that supervision leaves alone from now on.
+
+    Raises:
+        OperationError: something survived SIGKILL.
+    """
+    if context.plan.operation != ROLLBACK and _record(context).desired is DesiredState.STOPPED:
+        return {"stopped": True}
+    result = end(context)
+    with application_lock(context.directory):
+        spec.save(context.directory.spec)
+        record = _record(context).with_changes(spec_hash=spec.hash, rejected_hash=rejects, savepoint="")
+        write_record(context.directory, record)
+    return result
+
+
+def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> Mapping[str, Any]:
+    """Launch the driver, unless the application was asked to stop since the operation began.
+
+    Args:
+        context: of the step.
+        spec: what is launched.
+        savepoint: name of the savepoint that was taken before.
+
+    Raises:
+        OperationError: it could not be started.
+    """
+    directory, operation = context.directory, context.plan.operation
+    with application_lock(directory):
+        record = adopt_unrecorded_driver(directory, _record(context), operation=operation)
+        if record.desired is DesiredState.STOPPED:
+            return {"stopped": True}
+        if not (record.is_process_alive() and record.spec_hash == spec.hash):
+            record = launch_driver(
+                directory,
+                spec,
+                record,
+                operation=operation,
+                restarts=0,
+                reason=context.plan.reason,
+                within=context.id,
+            )
+        if savepoint and record.savepoint != savepoint:
+            record = record.with_changes(savepoint=savepoint)
+            write_record(directory, record)
+        return {"pid": record.process.pid if record.process else None}
+
+
+def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str, Any]:
+    """Wait until the driver that was launched is healthy, dead, unhealthy or late.
+
+    A driver whose queries have only just begun is healthy before the first batch fails. So it must have processed
+    something, or have nothing to process; where neither can be known, it must stay healthy for some seconds.
+
+    Args:
+        context: of the step.
+        timeout_s: counted from the launch, seconds.
+
+    Returns:
+        ``healthy``; ``text``, with the end of its log where it is not; ``stopped`` where it was asked to stop.
+    """
+    directory, name = context.directory, context.plan.application
+    deadline = _record(context).launched_at + timeout_s
+    shown, healthy_since = "", 0.0
+    while True:
+        observation = observe(context.home, name)
+        if observation.desired is DesiredState.STOPPED:
+            return {"healthy": False, "stopped": True, "text": "it was asked to stop"}
+        healthy_since = (healthy_since or time.monotonic()) if observation.verdict is Verdict.HEALTHY else 0.0
+        if healthy_since and _is_proven(observation, for_s=time.monotonic() - healthy_since):
+            with application_lock(directory):
+                mark_good(directory)
+            return {"healthy": True, "text": observation.text}
+        late = time.time() >= deadline
+        if late or observation.verdict not in {Verdict.WAITING, Verdict.HEALTHY}:
+            when = f"{timeout_s:g} s after its launch" if late else "after its launch"
+            text = f"{when}: {observation.reason}, {observation.text}. The end of its log: {end_of_log(directory)}"
+            return {"healthy": False, "text": text}
+        if observation.text != shown:
+            shown = observation.text
+            context.progress(f"waiting until {name} is healthy: {shown}")
+        time.sleep(_POLL_S)
+
+
+def _is_proven(observation: Observation, *, for_s: float) -> bool:
+    works = bool(observation.records) or observation.lag == 0 or observation.reason is Reason.PAUSED
+    return works or (observation.lag is None and for_s >= _SETTLED_S)
+
+
+def launch_or_say_why(context: StepContext, spec: SpecFile, *, savepoint: str) -> Mapping[str, Any]:
+    """As :func:`launch`; where it cannot be started, ``failed`` says why: for where there is a way back."""
+    try:
+        return launch(context, spec, savepoint=savepoint)
+    except MillraceError as error:
+        return {"failed": error.message}
+
+
+def _record(context: StepContext) -> JobRecord:
+    record = read_record(context.directory)
+    assert record is not None, "operations that launch are planned for deployed applications only"
+    return record

@@ -1,0 +1,114 @@
+"""Carrying an upgrade out, and going on with one whose process died."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from dataclasses import replace
+
+from millrace.errors import MillraceError
+from millrace.ops.files import append_journal
+from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.observe import observe
+from millrace.ops.operations import perform, resume, unfinished_operation
+from millrace.ops.outcome import Outcome
+from millrace.ops.spec import SpecFile
+from millrace.ops.upgrade.plan import ROLLBACK, UPGRADE, UpgradePlan
+
+Progress = Callable[[str], None]
+
+
+def upgrade(
+    home: Home,
+    application: str,
+    plan: UpgradePlan,
+    *,
+    reason: str,
+    dry_run: bool = False,
+    progress: Progress = lambda _: None,
+) -> Outcome:
+    """Carry out an upgrade in steps.
+
+    Returns:
+        The action ``upgrade``, ``rolled_back``, ``failed`` (what it was rolled back to is not healthy either) or
+        ``stopped`` (it was asked to stop meanwhile).
+
+    Raises:
+        OperationError: another operation on the application runs or has not ended.
+        MillraceError: a step failed. Where that was before anything was stopped, the upgrade is given up and what runs
+            goes on; else it is carried on by :func:`millrace.ops.operations.resume`, by a deployment of the same
+            specification, or by the next reconcile.
+    """
+    operation = plan.operation(UPGRADE, application, reason)
+    return carried_out(
+        home, application, lambda: perform(home, operation, dry_run=dry_run, progress=progress), dry_run=dry_run
+    )
+
+
+def carry_on_upgrade(home: Home, application: str, *, progress: Progress = lambda _: None) -> Outcome | None:
+    """Go on with an upgrade or rollback whose process died or that failed; ``None`` where there is none to go on with.
+
+    Raises:
+        MillraceError: a step failed, as in :func:`upgrade`.
+    """
+    directory = home.application(application)
+    unfinished = unfinished_operation(directory)
+    if unfinished is None or unfinished.plan.operation not in {UPGRADE, ROLLBACK} or is_carried_out(directory):
+        return None
+    return carried_out(home, application, lambda: resume(home, application, progress=progress))
+
+
+def is_upgrade_to(directory: ApplicationDirectory, spec: SpecFile) -> bool:
+    """Whether an upgrade to this specification has been begun and has not ended."""
+    unfinished = unfinished_operation(directory)
+    if unfinished is None or unfinished.plan.operation != UPGRADE:
+        return False
+    return UpgradePlan.of(unfinished.plan).new.hash == spec.hash
+
+
+def is_carried_out(directory: ApplicationDirectory) -> bool:
+    """Whether a living process carries an operation of the application out."""
+    if not directory.operations_lock.exists():
+        return False
+    descriptor = os.open(directory.operations_lock, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def carried_out(home: Home, application: str, run: Callable[[], Outcome], *, dry_run: bool = False) -> Outcome:
+    """What an upgrade or a rollback, which ``run`` carries out, comes to; gives up what failed before any change."""
+    try:
+        outcome = run()
+    except MillraceError as error:
+        _give_up(home, application, error)
+        raise
+    if dry_run:
+        return outcome
+    conclusion = outcome.results["conclude"]
+    return replace(
+        outcome,
+        action=str(conclusion["action"]),
+        text=str(conclusion["text"]),
+        observation=observe(home, application),
+    )
+
+
+def _give_up(home: Home, application: str, error: MillraceError) -> None:
+    directory = home.application(application)
+    unfinished = unfinished_operation(directory)
+    if unfinished is None or unfinished.plan.operation != UPGRADE or is_carried_out(directory):
+        return
+    taken = UpgradePlan.of(unfinished.plan).savepoint
+    if taken is None or "savepoint-verify" in unfinished.results:
+        return
+    # Loads topologies, which DAG files, that import this module, must not wait for.
+    from millrace.ops.upgrade.state import give_savepoint_up
+
+    append_journal(directory, UPGRADE, "given up", id=unfinished.id, error=error.message)
+    give_savepoint_up(home, application, taken, error)

@@ -1,0 +1,87 @@
+"""Going back to the last good specification because somebody asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from millrace.errors import ConfigurationError, OperationError
+from millrace.ops.home import Home
+from millrace.ops.operations import perform
+from millrace.ops.outcome import Outcome
+from millrace.ops.preflight import preflight
+from millrace.ops.readiness import last_good, previous_good
+from millrace.ops.record import read_record
+from millrace.ops.spec import UpgradeMode, load_spec_file
+from millrace.ops.upgrade.execute import carried_out
+from millrace.ops.upgrade.plan import ROLLBACK, Document, UpgradePlan
+
+
+def rollback(
+    home: Home,
+    application: str,
+    *,
+    reason: str = "a rollback was asked for",
+    dry_run: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Launch the last good specification again, or the one before where the last good one is what runs.
+
+    What runs is stopped. The state stays as it is where the topology still fits it; else the savepoint is restored that
+    was taken before the upgrade, if one was. Supervision leaves the specification in ``config/apps`` alone until it
+    changes or is deployed again.
+
+    Args:
+        home: the installation.
+        application: its name.
+        reason: for the record and the journal.
+        dry_run: only say what would be done.
+        progress: takes lines that say how far it is.
+
+    Returns:
+        The action ``rolled_back``, ``failed`` (it is not healthy) or ``stopped`` (it was asked to stop meanwhile).
+
+    Raises:
+        OperationError: there is no other good specification, or another operation has not ended.
+        PreflightError: a check failed; what runs goes on.
+        MillraceError: a step failed; it can be resumed.
+    """
+    directory = home.application(application)
+    record = read_record(directory)
+    if record is None:
+        raise OperationError(
+            f"{application} was never deployed here ({home.root}).", remedy="name an application that was"
+        )
+    launched = load_spec_file(directory.spec)
+    good = [file for file in (last_good(directory), previous_good(directory)) if file and file.hash != launched.hash]
+    if not good:
+        raise OperationError(
+            f"{application} has never been healthy with another specification than {launched.hash}, so that there is "
+            "nothing to go back to.",
+            remedy=f"bring an older {home.spec_path(application)} back and deploy it",
+        )
+    back = good[0]
+    restores = record.savepoint if record.savepoint and _is_kept(home, application, record.savepoint) else ""
+    preflight(back.spec, forgets_state=bool(restores)).raise_if_failed()
+    try:
+        rejects = load_spec_file(home.spec_path(application)).hash
+    except ConfigurationError:
+        rejects = launched.hash  # what is not valid is not gone to in any case
+    plan = UpgradePlan(
+        mode=UpgradeMode.SAVEPOINT if restores else UpgradeMode.LAST_STATE,
+        new=Document.of(launched),
+        back=Document.of(back),
+        restores=restores,
+        rejects=rejects,
+        ready_timeout_s=back.spec.health.readiness_timeout_s,
+    )
+    operation = plan.operation(ROLLBACK, application, reason)
+    return carried_out(
+        home, application, lambda: perform(home, operation, dry_run=dry_run, progress=progress), dry_run=dry_run
+    )
+
+
+def _is_kept(home: Home, application: str, savepoint: str) -> bool:
+    # Loads topologies, which DAG files, that import this module, must not wait for.
+    from millrace.ops.savepoints.location import repository_of, spec_of
+
+    return savepoint in repository_of(home, spec_of(home, application, as_launched=True)).names()

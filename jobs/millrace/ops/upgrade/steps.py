@@ -1,0 +1,171 @@
+"""The steps of an upgrade and of a rollback."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from millrace.ops.files import application_lock
+from millrace.ops.operations import OperationPlan, Step, StepContext, operation
+from millrace.ops.readiness import forget_previous_good
+from millrace.ops.spec import UpgradeMode
+from millrace.ops.upgrade import driving, state
+from millrace.ops.upgrade.plan import ROLLBACK, UPGRADE, UpgradePlan
+
+
+@operation(UPGRADE)
+def upgrade_steps(plan: OperationPlan) -> Sequence[Step]:
+    """The steps of an upgrade."""
+    return list(_upgrade(plan.application, UpgradePlan.of(plan)))
+
+
+@operation(ROLLBACK)
+def rollback_steps(plan: OperationPlan) -> Sequence[Step]:
+    """The steps of a rollback that was asked for."""
+    decided = UpgradePlan.of(plan)
+    return [*_back(plan.application, decided, when=""), _conclude(decided)]
+
+
+def _upgrade(name: str, decided: UpgradePlan) -> Iterator[Step]:
+    if decided.savepoint is not None:
+        yield from state.taking_a_savepoint(name, decided.savepoint)
+    yield Step(
+        name="stop",
+        text=f"Stop what runs of {name}.",
+        run=lambda context: driving.end(context, owner=decided.owner),
+    )
+    if decided.mode is UpgradeMode.STATELESS:
+        yield from state.giving_state_up("reset", decided.new.file())
+    yield Step(
+        name="launch",
+        text=f"Launch it with specification {decided.new.hash}.",
+        run=lambda context: _launch(context, decided),
+    )
+    if decided.back is not None:
+        yield Step(
+            name="ready",
+            text=f"Wait until it is healthy, up to {decided.ready_timeout_s:g} s after its launch.",
+            run=lambda context: _ready(context, decided),
+        )
+        yield from _back(name, decided, when="If it is not: ")
+    yield _conclude(decided)
+
+
+def _launch(context: StepContext, decided: UpgradePlan) -> Mapping[str, Any]:
+    taken = decided.savepoint.name if decided.savepoint else ""
+    if decided.back is None:
+        return driving.launch(context, decided.new.file(), savepoint=taken)
+    return driving.launch_or_say_why(context, decided.new.file(), savepoint=taken)
+
+
+def _ready(context: StepContext, decided: UpgradePlan) -> Mapping[str, Any]:
+    launched = context.results["launch"]
+    if "failed" in launched:
+        return {"healthy": False, "text": f"as it could not be launched: {launched['failed']}"}
+    if "stopped" in launched:
+        return {"healthy": False, "stopped": True, "text": "it was asked to stop"}
+    return driving.wait_until_healthy(context, timeout_s=decided.ready_timeout_s)
+
+
+def _goes_back(context: StepContext) -> bool:
+    """Whether the way back is taken: it was asked for, or the new one is not healthy; never where a stop was asked."""
+    ready = context.results.get("ready", {"healthy": False})
+    return not ready["healthy"] and not any("stopped" in result for result in context.results.values())
+
+
+def _misfits(context: StepContext) -> bool:
+    return bool(context.results["rollback-fit"].get("misfit"))
+
+
+def _back(name: str, decided: UpgradePlan, *, when: str) -> Iterator[Step]:
+    back = decided.back
+    assert back is not None
+
+    def step(short: str, text: str, run: Any) -> Step:
+        return Step(
+            name=f"rollback-{short}",
+            text=f"{when}{text}",
+            run=lambda context: run(context) if _goes_back(context) else {"skipped": True},
+        )
+
+    yield step(
+        "stop",
+        f"Stop what runs of {name}, and have supervision leave {decided.rejects} alone from then on.",
+        lambda context: driving.go_back(context, back.file(), rejects=decided.rejects),
+    )
+    if decided.mode is not UpgradeMode.LAST_STATE:
+        yield step(
+            "fit",
+            f"See whether its state still fits the topology of {back.hash}; if it does, it stays.",
+            lambda _: {"misfit": state.misfit(back.file())},
+        )
+    if decided.way_back:
+        yield from state.restoring("rollback-restore", decided, when=when, is_wanted=_misfits)
+    elif decided.mode is UpgradeMode.STATELESS:
+        yield from state.giving_state_up(
+            "rollback-reset", back.file(), when=f"{when}Where it does not: ", is_wanted=_misfits
+        )
+    yield step(
+        "launch", f"Launch it with specification {back.hash}.", lambda context: driving.launch(context, back.file())
+    )
+    yield step(
+        "ready",
+        "Wait until it is healthy.",
+        lambda context: _ready_again(context, decided),
+    )
+
+
+def _ready_again(context: StepContext, decided: UpgradePlan) -> Mapping[str, Any]:
+    assert decided.back is not None
+    result = driving.wait_until_healthy(context, timeout_s=decided.back.file().spec.health.readiness_timeout_s)
+    if result["healthy"]:
+        with application_lock(context.directory):
+            forget_previous_good(context.directory, decided.new.hash)
+    return result
+
+
+def _conclude(decided: UpgradePlan) -> Step:
+    return Step(name="conclude", text="Say what came of it.", run=lambda context: _conclusion(context, decided))
+
+
+def _conclusion(context: StepContext, decided: UpgradePlan) -> Mapping[str, Any]:
+    name, results = context.plan.application, context.results
+    if any("stopped" in result for result in results.values()):
+        return {"action": "stopped", "text": f"{name} was asked to stop meanwhile, and stays stopped"}
+    ended = results.get("rollback-ready", {"skipped": True})
+    if "skipped" in ended:
+        text = context.plan.reason
+        if decided.savepoint is not None:
+            text += f"; before it, savepoint {decided.savepoint.name} was taken"
+        return {"action": "upgrade", "text": text}
+    assert decided.back is not None
+    with_state = _with_state(context, decided)
+    happened = f"specification {decided.new.hash} was left as asked"
+    if "ready" in results:
+        happened = f"specification {decided.new.hash} was not healthy {results['ready']['text']}"
+    if not ended["healthy"]:
+        return {
+            "action": "failed",
+            "text": f"{happened}. The last good one, {decided.back.hash}, was launched again and is not healthy either "
+            f"{ended['text']}. What to do: read {context.directory.log}; supervision goes on trying with "
+            f"{decided.back.hash}",
+        }
+    return {
+        "action": "rolled_back",
+        "text": f"{happened}. The last good one, {decided.back.hash}, runs again {with_state}, and is healthy. "
+        f"What to do: correct {context.home.spec_path(name)}; supervision leaves {decided.rejects} "
+        "alone until the file changes or is "
+        "deployed again",
+    }
+
+
+def _with_state(context: StepContext, decided: UpgradePlan) -> str:
+    misfit = context.results.get("rollback-fit", {}).get("misfit", "")
+    if not misfit:
+        return "on the state as it was"
+    if decided.way_back:
+        return (
+            f"on savepoint {decided.way_back}, as the state did not fit it any more ({misfit}; input since then is "
+            "processed again, and its results are written again)"
+        )
+    return f"with empty stores, as the state did not fit it any more ({misfit})"

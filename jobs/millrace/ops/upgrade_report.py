@@ -1,0 +1,116 @@
+"""What a deployment of the specification as it is now would do, and what would refuse it; changes nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from millrace.errors import MillraceError
+from millrace.ops.checks import Check, Report
+from millrace.ops.home import Home
+from millrace.ops.operations.journal import holding_operation
+from millrace.ops.preflight import preflight
+from millrace.ops.record import read_record
+from millrace.ops.spec import RunState, load_spec_file
+
+
+@dataclass(frozen=True, kw_only=True)
+class UpgradeReport:
+    """What a deployment would meet.
+
+    Args:
+        application: its name.
+        action: ``start``, ``upgrade`` or ``nothing``.
+        changes: what becomes of stores and internal topics, a line each; empty where nothing ran before.
+        missing_topics: declared topics that a deployment would create.
+        report: every check.
+    """
+
+    application: str
+    action: str
+    changes: tuple[str, ...]
+    missing_topics: tuple[str, ...]
+    report: Report
+
+    @property
+    def refused(self) -> tuple[Check, ...]:
+        """The checks for which a deployment would be refused."""
+        return self.report.failed
+
+    def lines(self) -> tuple[str, ...]:
+        """The report for people."""
+        return (
+            f"A deployment would do: {self.action}",
+            *(f"State: {change}" for change in self.changes or ("nothing of it changes",)),
+            *(f"Topic {topic} is missing and would be created" for topic in self.missing_topics),
+            *self.report.lines(),
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """A small document of plain data."""
+        return {
+            "application": self.application,
+            "action": self.action,
+            "changes": [change[:300] for change in self.changes[:50]],
+            "missing_topics": list(self.missing_topics[:50]),
+            "refused": [check.name for check in self.refused],
+            "checks": self.report.summary()[:50],
+        }
+
+
+def upgrade_report(home: Home, application: str) -> UpgradeReport:
+    """Compare the specification with what ran last and with what the broker has.
+
+    Args:
+        home: the installation.
+        application: its name.
+
+    Raises:
+        ConfigurationError: the specification is missing or invalid.
+    """
+    file = load_spec_file(home.spec_path(application))
+    spec, directory = file.spec, home.application(application)
+    record = read_record(directory)
+    action = "start"
+    if record is not None and record.is_process_alive():
+        action = "nothing" if record.spec_hash == file.hash else "upgrade"
+    checks = []
+    if spec.state is RunState.SUSPENDED:
+        remedy = f"set `state: running` in {home.spec_path(application)}"
+        checks.append(Check(name="state", ok=False, text="the specification says suspended", remedy=remedy))
+    if (holding := holding_operation(directory)) is not None:
+        remedy = f"carry it on with `millrace operations resume {application}`, or abandon it"
+        checks.append(Check(name="operations", ok=False, text=str(holding), remedy=remedy))
+    found = preflight(spec).checks
+    is_reachable = not any(check.name in {"broker", "broker access"} and not check.ok for check in found)
+    return UpgradeReport(
+        application=application,
+        action=action,
+        changes=_changes(home, application) if is_reachable else ("not known without a broker",),
+        missing_topics=_missing(home, application) if is_reachable else (),
+        report=Report(application=application, checks=(*checks, *found)),
+    )
+
+
+def _changes(home: Home, application: str) -> tuple[str, ...]:
+    from millrace.control.status_topic import read_statuses
+    from millrace.dsl.loading import load_topology
+    from millrace.topology.diff import diff
+
+    spec = load_spec_file(home.spec_path(application)).spec
+    config = spec.streams_config()
+    statuses = read_statuses(config.bootstrap_servers, client_settings=config.client_settings("admin."))
+    status = statuses.get(config.application_id)
+    if status is None or not status.topology_summary:
+        return ("it has not run before",)
+    try:
+        found = diff(status.topology_summary, load_topology(spec.module, config))
+    except MillraceError as error:
+        return (error.message,)
+    return tuple(str(found).splitlines())
+
+
+def _missing(home: Home, application: str) -> tuple[str, ...]:
+    from millrace.ops.topics import missing_topics
+
+    return missing_topics(load_spec_file(home.spec_path(application)).spec)

@@ -1,0 +1,5 @@
+"""Notifiers."""
+
+from millrace_airflow.notifications.millrace import MillraceNotifier
+
+__all__ = ["MillraceNotifier"]

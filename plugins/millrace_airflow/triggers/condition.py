@@ -1,0 +1,83 @@
+"""The trigger of sensors: it polls an application until a condition holds."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from airflow.triggers.base import BaseTrigger, TriggerEvent
+
+from millrace.errors import MillraceError
+from millrace.ops import Home
+from millrace_airflow.conditions import Condition
+from millrace_airflow.triggers.looking import look_and_judge, make_client
+
+
+class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
+    """Fires once a condition has held for long enough.
+
+    Nothing is kept that another triggerer could miss, but for how long the condition has held: that begins anew.
+
+    Args:
+        home: directory of the installation.
+        specs: directory of the specifications.
+        application: name of the application.
+        condition: what :meth:`millrace_airflow.conditions.Condition.serialize` gave.
+        poll_interval_s: time between two looks, seconds.
+    """
+
+    def __init__(
+        self, *, home: str, specs: str, application: str, condition: dict[str, Any], poll_interval_s: float
+    ) -> None:
+        super().__init__()
+        self.home = home
+        self.specs = specs
+        self.application = application
+        self.condition = condition
+        self.poll_interval_s = poll_interval_s
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        """Class path and arguments."""
+        return (
+            "millrace_airflow.triggers.condition.ConditionTrigger",
+            {
+                "home": self.home,
+                "specs": self.specs,
+                "application": self.application,
+                "condition": self.condition,
+                "poll_interval_s": self.poll_interval_s,
+            },
+        )
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        """Poll until it holds, then fire once."""
+        home = Home(root=Path(self.home), specs=Path(self.specs))
+        condition = Condition(**self.condition)
+        client = await make_client()
+        held_since: float | None = None
+        told = ""
+        try:
+            while True:
+                try:
+                    _, observation = await look_and_judge(home, self.application, client)
+                    why_not = condition.why_not(observation)
+                except MillraceError as error:
+                    # A record that cannot be read now may be readable at the next look; the sensor has a timeout.
+                    observation, why_not = None, str(error)
+                if why_not != told:
+                    self.log.info("%s: %s", self.application, why_not or "it holds")
+                    told = why_not
+                held_since = None if why_not else held_since or time.monotonic()
+                if (
+                    observation is not None
+                    and held_since is not None
+                    and time.monotonic() - held_since >= condition.for_s
+                ):
+                    yield TriggerEvent(observation.summary())
+                    return
+                await asyncio.sleep(self.poll_interval_s)
+        finally:
+            await client.aclose()

@@ -1,0 +1,34 @@
+"""One look at a job that does not block the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import httpx
+
+from millrace.ops import Home, Observation
+from millrace.ops.control_client import ask_async, control_address
+from millrace.ops.observe import Evidence, judge, look
+
+
+async def make_client() -> httpx.AsyncClient:
+    """A client for :func:`look_and_judge`; made apart because it loads certificates, which takes a while."""
+    return await asyncio.to_thread(lambda: httpx.AsyncClient(trust_env=False))
+
+
+async def look_and_judge(home: Home, application: str, client: httpx.AsyncClient) -> tuple[Evidence, Observation]:
+    """What can be seen of an application's job now, and what to think of it.
+
+    Args:
+        home: the installation.
+        application: its name.
+        client: see :func:`make_client`.
+    """
+    evidence = await asyncio.to_thread(look, home, application)
+    process = evidence.record.process if evidence.record else None
+    answer = None
+    if evidence.alive and process is not None:
+        control = await asyncio.to_thread(control_address, evidence.directory, process)
+        answer = await ask_async(client, control)
+    return evidence, judge(evidence, answer, now=time.time())

@@ -1,0 +1,1 @@
+"""Grafana's dashboards as code: ``python -m scripts.dashboards`` writes config/grafana/dashboards/*.json."""

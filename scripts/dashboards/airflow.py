@@ -1,0 +1,76 @@
+"""What Airflow does for the applications."""
+
+from __future__ import annotations
+
+from scripts.dashboards.model import APP, Dashboard, Kind, Panel, Query, Unit
+
+AIRFLOW = Dashboard(
+    uid="airflow",
+    title="Airflow",
+    text="Whether Airflow looks after the applications: supervision, reconciles, and what its DAGs did.",
+    panels=(
+        Panel(
+            title="Applications that nobody has looked at for five minutes",
+            text="They shall run, and neither a supervising task nor a reconcile has looked, as of the last export.",
+            queries=(
+                Query(
+                    f"count((millrace_export_timestamp_seconds{{{APP}}} - on (application_id) "
+                    f"millrace_supervision_last_look_timestamp_seconds{{{APP}}} > 300) and on (application_id) "
+                    f"millrace_application_wanted{{{APP}}} == 1) or vector(0)"
+                ),
+            ),
+            kind=Kind.NUMBER,
+            width=12,
+            alert="MillraceSupervisorGone",
+            red_above=1,
+        ),
+        Panel(
+            title="Age of the export",
+            text="Of the application that was exported longest ago; its DAG runs every five minutes.",
+            queries=(Query(f"max(time() - millrace_export_timestamp_seconds{{{APP}}})"),),
+            kind=Kind.NUMBER,
+            unit=Unit.SECONDS,
+            width=12,
+            alert="MillraceMetricsExportStale",
+            red_above=900,
+        ),
+        Panel(
+            title="Time since a supervisor looked",
+            text="At the moment of the export: seconds by a supervising task, two minutes by reconciles.",
+            queries=(
+                Query(
+                    f"millrace_export_timestamp_seconds{{{APP}}} - on (application_id) "
+                    f"millrace_supervision_last_look_timestamp_seconds{{{APP}}}",
+                    "{{application_id}}",
+                ),
+            ),
+            unit=Unit.SECONDS,
+            alert="MillraceSupervisorGone",
+        ),
+        Panel(
+            title="Wanted and well",
+            text="1 where the application shall run, and where it does.",
+            queries=(
+                Query(f"millrace_application_wanted{{{APP}}}", "{{application_id}} wanted"),
+                Query(f"millrace_application_healthy{{{APP}}}", "{{application_id}} well"),
+            ),
+            alert="MillraceApplicationDown",
+        ),
+        Panel(
+            title="Restarts in a row",
+            text="By supervising tasks and reconciles.",
+            queries=(Query(f"millrace_application_restarts{{{APP}}}", "{{application_id}}"),),
+        ),
+        Panel(
+            title="Operations that failed or were not finished",
+            text="By DAGs or by hand; see the dashboard Operations.",
+            queries=(
+                Query(
+                    f'sum by (application_id, operation) (millrace_operations{{{APP},result=~"failed|unfinished"}})',
+                    "{{application_id}} {{operation}}",
+                ),
+            ),
+            alert="MillraceOperationFailed",
+        ),
+    ),
+)

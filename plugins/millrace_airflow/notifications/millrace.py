@@ -10,6 +10,8 @@ from airflow.providers.smtp.notifications.smtp import SmtpNotifier
 from airflow.sdk import BaseHook, BaseNotifier, Connection, Context, Variable
 from airflow.sdk.exceptions import AirflowNotFoundException
 
+from millrace.errors import MillraceError
+
 WEBHOOK = "millrace_webhook"
 MAIL_VARIABLE = "millrace_alert_mail"
 _LIMIT_S = 10.0
@@ -103,9 +105,15 @@ def message_of(context: Context) -> dict[str, Any]:
         "run_id": getattr(instance, "run_id", ""),
         "try_number": getattr(instance, "try_number", 0),
         "application": str(getattr(task, "application", "") or ""),
-        "error": str(context.get("exception") or "the task ended without saying why")[:4000],
+        "error": _error_text(context.get("exception"))[:4000],
         "log_url": str(getattr(instance, "log_url", "")),
     }
+
+
+def _error_text(error: object) -> str:
+    if isinstance(error, MillraceError):
+        return f"{error.message} What to do: {error.remedy}" if error.remedy else error.message
+    return str(error or "the task ended without saying why")
 
 
 def url_of(connection: Connection) -> str:

@@ -12,6 +12,7 @@ from millrace.errors import MillraceError
 from millrace.ops.operations.journal import OperationState, operations_of
 from millrace.ops.record import DesiredState, read_record
 from millrace_airflow.hooks.millrace import MillraceHook
+from millrace_airflow.operators.operation import failure
 from millrace_airflow.windows import OffPeakWindow
 
 ALL = "all"
@@ -67,7 +68,11 @@ class MillraceApplicationsOperator(BaseOperator):  # type: ignore[misc]
     def execute(self, context: Context) -> list[str]:  # noqa: ARG002
         """Choose them."""
         now = datetime.now(UTC)
-        if (why := self._why_closed(now)) is not None:
+        try:
+            why = self._why_closed(now)
+        except MillraceError as error:
+            raise failure(error.message, error.remedy, is_final=True) from None
+        if why is not None:
             self.log.info("What happened: nothing, %s.", why)
             self.log.info("What to do: wait for the next run, or trigger one with other hours.")
             return []

@@ -64,7 +64,7 @@ class MillraceAuditOperator(BaseOperator):  # type: ignore[misc]
                 progress=self._tell,
             )
         except MillraceError as error:
-            raise failure(error.message, error.remedy or "read the log above", is_final=False) from None
+            raise failure(error.message, error.remedy or "read the log above", is_final=True) from None
         for each in report.stores:
             found = each.skipped or f"{each.keys} keys, {each.records} records, {each.differences} differences"
             self.log.info("%s of task %s: %s", each.store, each.task, found)

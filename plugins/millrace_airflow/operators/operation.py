@@ -123,15 +123,16 @@ class MillraceOperationOperator(BaseOperator):  # type: ignore[misc]
             self.log.info("plan %d: %s", number, step)
 
     def _conclude(self, outcome: Outcome) -> dict[str, Any]:
+        # They may log what they find, and the last lines are not theirs.
+        facts = {} if outcome.dry_run else dict(self.facts(outcome))
         if outcome.dry_run:
             for number, step in enumerate(outcome.steps, 1):
                 self.log.info("would do %d: %s", number, step)
             self.log.info("What happened: nothing, this was a dry run of %s on %s.", outcome.operation, self.target)
             self.log.info("What to do: if the plan is right, trigger it again with the dry run switched off.")
         else:
-            self.log.info("What happened: %s of %s: %s (%s).", outcome.operation, self.target, "done", outcome.text)
+            self.log.info("What happened: %s of %s: done (%s).", outcome.operation, self.target, outcome.text)
             self.log.info("What to do: %s.", self.what_next(outcome))
-        facts = {} if outcome.dry_run else dict(self.facts(outcome))
         # The results of the steps may have a line for each partition; they stay in the journal.
         return {**outcome.summary(), "results": {}, "operation_id": self._begun, **facts}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
-from millrace.errors import ConfigurationError
 from millrace.ops import Home, stop
 from millrace.ops.operations import perform
 from millrace.ops.positions import TopicPosition
@@ -54,7 +54,7 @@ def test_a_scheduled_run_works_in_off_peak_hours_only(monkeypatch: pytest.Monkey
     # By hand it begins at once, unless it is given hours.
     assert chosen(run_type="manual", default_window=closed) == [NAME]
     assert chosen(run_type="manual", application=NAME, window=closed) == []
-    with pytest.raises(ConfigurationError):
+    with pytest.raises(AirflowFailException, match="What to do: write it as 22:00-06:00"):
         chosen(run_type="manual", window="at night")
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Connection
 
+from millrace.errors import OperationError
 from millrace_airflow.notifications import MillraceNotifier
 from millrace_airflow.notifications.millrace import MAIL_VARIABLE, url_of
 from tests.unit.airflow.lines import Lines
@@ -83,6 +84,12 @@ def test_it_posts_what_failed_and_ends_the_log_with_what_to_do(
         "error": "It runs. What to do: stop it",
         "log_url": "http://airflow/log",
     }
+    assert told.lines[-2:] == ["What happened: It runs.", "What to do: stop it"]
+
+
+def test_an_error_of_millrace_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch, told: Lines) -> None:
+    monkeypatch.delenv("AIRFLOW_CONN_MILLRACE_WEBHOOK", raising=False)
+    MillraceNotifier()({**failed(), "exception": OperationError("It runs.", remedy="stop it")})
     assert told.lines[-2:] == ["What happened: It runs.", "What to do: stop it"]
 
 

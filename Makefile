@@ -1,9 +1,10 @@
 # make demo [FOR=seconds] [RATE=payments a second]   the platform at work
 # make test [PARTS="check unit ..."]                 everything that must hold
 # make parity [N=scenarios] [SEED=number] [REPLAY=file]   random scenarios against Kafka Streams' test driver
+# make drills                                      every kind of failure, and the page docs/failure-matrix.md of it
 # make soak [MINUTES=30] [SEED=number]             kills, savepoints, restores, resets at random, and a checker
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity soak check format bench docs clean
+.PHONY: help setup demo test parity drills soak check format bench docs clean
 
 # Modules are compiled once, also where the environment (many container images) would have every process compile them
 # again: that costs each one 2 to 4 s.
@@ -35,6 +36,10 @@ test:
 
 parity: setup
 	@PYTHONPATH=jobs:. $(PYTHON) -m tests.parity.run --scenarios $(N) --seed $(SEED) $(if $(REPLAY),--replay $(REPLAY))
+
+drills: setup
+	@MILLRACE_DRILLS_RECORD=docs/failure-matrix.json $(PYTHON) -m pytest tests/chaos/drills tests/chaos/test_exactly_once.py
+	@$(PYTHON) -m tests.chaos.drills.page > docs/failure-matrix.md
 
 soak: setup
 	@PYTHONPATH=jobs:. $(PYTHON) -m tests.soak.run --minutes $(MINUTES) --seed $(SEED)

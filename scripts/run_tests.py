@@ -12,6 +12,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 _PYTEST = ("-m", "pytest", "-q", "--durations=5")
+_DRILLS = "tests/chaos/drills"
 _WORKERS = ("-n", str(max(2, os.cpu_count() or 2)))
 _BY_FILE = (*_WORKERS, "--dist", "loadfile")
 _IN_THEIR_ORDER = (*_BY_FILE, "--no-loadscope-reorder")
@@ -31,6 +32,7 @@ class Part:
         command: arguments of the interpreter, without the directory.
         second_attempt: whether tests that failed run once more, alone: processes that are killed and brokers that
             restart depend on how busy the machine is. A second attempt is always shown.
+        on_request: whether it runs only where it is asked for by name.
     """
 
     name: str
@@ -38,6 +40,7 @@ class Part:
     directory: str | None
     command: tuple[str, ...]
     second_attempt: bool = False
+    on_request: bool = False
 
     def line(self) -> list[str]:
         """The whole command line."""
@@ -57,9 +60,10 @@ def parts() -> list[Part]:
         Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_BY_FILE)),
         Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_WORKERS)),
         Part("integration", "real broker, real Spark", "tests/integration", ordered, second_attempt=True),
-        Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, second_attempt=True),
+        Part("chaos", "kill -9 everywhere", "tests/chaos", (*_PYTEST, f"--ignore={_DRILLS}"), second_attempt=True),
         Part("airflow", "real Airflow, real supervision", "tests/airflow", _PYTEST, second_attempt=True),
         Part("bench-smoke", "the benchmark's machinery, tiny", None, bench),
+        Part("drills", "each row of the failure matrix", _DRILLS, _PYTEST, second_attempt=True, on_request=True),
     ]
 
 
@@ -83,11 +87,13 @@ def say(text: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Runs what was asked for, all by default; 0 only if every part passed."""
+    """Runs what was asked for, by default all that needs no request; 0 only if every part passed."""
     known = {part.name: part for part in parts()}
     parser = argparse.ArgumentParser(prog="make test", description=__doc__)
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(known))
-    names: list[str] = parser.parse_args(arguments).parts or list(known)
+    names: list[str] = parser.parse_args(arguments).parts or [
+        part.name for part in known.values() if not part.on_request
+    ]
     if unknown := [name for name in names if name not in known]:
         parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(known)}")
     chosen = [known[name] for name in names]

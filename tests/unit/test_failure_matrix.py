@@ -33,6 +33,7 @@ def test_every_kind_of_failure_has_a_row() -> None:
 
 def test_the_page_is_made_of_the_results() -> None:
     text = page()
+    assert list(read()) == list(BY_KEY)
     assert (ROOT / "docs" / "failure-matrix.md").read_text() == text
     assert all(f"## {row.failure}\n" in text for row in ROWS)
 

@@ -1,4 +1,4 @@
-"""Makes ``docs/failure-matrix.md``: ``python -m tests.chaos.drills.page > docs/failure-matrix.md``."""
+"""Makes ``docs/failure-matrix.md``; see ``make drills``."""
 
 from __future__ import annotations
 
@@ -12,18 +12,13 @@ _INTRODUCTION = """\
 
 What happens when something fails: what is seen, how long it takes, what Millrace does by itself and what it tells the
 operator. Each row is a drill (`tests/chaos/drills`, and tests that it names), in which the failure is real, records
-keep coming, and afterwards output and stores are compared with an independent model. A row without figures says what is
-meant to happen: no run of its drill is recorded yet. Figures are those of one run on a shared machine with 2 cores,
-with a topology of two sub-topologies, four tasks and three stores of some thousand entries, 100 records a second, and a
-heartbeat every second. Seconds count from the failure until everything that was in the input by then was committed, or,
-where the application stops, until it had. A start of a driver is a part of some of them: 15 to 25 s on two quiet cores.
+keep coming, and afterwards output and stores are compared with an independent model. Figures are those of one run on a
+shared machine with 2 cores, with a topology of two sub-topologies, four tasks and three stores of some thousand
+entries, 100 records a second, and a heartbeat every second. Seconds count from the failure until everything that was in
+the input by then was committed, or, where the application stops, until it had. A start of a driver is a part of some of
+them: 15 to 25 s on two quiet cores.
 
-To run the drills and make the page again:
-
-```sh
-MILLRACE_DRILLS_RECORD=docs/failure-matrix.json uv run pytest tests/chaos/drills tests/chaos/test_exactly_once.py
-uv run python -m tests.chaos.drills.page > docs/failure-matrix.md
-```
+`make drills` runs them and makes this page again.
 
 | failure | by itself | seconds | states | metrics that move |
 |---|---|---|---|---|
@@ -31,16 +26,18 @@ uv run python -m tests.chaos.drills.page > docs/failure-matrix.md
 
 
 def page() -> str:
-    """The page, Markdown."""
+    """The page, Markdown.
+
+    Raises:
+        KeyError: a row has no result.
+    """
     results = read()
-    table = "\n".join(_line(row, results.get(row.key)) for row in ROWS)
-    return f"{_INTRODUCTION}{table}\n\n" + "\n\n".join(_section(row, results.get(row.key)) for row in ROWS) + "\n"
+    table = "\n".join(_line(row, results[row.key]) for row in ROWS)
+    return f"{_INTRODUCTION}{table}\n\n" + "\n\n".join(_section(row, results[row.key]) for row in ROWS) + "\n"
 
 
-def _line(row: Row, result: Result | None) -> str:
+def _line(row: Row, result: Result) -> str:
     anchor = row.failure.lower().replace(" ", "-").replace("'", "")
-    if result is None:
-        return f"| [{row.failure}](#{anchor}) | no run of this drill is recorded yet | | | |"
     metrics = "<br>".join(f"`{name}` {_number(value)}" for name, value in result.metrics.items())
     cells = (
         f"[{row.failure}](#{anchor})",
@@ -52,15 +49,13 @@ def _line(row: Row, result: Result | None) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def _section(row: Row, result: Result | None) -> str:
+def _section(row: Row, result: Result) -> str:
     lines = [
         f"## {row.failure}",
         "",
         f"- **The drill**: {row.drill}.",
-        f"- **{'Meant to happen' if result is None else 'Done'} by itself**: {row.done}.",
+        f"- **Done by itself**: {row.done}.",
     ]
-    if result is None:
-        return "\n".join(lines)
     if result.reason:
         lines += [f"- **The reason it gives**: {result.reason}", f"- **The remedy it names**: {result.remedy}."]
     else:

@@ -5,7 +5,6 @@ The executor's row is recorded by ``tests/chaos/test_exactly_once.py``, which ha
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -18,14 +17,11 @@ from millrace.kafka.broker import EmbeddedBroker
 from tests.application import PREFIX_VARIABLE
 from tests.chaos.checker import check_output, check_stores
 from tests.chaos.drills.observing import Observer
-from tests.chaos.drills.results import RECORD_VARIABLE, Result
+from tests.chaos.drills.results import Result
 from tests.chaos.drills.world import PARTITIONS, Drilled
 from tests.chaos.kills import processes_of
 
-pytestmark = [
-    pytest.mark.timeout(900),
-    pytest.mark.skipif(RECORD_VARIABLE not in os.environ, reason=f"drills run where {RECORD_VARIABLE} is set"),
-]
+pytestmark = pytest.mark.timeout(900)
 
 
 @pytest.fixture(scope="module")

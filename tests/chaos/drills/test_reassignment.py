@@ -19,7 +19,6 @@ from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.topics import TopicSpec
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import Application, wait_until
-from tests.chaos.drills.results import RECORD_VARIABLE
 from tests.records import Record, produce, read_topic
 
 PARTITIONS = 6
@@ -122,7 +121,6 @@ def both(broker: EmbeddedBroker, unique: str, tmp_path: Path, points: Path) -> I
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.skipif(RECORD_VARIABLE not in os.environ, reason=f"drills run where {RECORD_VARIABLE} is set")
 def test_b01_no_record_is_skipped_or_early_when_all_tasks_move(
     broker: EmbeddedBroker, both: dict[str, Instances]
 ) -> None:

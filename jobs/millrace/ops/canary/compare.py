@@ -98,7 +98,11 @@ def compare(
     repository = repository_of(home, spec_of(home, application, as_launched=True))
     point = repository.read(canary.savepoint).point
     assert point is not None, "the canary was restored from it"
-    at_rest = _wait_until_level(admin, application, clone, subject.current.inputs, wait_s=wait_s, progress=progress)
+    read = {
+        application: subject.current.inputs | subject.current.repartition_topics,
+        clone: (cloned := subject_of(home, clone, None).current).inputs | cloned.repartition_topics,
+    }
+    at_rest = _wait_until_level(admin, read, wait_s=wait_s, progress=progress)
     originals = _starts(admin, canary.outputs, point.output_ends)
     copies = _starts(admin, canary.outputs.values(), {})
     names = {copy: name for name, copy in canary.outputs.items()}
@@ -114,30 +118,26 @@ def compare(
 
 
 def _wait_until_level(
-    admin: KafkaAdmin,
-    application: str,
-    clone: str,
-    inputs: Iterable[str],
-    *,
-    wait_s: float,
-    progress: Callable[[str], None],
+    admin: KafkaAdmin, read: Mapping[str, Iterable[str]], *, wait_s: float, progress: Callable[[str], None]
 ) -> bool:
-    topics = admin.describe_topics(sorted(inputs))
-    places = [(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
+    """Whether both come to the end of all that they read, what waits between their own tasks included."""
     deadline = time.monotonic() + wait_s
     while True:
-        ends = end_offsets(admin, places)
-        behind = {
-            name: sum(max(0, end - (commits[place].offset if place in commits else 0)) for place, end in ends.items())
-            for name in (application, clone)
-            for commits in (committed_offsets(admin, name, places),)
-        }
+        behind = {name: _lag(admin, name, topics) for name, topics in read.items()}
         if not any(behind.values()):
             return True
         if time.monotonic() >= deadline:
             return False
         progress(", ".join(f"{name} is {lag} records behind" for name, lag in behind.items()))
         time.sleep(_POLL_S)
+
+
+def _lag(admin: KafkaAdmin, group: str, names: Iterable[str]) -> int:
+    topics = admin.describe_topics(sorted(names))
+    places = [(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
+    ends = end_offsets(admin, places)
+    commits = committed_offsets(admin, group, places)
+    return sum(max(0, end - (commits[place].offset if place in commits else 0)) for place, end in ends.items())
 
 
 def _starts(admin: KafkaAdmin, topics: Iterable[str], begins: Mapping[str, Mapping[int, int]]) -> dict[Place, int]:

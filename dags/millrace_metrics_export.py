@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from datetime import timedelta
 
 from airflow.sdk import DAG, AssetOrTimeSchedule, CronTriggerTimetable
@@ -35,6 +34,5 @@ It fails where parts could not be had, a broker that is away for example; everyt
 ):
     MillraceExportMetricsOperator(
         task_id="export",
-        pushgateway=os.environ.get("MILLRACE_PUSHGATEWAY", ""),
         execution_timeout=timedelta(minutes=10),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from millrace_airflow.hooks.millrace import MillraceHook
 
+PUSHGATEWAY_VARIABLE = "MILLRACE_PUSHGATEWAY"
+
 
 class MillraceExportMetricsOperator(BaseOperator):  # type: ignore[misc]
     """Exports the metrics of all deployed applications to a Pushgateway or a text file.
@@ -17,7 +20,8 @@ class MillraceExportMetricsOperator(BaseOperator):  # type: ignore[misc]
     What could be had is exported even if the task fails: parts that could not be had are named at the end of its log.
 
     Args:
-        pushgateway: address of a Pushgateway; empty writes to the text file. Templated.
+        pushgateway: address of a Pushgateway; empty writes to the text file. By default the one that the variable
+            ``MILLRACE_PUSHGATEWAY`` of the worker's environment names. Templated.
         text_file: file that is replaced; empty takes ``prometheus/exported.prom`` of the installation. Templated.
         millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
     """
@@ -26,7 +30,12 @@ class MillraceExportMetricsOperator(BaseOperator):  # type: ignore[misc]
     ui_color = "#d9ecd5"
 
     def __init__(
-        self, *, pushgateway: str = "", text_file: str = "", millrace_conn_id: str | None = None, **kwargs: Any
+        self,
+        *,
+        pushgateway: str | None = None,
+        text_file: str = "",
+        millrace_conn_id: str | None = None,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.pushgateway = pushgateway
@@ -35,8 +44,9 @@ class MillraceExportMetricsOperator(BaseOperator):  # type: ignore[misc]
 
     def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Export."""
+        pushgateway = os.environ.get(PUSHGATEWAY_VARIABLE, "") if self.pushgateway is None else self.pushgateway
         report = MillraceHook(self.millrace_conn_id).export_metrics(
-            pushgateway=self.pushgateway.strip(), text_file=self.text_file.strip()
+            pushgateway=pushgateway.strip(), text_file=self.text_file.strip()
         )
         for each in report.applications:
             self.log.info("%s: %d series", each.application, len(each.samples))

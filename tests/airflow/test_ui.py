@@ -98,7 +98,9 @@ def viewer(chromium: Browser, tokens: dict[str, str]) -> Browser:
 
 def test_nobody_sees_anything(platform: Platform) -> None:
     for path in (STREAMS, PAGE, f"{PAGE}/actions/millrace_stop", f"{STREAMS}static/streams.js"):
-        assert httpx.get(f"{platform.airflow.address}{path}", trust_env=False).status_code == 401
+        # The first request has the pages made, which takes seconds.
+        answer = httpx.get(f"{platform.airflow.address}{path}", trust_env=False, timeout=LIMIT_S)
+        assert answer.status_code == 401
 
 
 def test_streams_is_in_the_navigation_and_shows_the_page_in_airflows_theme(admin: Browser, orders: str) -> None:
@@ -234,7 +236,7 @@ def test_a_viewer_sees_every_page_and_can_start_nothing(
     assert viewer.violations() == []
     viewer.open(f"{PAGE}/actions/millrace_stop")
     assert viewer.find("h1").text == "Not allowed"
-    with httpx.Client(base_url=platform.airflow.address, trust_env=False) as client:
+    with httpx.Client(base_url=platform.airflow.address, trust_env=False, timeout=LIMIT_S) as client:
         client.headers["authorization"] = f"Bearer {tokens['viewer']}"
         assert client.post(f"{PAGE}/actions/millrace_stop", data={"dry_run": "true"}).status_code == 403
 

@@ -214,15 +214,6 @@ def test_every_button_starts_its_dag_with_the_application_filled_in(admin: Brows
     admin.wait_for_text("#live", "success")
 
 
-def test_the_link_to_a_run_opens_it_in_airflow_and_not_in_the_frame(admin: Browser, platform: Platform) -> None:
-    run = platform.client.request("GET", "/dags/millrace_stop/dagRuns?order_by=-run_after")["dag_runs"][0]["dag_run_id"]
-    admin.open(f"/plugin/streams/applications/{APPLICATION}/run?dag=millrace_stop&run={quote(run, safe='')}")
-    admin.driver.switch_to.frame(admin.find("iframe"))
-    admin.find("#run-link").click()
-    admin.driver.switch_to.default_content()
-    WebDriverWait(admin.driver, LIMIT_S).until(lambda driver: "/dags/millrace_stop/runs/" in driver.current_url)
-
-
 def test_a_viewer_sees_every_page_and_can_start_nothing(
     viewer: Browser, platform: Platform, tokens: dict[str, str], orders: str
 ) -> None:

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Prepares a machine: uv, the environment in .venv from uv.lock, Java 17 or newer, jars; with --tests also PostgreSQL's
-# server, which the tests of the order pipeline start, and Prometheus, its Pushgateway and Alertmanager for the tests of
-# rules and dashboards. Does nothing that is done already.
+# server, which the tests of the order pipeline start, Prometheus, its Pushgateway and Alertmanager for the tests of
+# rules and dashboards, and Chromium for those of the page Streams. Does nothing that is done already.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -63,6 +63,16 @@ install_postgres() {
     apt update && apt install postgresql
 }
 
+chromium_is_there() {
+    command -v chromium >/dev/null 2>&1 && command -v chromedriver >/dev/null 2>&1
+}
+
+install_chromium() {
+    may_use_apt || { say "Chromium was not found: the tests of the page Streams will fail"; return; }
+    say "Chromium is missing: installing chromium and chromium-driver"
+    apt update && apt install chromium chromium-driver
+}
+
 prometheus_is_there() {
     command -v promtool >/dev/null 2>&1 && command -v amtool >/dev/null 2>&1 \
         && command -v prometheus-pushgateway >/dev/null 2>&1
@@ -98,3 +108,4 @@ java_is_there || install_java
 .venv/bin/millrace prepare >/dev/null || fail "the installation could not be prepared, see above"
 [ "${1:-}" != --tests ] || postgres_is_there || install_postgres
 [ "${1:-}" != --tests ] || prometheus_is_there || install_prometheus
+[ "${1:-}" != --tests ] || chromium_is_there || install_chromium

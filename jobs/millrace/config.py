@@ -183,6 +183,12 @@ class StreamsConfig(BaseModel):
         description="Topic that gets the records that could not be read, processed or written (KIP-1034), and those "
         "with a negative timestamp; unset drops them.",
     )
+    output_topic_prefix: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9._-]{0,200}$",
+        description="Put in front of the name of every topic that the application writes to and that is not its own; "
+        "the dead letter topic's is left as it is. For canaries. Not in Kafka Streams.",
+    )
     errors_dead_letter_queue_dropped_records: str | None = Field(
         None,
         description="Which of the records that operators drop go to the dead letter topic as well, once each, with the "

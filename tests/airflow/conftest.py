@@ -28,7 +28,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FAKE_JOB = Path(__file__).with_name("fake_job.py")
 APPLICATION = "payments"
 SUPERVISE = f"millrace_supervise_{APPLICATION}"
-SCHEDULED = ("COMPACTION", "STATE_AUDIT", "SAVEPOINT", "STREAM_ASSETS")
+SCHEDULED = ("COMPACTION", "STATE_AUDIT", "SAVEPOINT", "STREAM_ASSETS", "RECOVERY_DRILL", "METRICS_EXPORT")
 T = TypeVar("T")
 
 
@@ -79,7 +79,7 @@ class Platform:
         armed.write_text("")
         armed.rename(self.crash_points / point)
 
-    def end_of_log(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, lines: int = 4) -> str:
+    def end_of_log(self, dag_id: str, run_id: str, task_id: str, *, map_index: int = -1, lines: int = 8) -> str:
         """The last lines of a task's last try."""
         return "\n".join(self.log(dag_id, run_id, task_id, map_index=map_index).splitlines()[-lines:])
 
@@ -91,7 +91,7 @@ class Platform:
         content = self.client.request("GET", f"{task}/logs/{attempt}?map_index={map_index}")["content"]
         return "\n".join(str(line.get("event", line)) if isinstance(line, dict) else str(line) for line in content)
 
-    def run(self, dag_id: str, run_id: str, conf: dict[str, Any] | None = None, *, limit_s: float = 120) -> str:
+    def run(self, dag_id: str, run_id: str, conf: dict[str, Any] | None = None, *, limit_s: float = 240) -> str:
         """Trigger a DAG and wait for its end."""
         self.client.trigger(dag_id, run_id, conf)
         wait_for(lambda: self.client.run_state(dag_id, run_id) in {"success", "failed"}, limit_s=limit_s)
@@ -205,6 +205,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
     )
     airflow = start_airflow(
         home,
+        timeout_s=420,
         settings={
             # A token life far below the time that the supervising task is deferred: see case A01.
             "AIRFLOW__EXECUTION_API__JWT_EXPIRATION_TIME": "60",

@@ -16,6 +16,7 @@ from millrace.cli import (
     applications,
     audit,
     broker,
+    canary,
     compact,
     dead_letters,
     drill,
@@ -68,6 +69,7 @@ standby.add_to(app)
 query.add_to(app)
 reset.add_to(app)
 app.add_typer(broker.app, name="broker")
+app.add_typer(canary.app, name="canary")
 app.add_typer(dead_letters.app, name="dlq")
 app.add_typer(operations.app, name="operations")
 app.add_typer(savepoint.app, name="savepoint")

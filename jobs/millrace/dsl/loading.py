@@ -9,6 +9,7 @@ from millrace.config import StreamsConfig
 from millrace.dsl import low_level
 from millrace.dsl.builder import StreamsBuilder
 from millrace.errors import ConfigurationError, MillraceError, TopologyError
+from millrace.topology.output_names import with_output_prefix
 from millrace.topology.topology import Topology
 
 
@@ -58,8 +59,9 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
             f"{module} failed while it built the topology: {type(error).__name__}: {error}.",
             remedy="mend the function; `millrace --verbose topology` shows the traceback",
         ) from error
+    prefix = None if config is None else config.output_topic_prefix
     if isinstance(result, low_level.Topology):
-        return result.build()
+        return _with_outputs(result.build(), prefix)
     naming = config is not None and config.ensure_explicit_internal_resource_naming
     rewrites = () if config is None else config.rewrites
     topology = builder.build(rewrites=rewrites, ensure_explicit_naming=naming)
@@ -68,4 +70,8 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
             f"{module} reads global tables and nothing else, so there is nothing to run.",
             remedy="read a stream or a table as well",
         )
-    return topology
+    return _with_outputs(topology, prefix)
+
+
+def _with_outputs(topology: Topology, prefix: str | None) -> Topology:
+    return with_output_prefix(topology, prefix) if prefix else topology

@@ -236,3 +236,20 @@ def _coordinator_knows_members(admin: KafkaAdmin, group: str) -> bool:
             consumer.poll(_PROBE_POLL_S)
     finally:
         consumer.close()
+
+
+def delete_group(admin: KafkaAdmin, group: str) -> None:
+    """Delete a group with its offsets; one that does not exist is passed over.
+
+    Args:
+        admin: an administrator of the cluster.
+        group: its name.
+
+    Raises:
+        OperationError: it has members, or the broker refuses.
+    """
+    admin.ask_coordinator(
+        lambda: admin.client.delete_consumer_groups([group], request_timeout=admin.timeout_s)[group],
+        doing=f"deleting consumer group {group}",
+        unless=[KafkaError.GROUP_ID_NOT_FOUND],
+    )

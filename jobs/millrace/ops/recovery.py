@@ -5,20 +5,16 @@ from __future__ import annotations
 import socket
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from millrace.config import StreamsConfig
-from millrace.dsl.loading import load_topology
-from millrace.kafka.offsets import begin_offsets, end_offsets
-from millrace.ops.connection import admin_of
 from millrace.ops.home import Home
 from millrace.ops.spec import load_spec
-from millrace.ops.standby.status import read_standby_status
-from millrace.ops.standby.tasks import copied_tasks
 from millrace.sizing.recovery import RESTORE_RECORDS_PER_S, RESTORE_START_S, estimate_restore_time
-from millrace.state import StateDirectory
-from millrace.state.restore_rate import kept_rate
-from millrace.topology.topology import Topology
+
+if TYPE_CHECKING:
+    # Importing what reads stores and standbys takes a second, and DAG files import the package that this is in.
+    from millrace.config import StreamsConfig
+    from millrace.topology.topology import Topology
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +62,8 @@ def recovery_estimate(home: Home, application: str, *, standby_state_dir: Path |
         PreflightError: input topics are missing.
         BrokerUnavailableError: no broker answers.
     """
+    from millrace.dsl.loading import load_topology
+
     spec = load_spec(home.spec_path(application))
     config = spec.streams_config()
     return estimate_for(config, load_topology(spec.module, config), standby_state_dir=standby_state_dir)
@@ -84,6 +82,12 @@ def estimate_for(
     Raises:
         MillraceError: as :func:`recovery_estimate`.
     """
+    from millrace.kafka.offsets import begin_offsets, end_offsets
+    from millrace.ops.connection import admin_of
+    from millrace.ops.standby.tasks import copied_tasks
+    from millrace.state import StateDirectory
+    from millrace.state.restore_rate import kept_rate
+
     admin = admin_of(config)
     state_dir = Path(config.state_dir)
     tasks = copied_tasks(config, topology, admin, state_dir=state_dir)
@@ -121,6 +125,8 @@ def estimate_for(
 
 
 def _standby_lags(config: StreamsConfig, state_dir: Path) -> tuple[dict[str, int], bool]:
+    from millrace.ops.standby.status import read_standby_status
+
     status = read_standby_status(state_dir, config.application_id)
     if status is None or not status.process.is_alive():
         return {}, False

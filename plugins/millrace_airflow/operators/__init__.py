@@ -2,6 +2,7 @@
 
 from millrace_airflow.operators.applications import MillraceApplicationsOperator
 from millrace_airflow.operators.audit import MillraceAuditOperator
+from millrace_airflow.operators.canary import MillraceCanaryOperator
 from millrace_airflow.operators.compact import MillraceCompactOperator
 from millrace_airflow.operators.dead_letters import MillraceReplayOperator
 from millrace_airflow.operators.deploy import EnsureSupervisedOperator, MillraceDeployOperator
@@ -21,6 +22,7 @@ __all__ = [
     "EnsureSupervisedOperator",
     "MillraceApplicationsOperator",
     "MillraceAuditOperator",
+    "MillraceCanaryOperator",
     "MillraceCompactOperator",
     "MillraceDeployOperator",
     "MillraceExportMetricsOperator",

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 from collections import Counter
 from collections.abc import Callable
 
+import orjson
 import pytest
 import yaml
 
 from millrace import ops
-from millrace.errors import PreflightError
+from millrace.errors import OperationError, PreflightError
 from millrace.kafka.topics import TopicSpec
 from millrace.ops.savepoints import SavepointState, list_savepoints
 from millrace.ops.spec import load_spec_file
@@ -44,6 +46,7 @@ def test_an_upgrade_that_fails_gives_the_savepoint_back_and_one_without_state_go
     try:
         _a_failed_upgrade_is_rolled_back(world, name, more, good)
         _a_stateless_upgrade_keeps_the_offsets(world, name)
+        _a_drill_measures_the_recovery(world, name)
     finally:
         ops.stop(world.home, name)
         world.admin.delete_topics([more])
@@ -88,3 +91,27 @@ def _a_stateless_upgrade_keeps_the_offsets(world: Installation, name: str) -> No
     world.wait_until_caught_up(name)
     since = dict(Counter(record.key for record in world.sent[before:]))
     assert world.last_counts("by-key") == since
+
+
+def _a_drill_measures_the_recovery(world: Installation, name: str) -> None:
+    with pytest.raises(OperationError, match="is for production"):
+        ops.recovery_drill(world.home, name)
+    change(world, name, production=False)
+    written = threading.Event()
+
+    def write() -> None:
+        while not written.is_set():
+            world.send(50)
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    try:
+        outcome = ops.recovery_drill(world.home, name, task="0_0", timeout_s=120)
+    finally:
+        written.set()
+        writer.join()
+    assert outcome.action == "recovered", outcome.text
+    (line,) = map(orjson.loads, world.home.application(name).drills.read_bytes().splitlines())
+    assert (line["kind"], line["task"], line["ok"]) == ("worker", "0_0", True)
+    assert 0 < line["seconds"] < 120
+    assert line == dict(outcome.results["drill"])

@@ -33,7 +33,13 @@ print("RESULT" + json.dumps({
     },
 }))
 """
-DELETING = {"millrace_reset", "millrace_restore", "millrace_dead_letter_replay", "millrace_operations"}
+DELETING = {
+    "millrace_canary",
+    "millrace_reset",
+    "millrace_restore",
+    "millrace_dead_letter_replay",
+    "millrace_operations",
+}
 
 
 @pytest.fixture(scope="module")

@@ -50,9 +50,11 @@ def test_the_commands_are_there() -> None:
     assert names == {
         "audit",
         "broker",
+        "canary",
         "compact",
         "deploy",
         "dlq",
+        "export-metrics",
         "operations",
         "plan",
         "prepare",

@@ -114,13 +114,18 @@ class OperationJournal:
             os.close(descriptor)
 
 
-def operations_of(directory: ApplicationDirectory) -> list[OperationRecord]:
-    """All operations of an application, oldest first.
+def operations_of(directory: ApplicationDirectory, *, last: int | None = None) -> list[OperationRecord]:
+    """The operations of an application, oldest first.
+
+    Args:
+        directory: the application's directory.
+        last: how many at most, the newest ones; none gives all.
 
     Raises:
         OperationError: a journal cannot be understood.
     """
-    records = [_read(path) for path in sorted(directory.operations.glob("*.jsonl"))]
+    paths = sorted(directory.operations.glob("*.jsonl"))
+    records = [_read(path) for path in (paths if last is None else paths[-last:])]
     return [record for record in records if record is not None]
 
 

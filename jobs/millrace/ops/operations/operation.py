@@ -18,6 +18,8 @@ _MODULES: tuple[str, ...] = (
     "millrace.ops.dead_letters.purge",
     "millrace.ops.dead_letters.replay",
     "millrace.ops.upgrade.steps",
+    "millrace.ops.canary.start",
+    "millrace.ops.canary.drop",
 )
 """Modules that register operations; imported only when a plan is to be carried out."""
 

@@ -1,0 +1,63 @@
+"""Promoting a canary: its specification becomes the application's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import yaml
+
+from millrace.ops.canary.clone import canary_of
+from millrace.ops.deploy import deploy
+from millrace.ops.files import write_atomically
+from millrace.ops.home import Home
+from millrace.ops.outcome import Outcome
+from millrace.ops.spec import UpgradeMode
+
+
+def promote(
+    home: Home,
+    application: str,
+    *,
+    upgrade_mode: UpgradeMode | None = None,
+    rollback_on_failure: bool | None = True,
+    reason: str = "its canary was promoted",
+    dry_run: bool = False,
+    progress: Callable[[str], None] = lambda _: None,
+) -> Outcome:
+    """Write the specification of the canary to ``config/apps`` and deploy the application with it.
+
+    The canary goes on until it is dropped. Repeating it after a crash is harmless.
+
+    Args:
+        home: the installation.
+        application: the application, not the canary.
+        upgrade_mode: see :func:`millrace.ops.deploy`.
+        rollback_on_failure: see :func:`millrace.ops.deploy`.
+        reason: for the record and the journal.
+        dry_run: only say what would be done.
+        progress: takes lines that say how far it is.
+
+    Raises:
+        OperationError: it has no canary.
+        MillraceError: as :func:`millrace.ops.deploy`.
+    """
+    canary = canary_of(home, application)
+    path = home.spec_path(application)
+    if dry_run:
+        return Outcome(
+            application=application,
+            operation="canary promote",
+            action="promote",
+            text=f"{path} gets the specification of the canary",
+            dry_run=True,
+            steps=(f"write {path}", f"deploy {application}"),
+        )
+    write_atomically(path, yaml.safe_dump(canary.candidate, sort_keys=False).encode())
+    return deploy(
+        home,
+        application,
+        reason=reason,
+        upgrade_mode=upgrade_mode,
+        rollback_on_failure=rollback_on_failure,
+        progress=progress,
+    )

@@ -1,0 +1,210 @@
+"""From what was seen to what is shown. Pure."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from millrace.control.status import ApplicationStatus
+from millrace.ops.observe import Reason, Verdict
+from millrace.ops.overview.graph import graph_of
+from millrace.ops.overview.history import Sample, flows, lag_points, lag_trend, rate, rates
+from millrace.ops.overview.look import Look
+from millrace.ops.overview.measurements import Measurements, StoreSize
+from millrace.ops.overview.model import (
+    ApplicationDetails,
+    ApplicationOverview,
+    DeadLettersView,
+    InputView,
+    JournalEntry,
+    OperationView,
+    Recovery,
+    Savepoints,
+    StoreView,
+    TaskView,
+    TransactionsView,
+)
+
+_REMEDIES = {
+    Reason.NO_RECORD: "deploy it",
+    Reason.NEVER_LAUNCHED: "deploy it again",
+    Reason.STATUS_UNREADABLE: "compare the versions of the driver and of this page, and read the driver's log",
+    Reason.NO_ANSWER: "wait; its supervision restarts it if it stays silent",
+    Reason.HUNG: "its supervision restarts it; without one, deploy it again",
+    Reason.NO_PROGRESS: "read the driver's log; its supervision restarts it",
+    Reason.HEARTBEAT_OVERDUE: "look whether the broker can be reached; its supervision restarts it",
+    Reason.START_TIMEOUT: "read the driver's log; its supervision restarts it",
+    Reason.ENDED_IN_ERROR: "read the driver's log, mend the cause and deploy it again",
+    Reason.ENDED_BY_ITSELF: "its supervision restarts it; without one, deploy it again",
+    Reason.PROCESS_DIED: "its supervision restarts it; without one, deploy it again",
+    Reason.PID_TAKEN: "its supervision restarts it; without one, deploy it again",
+}
+_SHOWN_INPUTS = 100
+_SHOWN_TASKS = 500
+
+
+def overview(look: Look, samples: tuple[Sample, ...], savepoints: Savepoints) -> ApplicationOverview:
+    """One application at a glance.
+
+    Args:
+        look: the last look at it.
+        samples: all looks that answered, this one included, oldest first.
+        savepoints: what is known of them.
+    """
+    seen, status = look.observation, look.status
+    needs_help = seen.verdict not in {Verdict.HEALTHY, Verdict.STOPPED}
+    finished = [each.last_batch_finished_at for each in status.progress.values()] if status else []
+    return ApplicationOverview(
+        name=look.application,
+        verdict=seen.verdict.value,
+        reason=seen.reason.value,
+        text=(status.reason if status and status.reason else seen.text) if needs_help else seen.text,
+        remedy=_remedy(look) if needs_help else "",
+        problem=look.problem,
+        at=look.at,
+        state=status.state.value if status else seen.state,
+        paused=status is not None and status.paused,
+        desired=seen.desired.value if seen.desired else "",
+        lag=status.total_lag if status else None,
+        lag_trend=lag_trend(samples),
+        lag_points=lag_points(samples),
+        rate=_rate(status, samples) if status else None,
+        records=sum(each.records for each in status.progress.values()) if status else None,
+        last_commit_at=max((at for at in finished if at is not None), default=None),
+        restarts=seen.restarts,
+        query_restarts=look.measured.query_restarts if look.measured else 0,
+        driver=f"{status.driver.host}/{status.driver.pid}" if status else "",
+        driver_epoch=status.driver_epoch if status else None,
+        started_at=(status.started_at or None) if status else None,
+        supervised_by=seen.owner,
+        guarantee=status.processing_guarantee if status else "",
+        savepoints=savepoints,
+        recovery=_recovery(status),
+        transactions=_transactions(look.measured, samples),
+        dead_letters=DeadLettersView(
+            topic=look.dead_letter_topic, written=look.measured.dead_letters if look.measured else None
+        ),
+        tasks=sum(len(each.task_states) for each in status.progress.values()) if status else 0,
+    )
+
+
+def details(
+    look: Look,
+    samples: tuple[Sample, ...],
+    savepoints: Savepoints,
+    *,
+    last_status: ApplicationStatus | None,
+    journal: tuple[JournalEntry, ...],
+    operations: tuple[OperationView, ...],
+    log: str,
+) -> ApplicationDetails:
+    """Everything that is known of one application.
+
+    Args:
+        look: the last look at it.
+        samples: as for :func:`overview`.
+        savepoints: what is known of them.
+        last_status: the last status that a driver gave: its topology is shown also while none answers.
+        journal: what operations did.
+        operations: operations in steps.
+        log: the driver's log file.
+    """
+    status, measured = look.status, look.measured or Measurements()
+    known = status or last_status
+    return ApplicationDetails(
+        overview=overview(look, samples, savepoints),
+        description=look.description,
+        task_list=_tasks(status, measured) if status else (),
+        stores=_stores(measured, known),
+        inputs=_inputs(status) if status else (),
+        graph=graph_of(known, flows(samples), is_current=status is not None) if known else None,
+        journal=journal,
+        operations=operations,
+        dropped=dict(measured.dropped),
+        log=log,
+    )
+
+
+def _remedy(look: Look) -> str:
+    if look.observation.reason is Reason.NO_RECORD and look.problem:
+        return ""  # the problem has a remedy of its own
+    return (look.status.remedy if look.status else "") or _REMEDIES.get(look.observation.reason, "")
+
+
+def _rate(status: ApplicationStatus, samples: tuple[Sample, ...]) -> float | None:
+    recent = rate(samples, lambda sample: sample.records)
+    if recent is not None:
+        return recent
+    running_s = status.updated_at - status.started_at
+    records = sum(each.records for each in status.progress.values())
+    return records / running_s if status.started_at and running_s > 0 else None
+
+
+def _recovery(status: ApplicationStatus | None) -> Recovery | None:
+    if status is None or not status.restore_remaining:
+        return None
+    return Recovery(remaining=status.restore_remaining, rate=status.restore_rate, eta_s=status.restore_eta_s)
+
+
+def _transactions(measured: Measurements | None, samples: tuple[Sample, ...]) -> tuple[TransactionsView, ...]:
+    if measured is None:
+        return ()
+    speeds = rates(samples, lambda sample: sample.transactions)
+    return tuple(
+        TransactionsView(outcome=outcome, total=total, rate=speeds.get(outcome))
+        for outcome, total in sorted(measured.transactions.items(), key=lambda item: (item[0] != "committed", item[0]))
+    )
+
+
+def _tasks(status: ApplicationStatus, measured: Measurements) -> tuple[TaskView, ...]:
+    sizes: defaultdict[str, list[StoreSize]] = defaultdict(list)
+    for (task, _), size in measured.store_sizes.items():
+        sizes[task].append(size)
+    found = [
+        TaskView(
+            id=task,
+            sub_topology=number,
+            state=state,
+            worker=status.task_hosts.get(task, ""),
+            remaining=each.restore_remaining.get(task, 0),
+            rate=each.restore_rates.get(task, 0.0),
+            eta_s=each.restore_eta_s(task),
+            entries=sum(size.entries for size in sizes[task]) if task in sizes else None,
+            bytes=sum(size.bytes for size in sizes[task]) if task in sizes else None,
+            failed_attempts=measured.failed_attempts.get(task, 0),
+        )
+        for number, each in sorted(status.progress.items())
+        for task, state in each.task_states.items()
+    ]
+    return tuple(sorted(found, key=lambda task: [*map(_part, task.id.split("_"))])[:_SHOWN_TASKS])
+
+
+def _part(text: str) -> tuple[int, str]:
+    return (int(text), "") if text.isdigit() else (-1, text)
+
+
+def _stores(measured: Measurements, status: ApplicationStatus | None) -> tuple[StoreView, ...]:
+    described = status.topology_summary.get("stores", {}) if status else {}
+    sizes: defaultdict[str, list[StoreSize]] = defaultdict(list)
+    for (_, store), size in measured.store_sizes.items():
+        sizes[store].append(size)
+    found = [
+        StoreView(
+            name=name,
+            kind=str(described.get(name, {}).get("kind", "")),
+            sub_topology=each[0].sub_topology,
+            tasks=len(each),
+            entries=sum(size.entries for size in each),
+            bytes=sum(size.bytes for size in each),
+        )
+        for name, each in sizes.items()
+    ]
+    return tuple(sorted(found, key=lambda store: (-store.bytes, store.name)))
+
+
+def _inputs(status: ApplicationStatus) -> tuple[InputView, ...]:
+    found = [
+        InputView(topic=topic, partition=partition, offset=offset, lag=status.lag.get(topic, {}).get(partition))
+        for topic, offsets in status.offsets.items()
+        for partition, offset in offsets.items()
+    ]
+    return tuple(sorted(found, key=lambda each: (-(each.lag or 0), each.topic, each.partition))[:_SHOWN_INPUTS])

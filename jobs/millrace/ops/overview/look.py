@@ -1,0 +1,139 @@
+"""One look at one application: its files, its process, and what its driver says. Changes nothing and never raises."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+
+import httpx
+import structlog
+
+from millrace.control.status import ApplicationStatus
+from millrace.errors import MillraceError
+from millrace.ops.control_client import ANSWER_LIMIT_S, ask, control_address
+from millrace.ops.home import Home
+from millrace.ops.observe import Evidence, Observation, Reason, Verdict, judge, look
+from millrace.ops.overview.history import Sample
+from millrace.ops.overview.measurements import Measurements, measurements
+from millrace.ops.record import DesiredState
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What one look saw.
+
+    Args:
+        application: its name.
+        at: when, seconds since the epoch.
+        observation: how it is.
+        status: what its driver said, where one answered.
+        measured: its metrics, where they could be read.
+        description: from its specification.
+        dead_letter_topic: from its specification; empty where it has none.
+        problem: what could not be read; empty where everything could.
+    """
+
+    application: str
+    at: float
+    observation: Observation
+    status: ApplicationStatus | None = None
+    measured: Measurements | None = None
+    description: str = ""
+    dead_letter_topic: str = ""
+    problem: str = ""
+
+    def sample(self) -> Sample | None:
+        """What history keeps of it; none where no driver answered."""
+        status, measured = self.status, self.measured or Measurements()
+        if status is None:
+            return None
+        return Sample(
+            at=self.at,
+            driver=f"{status.driver.host}/{status.driver.pid}/{status.driver.start_time}",
+            lag=status.total_lag,
+            records=sum(each.records for each in status.progress.values()),
+            read={topic: sum(offsets.values()) for topic, offsets in status.offsets.items()},
+            written=dict(measured.produced),
+            processed={number: each.records for number, each in status.progress.items()},
+            transactions=dict(measured.transactions),
+        )
+
+
+def look_at(home: Home, application: str, *, timeout_s: float = ANSWER_LIMIT_S) -> Look:
+    """Look at an application; takes milliseconds, or some seconds where its driver is slow.
+
+    Args:
+        home: the installation.
+        application: its name.
+        timeout_s: limit of each of the three requests to its driver, seconds.
+    """
+    now = time.time()
+    try:
+        return _look(home, application, timeout_s)
+    except MillraceError as error:
+        problem = str(error)
+    except Exception as error:
+        # The others must be shown whatever is wrong with this one; the entry says what.
+        log.exception("an application could not be looked at", application=application)
+        problem = f"{type(error).__name__}: {error}"
+    return unknown(application, problem, at=now)
+
+
+def unknown(application: str, problem: str, *, at: float) -> Look:
+    """A look that saw nothing.
+
+    Args:
+        application: its name.
+        problem: why.
+        at: when, seconds since the epoch.
+    """
+    observation = Observation(
+        application=application, verdict=Verdict.WAITING, reason=Reason.STATUS_UNREADABLE, text=problem, at=at
+    )
+    return Look(application=application, at=at, observation=observation, problem=problem)
+
+
+def _look(home: Home, application: str, timeout_s: float) -> Look:
+    evidence = look(home, application)
+    process = evidence.record.process if evidence.record else None
+    stopping = evidence.record is not None and evidence.record.desired is DesiredState.STOPPED
+    answer = measured = None
+    problems = [evidence.spec_error]
+    if evidence.alive and process is not None:
+        answer = ask(evidence.directory, process, timeout_s=timeout_s)
+        if answer.status is not None:
+            measured, problem = _measure(evidence, timeout_s)
+            # A driver that ends closes its server while it is asked.
+            problems.append("" if stopping else problem)
+    now = time.time()
+    observation = judge(evidence, answer, now=now)
+    spec = evidence.spec.spec if evidence.spec else None
+    topic = str(spec.config.get("errors.dead.letter.queue.topic.name") or "") if spec else ""
+    return Look(
+        application=application,
+        at=now,
+        observation=observation,
+        status=answer.status if answer else None,
+        measured=measured,
+        description=spec.description if spec else "",
+        dead_letter_topic=topic,
+        problem="; ".join(each for each in problems if each),
+    )
+
+
+def _measure(evidence: Evidence, timeout_s: float) -> tuple[Measurements | None, str]:
+    process = evidence.record.process if evidence.record else None
+    control = control_address(evidence.directory, process) if process is not None else None
+    if control is None:
+        return None, "the driver's address went away while it was looked at"
+    try:
+        answer = httpx.get(f"{control.address}/metrics", timeout=timeout_s, trust_env=False)
+        if not answer.is_success:
+            return None, f"/metrics answered {answer.status_code}"
+        return measurements(answer.text), ""
+    except httpx.HTTPError as error:
+        return None, f"/metrics did not answer: {type(error).__name__} {error}"
+    except MillraceError as error:
+        return None, str(error)

@@ -1,0 +1,39 @@
+"""One look at all applications, or at one, for whoever does not keep looking."""
+
+from __future__ import annotations
+
+from millrace.ops.home import Home
+from millrace.ops.overview.model import ApplicationDetails, ApplicationOverview
+from millrace.ops.overview.watch import OverviewWatch, WatchOptions
+
+
+def applications_overview(home: Home, *, timeout_s: float = 10.0) -> tuple[ApplicationOverview, ...]:
+    """All applications of an installation by name. Rates are those since the drivers started, and no trend is known.
+
+    Args:
+        home: the installation.
+        timeout_s: longest wait; an application that has not answered by then is there, and says so.
+    """
+    watch = OverviewWatch(home, WatchOptions(first_look_s=timeout_s))
+    try:
+        return watch.applications()
+    finally:
+        watch.close()
+
+
+def application_overview(home: Home, name: str, *, timeout_s: float = 10.0) -> ApplicationDetails:
+    """One application, as :func:`applications_overview`.
+
+    Args:
+        home: the installation.
+        name: its name.
+        timeout_s: longest wait.
+
+    Raises:
+        OperationError: there is none of that name.
+    """
+    watch = OverviewWatch(home, WatchOptions(first_look_s=timeout_s))
+    try:
+        return watch.application(name)
+    finally:
+        watch.close()

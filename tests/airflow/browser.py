@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
@@ -91,7 +92,9 @@ class Browser:
             found = driver.find_elements(By.CSS_SELECTOR, selector)
             return found[0] if found and found[0].is_displayed() else None
 
-        element = WebDriverWait(self.driver, LIMIT_S).until(shown, f"no {selector} on {self.driver.current_url}")
+        # The page replaces its parts now and then.
+        wait = WebDriverWait(self.driver, LIMIT_S, ignored_exceptions=(StaleElementReferenceException,))
+        element = wait.until(shown, f"no {selector} on {self.driver.current_url}")
         assert element is not None
         return element
 

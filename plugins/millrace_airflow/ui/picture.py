@@ -26,7 +26,7 @@ _WORDS = {
     PartState.GLOBAL: "global store, no tasks",
     PartState.UNKNOWN: "state not known",
 }
-_LONGEST_LABEL = 28
+_LONGEST_LABEL = 24
 _LONGEST_NAME = 34
 _LONGEST_STORE = 28
 

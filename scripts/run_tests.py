@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import argparse
 import os
+import shutil
+import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 _PYTEST = ("-m", "pytest", "-q", "--durations=5")
-_DRILLS = "tests/chaos/drills"
+_NOT_LONG = ("-m", "not long")
 _WORKERS = ("-n", str(max(2, os.cpu_count() or 2)))
 _BY_FILE = (*_WORKERS, "--dist", "loadfile")
-_IN_THEIR_ORDER = (*_BY_FILE, "--no-loadscope-reorder")
+_IN_THEIR_ORDER = (*_BY_FILE, "--no-loadscope-reorder", *_NOT_LONG)
 """Files go to workers as they were collected, see ``tests/integration/conftest.py``."""
 TESTS_FAILED = 1
 """pytest's exit code when tests ran and some failed; other codes mean that something else went wrong."""
@@ -33,6 +37,8 @@ class Part:
         second_attempt: whether tests that failed run once more, alone: processes that are killed and brokers that
             restart depend on how busy the machine is. A second attempt is always shown.
         on_request: whether it runs only where it is asked for by name.
+        beside_others: whether it waits more than it computes, so that it runs while the others do; what it writes is
+            shown when it has ended.
     """
 
     name: str
@@ -41,6 +47,7 @@ class Part:
     command: tuple[str, ...]
     second_attempt: bool = False
     on_request: bool = False
+    beside_others: bool = False
 
     def line(self) -> list[str]:
         """The whole command line."""
@@ -54,30 +61,74 @@ class Part:
 def parts() -> list[Part]:
     """All parts, in the order in which they run: what fails fast comes first."""
     ordered = (*_PYTEST, *_IN_THEIR_ORDER)
+    long = (*_PYTEST, "-m", "long", "tests/integration/savepoints")
     bench = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
     return [
         Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
         Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_BY_FILE)),
         Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_WORKERS)),
         Part("integration", "real broker, real Spark", "tests/integration", ordered, second_attempt=True),
-        Part("chaos", "kill -9 everywhere", "tests/chaos", (*_PYTEST, f"--ignore={_DRILLS}"), second_attempt=True),
-        Part("airflow", "real Airflow, real supervision", "tests/airflow", _PYTEST, second_attempt=True),
+        Part("chaos", "kill -9 everywhere", "tests/chaos", (*_PYTEST, *_NOT_LONG), second_attempt=True),
+        Part(
+            "airflow",
+            "real Airflow, real supervision, real browser",
+            "tests/airflow",
+            _PYTEST,
+            second_attempt=True,
+            beside_others=True,
+        ),
         Part("bench-smoke", "the benchmark's machinery, tiny", None, bench),
-        Part("drills", "each row of the failure matrix", _DRILLS, _PYTEST, second_attempt=True, on_request=True),
+        Part(
+            "long", "drills, upgrades: minutes each", "tests/chaos/drills", long, second_attempt=True, on_request=True
+        ),
     ]
 
 
-def run(part: Part) -> tuple[str, float]:
-    """Runs a part; how it ended, and seconds."""
-    begin = time.monotonic()
-    code = subprocess.run(part.line(), cwd=ROOT, check=False).returncode
-    outcome = "passed" if code == 0 else f"FAILED (exit code {code})"
-    if code == TESTS_FAILED and part.second_attempt:
-        say(f"\n--- {part.name}: the tests that failed, once more ---")
-        again = [argument for argument in part.line() if argument not in _IN_THEIR_ORDER]
-        code = subprocess.run([*again, "--last-failed"], cwd=ROOT, check=False).returncode
-        outcome = "passed at the second attempt" if code == 0 else f"FAILED twice (exit code {code})"
-    return outcome, time.monotonic() - begin
+@dataclass(frozen=True)
+class Running:
+    """A part that has begun.
+
+    Args:
+        part: it.
+        process: its process.
+        output: what takes its output; none where that is shown as it comes.
+        begin: when it began, by the monotonic clock.
+    """
+
+    part: Part
+    process: subprocess.Popen[bytes]
+    output: IO[bytes] | None
+    begin: float
+
+    def finish(self) -> tuple[str, float]:
+        """Waits for its end; how it ended, and seconds."""
+        part, code = self.part, self.process.wait()
+        if self.output is not None:
+            say(f"\n=== {part.name}, which ran beside the others ===")
+            self.output.seek(0)
+            shutil.copyfileobj(self.output, sys.stdout.buffer)
+            sys.stdout.flush()
+        outcome = "passed" if code == 0 else f"FAILED (exit code {code})"
+        if code == TESTS_FAILED and part.second_attempt:
+            say(f"\n--- {part.name}: the tests that failed, once more ---")
+            again = [argument for argument in part.line() if argument not in _BY_FILE]
+            cache = ("-o", f"cache_dir={_cache(part)}")
+            code = subprocess.run([*again, *cache, "--last-failed"], cwd=ROOT, check=False).returncode
+            outcome = "passed at the second attempt" if code == 0 else f"FAILED twice (exit code {code})"
+        return outcome, time.monotonic() - self.begin
+
+
+def start(part: Part, *, shown: bool = True) -> Running:
+    """Begins a part."""
+    output = None if shown else tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the part runs
+    cache = ("-o", f"cache_dir={_cache(part)}") if part.directory else ()
+    process = subprocess.Popen([*part.line(), *cache], cwd=ROOT, stdout=output, stderr=output and subprocess.STDOUT)
+    return Running(part, process, output, time.monotonic())
+
+
+def _cache(part: Part) -> Path:
+    # Parts that run at the same time must not forget each other's failures.
+    return ROOT / ".pytest_cache" / part.name
 
 
 def say(text: str) -> None:
@@ -101,12 +152,21 @@ def main(arguments: list[str] | None = None) -> int:
     if left_out := [name for name in known if name not in names]:
         say(f'left out: {", ".join(left_out)} (make test PARTS="{" ".join(left_out)}")')
     results: list[tuple[Part, str, float]] = []
-    for number, part in enumerate(chosen, start=1):
-        if not part.exists():
-            results.append((part, f"no tests in {part.directory}", 0.0))
-            continue
-        say(f"\n=== {number}/{len(chosen)} {part.name}: {part.what} ===")
-        results.append((part, *run(part)))
+    beside = [start(part, shown=False) for part in chosen if part.beside_others and len(chosen) > 1]
+    try:
+        for number, part in enumerate(chosen, start=1):
+            if not part.exists():
+                results.append((part, f"no tests in {part.directory}", 0.0))
+            elif all(running.part is not part for running in beside):
+                say(f"\n=== {number}/{len(chosen)} {part.name}: {part.what} ===")
+                results.append((part, *start(part).finish()))
+        results += [(running.part, *running.finish()) for running in beside]
+    finally:
+        for running in beside:
+            if running.process.poll() is None:
+                # pytest ends what its tests started when it is interrupted.
+                running.process.send_signal(signal.SIGINT)
+                running.process.wait()
     say("\n" + "\n".join(f"{part.name:12} {outcome:30} {seconds:7.1f} s" for part, outcome, seconds in results))
     return int(any("FAILED" in outcome for _, outcome, _ in results))
 

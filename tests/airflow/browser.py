@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from selenium import webdriver
-from selenium.common.exceptions import StaleElementReferenceException
+from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
@@ -94,7 +94,11 @@ class Browser:
 
         # The page replaces its parts now and then.
         wait = WebDriverWait(self.driver, LIMIT_S, ignored_exceptions=(StaleElementReferenceException,))
-        element = wait.until(shown, f"no {selector} on {self.driver.current_url}")
+        try:
+            element = wait.until(shown)
+        except TimeoutException as error:
+            page = self.driver.find_element(By.TAG_NAME, "body").text
+            raise AssertionError(f"no {selector} on {self.driver.current_url}, which shows:\n{page}") from error
         assert element is not None
         return element
 

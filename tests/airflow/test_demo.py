@@ -76,12 +76,12 @@ def driver_of(home: Home) -> ProcessIdentity | None:
     return observe(home, APPLICATION).process
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_the_demo_is_exactly_once_although_its_driver_is_killed(tmp_path: Path) -> None:
     (tmp_path / "jars").symlink_to(millrace_home() / "jars")
     demo = Demo(tmp_path)
     try:
-        wait_for(lambda: demo.said("ALERT"), limit_s=200)
+        wait_for(lambda: demo.said("ALERT"), limit_s=300)
         killed = driver_of(demo.home)
         assert killed is not None
         killed.send_signal(signal.SIGKILL)

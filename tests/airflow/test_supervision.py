@@ -27,7 +27,9 @@ def test_every_dag_is_imported_and_has_tags_and_documentation(platform: Platform
     files = {path.stem for path in (ROOT / "dags").glob("millrace_*.py")} - {"millrace_supervise"}
     supervised = {f"millrace_supervise_{path.stem}" for path in platform.home.specs.glob("*.yaml")}
     ours = {dag_id for dag_id in dag_ids(platform.client) if dag_id.startswith("millrace_")}
-    assert ours == files | supervised
+    # That of an application whose specification was removed stays in the list until Airflow has looked again.
+    assert {dag_id for dag_id in ours if not dag_id.startswith("millrace_supervise_")} == files
+    assert supervised <= ours
     for dag_id in ours:
         details = platform.client.request("GET", f"/dags/{dag_id}/details")
         assert details["doc_md"]

@@ -21,7 +21,7 @@ from tests.chaos.drills.results import Result
 from tests.chaos.drills.world import PARTITIONS, Drilled
 from tests.chaos.kills import processes_of
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.timeout(900), pytest.mark.long]
 
 
 @pytest.fixture(scope="module")

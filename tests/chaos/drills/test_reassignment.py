@@ -121,6 +121,7 @@ def both(broker: EmbeddedBroker, unique: str, tmp_path: Path, points: Path) -> I
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.long
 def test_b01_no_record_is_skipped_or_early_when_all_tasks_move(
     broker: EmbeddedBroker, both: dict[str, Instances]
 ) -> None:

@@ -31,6 +31,7 @@ def change(world: Installation, name: str, **changes: object) -> str:
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.long
 def test_an_upgrade_that_fails_gives_the_savepoint_back_and_one_without_state_goes_on_where_the_input_was(
     make_installation: Callable[..., Installation],
 ) -> None:

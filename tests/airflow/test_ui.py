@@ -182,6 +182,9 @@ def test_a_restoration_is_shown_with_its_end(admin: Browser, orders: str, platfo
         mood.write_text("behind")
 
 
+_FILLED_IN = {"millrace_restore": ("savepoint", f"{APPLICATION}/latest")}
+
+
 def test_every_button_starts_its_dag_with_the_application_filled_in(admin: Browser, platform: Platform) -> None:
     admin.open(PAGE)
     admin.find("nav.actions")
@@ -191,8 +194,8 @@ def test_every_button_starts_its_dag_with_the_application_filled_in(admin: Brows
     for dag_id in buttons:
         admin.open(PAGE)
         admin.find(f"#do-{dag_id}").send_keys(Keys.ENTER)
-        application = admin.find("#p-application")
-        assert application.get_attribute("value") == APPLICATION
+        name, value = _FILLED_IN.get(dag_id, ("application", APPLICATION))
+        assert admin.find(f"#p-{name}").get_attribute("value") == value
         # Where nothing is changed there is none.
         dry_run = admin.all("#p-dry_run")
         if dry_run and not dry_run[0].is_selected():
@@ -201,7 +204,7 @@ def test_every_button_starts_its_dag_with_the_application_filled_in(admin: Brows
         link = admin.find("#run-link").get_attribute("href") or ""
         runs = platform.client.request("GET", f"/dags/{dag_id}/dagRuns?order_by=-run_after")["dag_runs"]
         run = next(run for run in runs if quote(run["dag_run_id"], safe="") in link)
-        assert run["conf"]["application"] == APPLICATION
+        assert run["conf"][name] == value
         assert run["conf"].get("dry_run", True) is True
         assert ("dry_run" in run["conf"]) is bool(dry_run)
         assert run["triggering_user_name"] == "admin"

@@ -63,7 +63,8 @@ class Field:
 def fields(
     params: Mapping[str, Any], action: Action, application: str, *, savepoints: Sequence[Option] = ()
 ) -> tuple[Field, ...]:
-    """The form of a DAG, with the application filled in and, where it deletes something, a dry run asked for.
+    """The form of a DAG, with the application (of a savepoint: its newest) filled in and, where it deletes something, a
+    dry run asked for.
 
     Args:
         params: as Airflow's REST interface gives them: value, schema and description of each.
@@ -80,7 +81,8 @@ def fields(
             field = replace(field, value="true")
         elif name == "savepoint" and field.kind == "text":
             own = tuple(option for option in field.options if option.value.startswith(f"{application}/"))
-            field = replace(field, options=tuple({option.value: option for option in (*own, *savepoints)}.values()))
+            options = tuple({option.value: option for option in (*own, *savepoints)}.values())
+            field = replace(field, value=f"{application}/latest", options=options)
         found.append(field)
     return tuple(found)
 

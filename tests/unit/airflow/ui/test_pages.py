@@ -171,6 +171,7 @@ def test_savepoints_of_the_application_are_proposed_and_another_may_be_written()
     param = {"value": "", "schema": {"type": "string", "examples": proposed, "values_display": {"payments/one": "One"}}}
     own = (Option(value="payments/two", label="Two"),)
     (field,) = fields({"savepoint": param}, ACTIONS["millrace_restore"], "payments", savepoints=own)
+    assert field.value == "payments/latest"
     assert [option.value for option in field.options] == ["payments/latest", "payments/one", "payments/two"]
     assert [option.label for option in field.options] == ["payments/latest", "One", "Two"]
     assert read_form({"savepoint": "elsewhere/x"}, [field])[0] == {"savepoint": "elsewhere/x"}

@@ -60,6 +60,23 @@ class ChangelogReader(Protocol):
         """Stop reading."""
 
 
+def admin_beside_consumer(bootstrap_servers: str, settings: Mapping[str, str] | None) -> KafkaAdmin:
+    """An administrator of the cluster that a consumer reads from; it connects as the consumer does.
+
+    Args:
+        bootstrap_servers: comma-separated ``host:port``.
+        settings: of the consumer; those that have nothing to do with the connection are left out.
+    """
+    connecting = {key: value for key, value in (settings or {}).items() if key.startswith(_CONNECTION_PREFIXES)}
+    return KafkaAdmin(bootstrap_servers, settings=connecting, timeout_s=REQUEST_TIMEOUT_S)
+
+
+def next_portion(consumer: Consumer, wait_s: float) -> list[Message]:
+    """The next records and events: one wait for the first, seconds, none for those behind it."""
+    first = consumer.poll(wait_s)
+    return [] if first is None else [first, *consumer.consume(READ_RECORDS - 1, timeout=0)]
+
+
 class BrokerChangelogReader:
     """A :class:`ChangelogReader` on the broker, for committed records.
 
@@ -78,8 +95,7 @@ class BrokerChangelogReader:
         self._partition = partition
         self._bootstrap_servers = bootstrap_servers
         connection = base_settings(bootstrap_servers, settings)
-        connecting = {key: value for key, value in (settings or {}).items() if key.startswith(_CONNECTION_PREFIXES)}
-        self._admin = KafkaAdmin(bootstrap_servers, settings=connecting, timeout_s=REQUEST_TIMEOUT_S)
+        self._admin = admin_beside_consumer(bootstrap_servers, settings)
         self._consumer = Consumer({**connection, **CONSUMER_SETTINGS})
 
     def log_range(self) -> tuple[int, int]:
@@ -100,11 +116,8 @@ class BrokerChangelogReader:
         self._consumer.assign([TopicPartition(self._topic, self._partition, offset)])
 
     def read(self) -> Sequence[Message]:
-        """The next records and events: one wait for the first, none for those behind it."""
-        first = self._consumer.poll(_POLL_S)
-        if first is None:
-            return []
-        return [first, *self._consumer.consume(READ_RECORDS - 1, timeout=0)]
+        """The next records and events, see :func:`next_portion`."""
+        return next_portion(self._consumer, _POLL_S)
 
     def close(self) -> None:
         """Stop reading."""

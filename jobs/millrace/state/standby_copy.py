@@ -19,10 +19,9 @@ from typing import Self, cast
 import structlog
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error
 from millrace.kafka.offsets import End, begin_offsets, end_offsets
-from millrace.state.changelog_reader import CONSUMER_SETTINGS, READ_RECORDS, reading_failed
+from millrace.state.changelog_reader import CONSUMER_SETTINGS, admin_beside_consumer, next_portion, reading_failed
 from millrace.state.position import TaskPosition
 from millrace.state.replay import Replay
 from millrace.state.task_state import StateOptions, TaskState
@@ -139,7 +138,7 @@ class StandbyCopy:
         self._runs = runs
         self._run = 0
         self._store_of = {topic: store for store, topic in task.changelogs.items()}
-        self._admin = KafkaAdmin(bootstrap_servers)
+        self._admin = admin_beside_consumer(bootstrap_servers, settings)
         self._paused: set[str] = set()
         self._limits: dict[str, int] = {}
         self._started = time.monotonic()
@@ -196,8 +195,7 @@ class StandbyCopy:
             StateError: records are gone that the copy does not have (:meth:`begin_anew` helps), or the disk fails.
             BrokerUnavailableError: the broker refuses for good.
         """
-        first = self._consumer.poll(wait_s)
-        messages = [] if first is None else [first, *self._consumer.consume(READ_RECORDS - 1, timeout=0)]
+        messages = next_portion(self._consumer, wait_s)
         by_topic: dict[str, list[Message]] = {}
         for message in messages:
             by_topic.setdefault(cast(str, message.topic()), []).append(message)

@@ -192,7 +192,7 @@ class ApplicationPoint:
                 stream_times=dict(signature.stream_times),
             )
         outputs = self._admin.describe_topics(sorted(self._topology.external_outputs))
-        written = [(name, number) for name, topic in outputs.items() for number in range(topic.partitions)]
+        written = [place for topic in outputs.values() for place in topic.places]
         ends = {
             **end_offsets(self._admin, places),
             **end_offsets(self._admin, written, End.HIGH_WATERMARK),

@@ -54,6 +54,11 @@ class TopicDescription:
     leaderless: tuple[int, ...] = ()
     internal: bool = False
 
+    @property
+    def places(self) -> list[tuple[str, int]]:
+        """Its partitions, each with its name."""
+        return [(self.name, partition) for partition in range(self.partitions)]
+
 
 def changelog_topic(
     store: StoreSpec,

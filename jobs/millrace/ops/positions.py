@@ -45,11 +45,7 @@ def output_positions(home: Home, application: str) -> tuple[TopicPosition, ...]:
     config = spec.streams_config()
     outputs = sorted(load_topology(spec.module, config).external_outputs)
     admin = Connection.of(config).administrator()
-    places = [
-        (topic.name, partition)
-        for topic in admin.describe_topics(outputs).values()
-        for partition in range(topic.partitions)
-    ]
+    places = [place for topic in admin.describe_topics(outputs).values() for place in topic.places]
     ends = end_offsets(admin, places)
     by_topic: dict[str, dict[int, int]] = {}
     for (topic, partition), end in sorted(ends.items()):

@@ -133,16 +133,14 @@ def _wait_until_level(
 
 
 def _lag(admin: KafkaAdmin, group: str, names: Iterable[str]) -> int:
-    topics = admin.describe_topics(sorted(names))
-    places = [(name, number) for name, topic in topics.items() for number in range(topic.partitions)]
+    places = [place for topic in admin.describe_topics(sorted(names)).values() for place in topic.places]
     ends = end_offsets(admin, places)
     commits = committed_offsets(admin, group, places)
     return sum(max(0, end - (commits[place].offset if place in commits else 0)) for place, end in ends.items())
 
 
 def _starts(admin: KafkaAdmin, topics: Iterable[str], begins: Mapping[str, Mapping[int, int]]) -> dict[Place, int]:
-    found = admin.describe_topics(sorted(topics))
-    places = [(name, number) for name, topic in found.items() for number in range(topic.partitions)]
+    places = [place for topic in admin.describe_topics(sorted(topics)).values() for place in topic.places]
     ends = end_offsets(admin, places, End.HIGH_WATERMARK)
     return {place: start for place in places if (start := begins.get(place[0], {}).get(place[1], 0)) < ends[place]}
 

@@ -40,8 +40,7 @@ class LetterBox:
 
     def begins(self) -> dict[Place, int]:
         """The first offset of each partition."""
-        places = [(self.topic.name, partition) for partition in range(self.topic.partitions)]
-        return begin_offsets(self.connection.administrator(), places)
+        return begin_offsets(self.connection.administrator(), self.topic.places)
 
     def select(self, selection: Selection) -> Iterator[KnownLetter]:
         """The letters that are meant, by partition and offset within each; partitions come in no order.

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Iterable
 
 from millrace.kafka.log_dirs import log_bytes
-from millrace.kafka.offsets import Place
 from millrace.kafka.transactions import oldest_open_s
 from millrace.metrics import exported as m
 from millrace.metrics.exported import RestoreFrom, TransactionState
@@ -80,11 +79,7 @@ def lag(subject: Subject) -> Iterable[Sample]:
     topology, application_id = subject.topology, subject.config.application_id
     inputs = topology.external_inputs - topology.global_topics
     inputs |= {full_topic_name(each.name, application_id, internal=True) for each in topology.repartition_topics}
-    places: list[Place] = [
-        (topic, partition)
-        for topic, description in subject.admin.describe_topics(sorted(inputs)).items()
-        for partition in range(description.partitions)
-    ]
+    places = [place for topic in subject.admin.describe_topics(sorted(inputs)).values() for place in topic.places]
     for (topic, partition), records in sorted(records_behind(subject.admin, subject.config, places).items()):
         yield Sample(m.GROUP_LAG, records, (topic, str(partition)))
 

@@ -152,8 +152,8 @@ class _Planner:
         groups = self._groups()
         kept_inputs = {topic for group in groups for topic in group.inputs} - wanted
         kept_inputs &= self.subject.current.inputs | set(keeps)
-        reset = self._moves([place for name in sorted(wanted) for place in _places(topics[name])], commits)
-        kept = self._kept([place for name in sorted(kept_inputs) for place in _places(topics[name])], commits, keeps)
+        reset = self._moves([place for name in sorted(wanted) for place in topics[name].places], commits)
+        kept = self._kept([place for name in sorted(kept_inputs) for place in topics[name].places], commits, keeps)
         tasks = []
         for group in groups:
             read = sorted(name for name in group.inputs if name in wanted or name in kept_inputs)
@@ -232,7 +232,7 @@ class _Planner:
                     f"{topic} has {topics[topic].partitions} partitions for {tasks} tasks, so that it cannot be kept.",
                     remedy="let it be deleted: name it with --internal-topics, or leave that option out",
                 )
-        ends = end_offsets(self.admin, [place for topic in kept.values() for place in _places(topics[topic])])
+        ends = end_offsets(self.admin, [place for topic in kept.values() for place in topics[topic].places])
         return {
             number: {store: ends[topic, number] for store, topic in kept.items()} for number in range(tasks) if kept
         }
@@ -271,15 +271,11 @@ class _Planner:
                     f"{name} has cleanup.policy={policy}, so that the broker deletes no records of it.",
                     remedy="leave it as it is, or add delete to its cleanup.policy for the time of the reset",
                 )
-        places = [place for topic in topics.values() for place in _places(topic)]
+        places = [place for topic in topics.values() for place in topic.places]
         begins, ends = begin_offsets(admin, places), end_offsets(admin, places, End.HIGH_WATERMARK)
         for place in places:
             if begins[place] < ends[place]:
                 yield Emptying(topic=place[0], partition=place[1], end=ends[place])
-
-
-def _places(topic: TopicDescription) -> list[Place]:
-    return [(topic.name, partition) for partition in range(topic.partitions)]
 
 
 def _partition_move(place: Place, move: Move, commit: CommittedOffset | None, *, is_kept: bool) -> PartitionMove:

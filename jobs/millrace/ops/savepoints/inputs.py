@@ -111,7 +111,7 @@ class Inputs:
         return found
 
     def _starts_of(self, name: str, topic: TopicDescription, problems: list[str]) -> dict[Place, int]:
-        places = [(name, number) for number in range(topic.partitions)]
+        places = topic.places
         if name not in self._point.partitions or any(key[0] == name for key in self._starts):
             return self._named(places)
         if topic.topic_id != self._point.topic_ids[name]:

@@ -128,11 +128,7 @@ def plan_restoration(
     same = manifest.fingerprint == target.topology.fingerprint and not moves
     mode = RestoreMode.INSTALL if same else RestoreMode.REWRITE
     outputs = admin.describe_topics(sorted(target.topology.external_outputs))
-    ends = end_offsets(
-        admin,
-        [(topic, number) for topic, described in outputs.items() for number in range(described.partitions)],
-        End.HIGH_WATERMARK,
-    )
+    ends = end_offsets(admin, [place for topic in outputs.values() for place in topic.places], End.HIGH_WATERMARK)
     return OperationPlan(
         operation=KIND,
         application=name,

@@ -104,7 +104,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
     )
     admin = connection.administrator()
     found = admin.describe_topics(sorted(subject.current.inputs)).values()
-    places = [(topic.name, partition) for topic in found for partition in range(topic.partitions)]
+    places = [place for topic in found for place in topic.places]
     committed = committed_offsets(admin, config.application_id, places)
     fresh = [place for place in places if place not in committed]
     latest = _read_from_the_end(topology, config.application_id, config.auto_offset_reset)

@@ -92,10 +92,14 @@ def append_journal(directory: ApplicationDirectory, operation: str, what: str, *
     """
     line = {"at": now_text(), "operation": operation, "what": what, "by": os.getpid(), **strict_json(details)}
     directory.path.mkdir(parents=True, exist_ok=True)
-    # O_APPEND with one write: lines of several processes do not mix.
-    descriptor = os.open(directory.journal, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    append_line(directory.journal, line)
+
+
+def append_line(path: Path, value: Mapping[str, Any]) -> None:
+    """Add a line of JSON to a file, whose directory exists; lines of several processes do not mix."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     try:
-        os.write(descriptor, orjson.dumps(line) + b"\n")
+        os.write(descriptor, orjson.dumps(value) + b"\n")
     finally:
         os.close(descriptor)
 

@@ -9,15 +9,13 @@ import socket
 import time
 from collections.abc import Callable, Collection, Mapping
 
-import orjson
-
 from millrace.control.status import ApplicationStatus
 from millrace.errors import OperationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import Place, committed_offsets
 from millrace.ops.connection import Connection
-from millrace.ops.control_client import ask
-from millrace.ops.files import append_journal, now_text
+from millrace.ops.control_client import Answer, ask
+from millrace.ops.files import append_journal, append_line, now_text
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.launchers.session import session_members
 from millrace.ops.observe import Verdict, observe, required_spec
@@ -109,7 +107,7 @@ def recovery_drill(
         "seconds": round(taken, 3),
         "ok": seconds is not None,
     }
-    _append(directory, line)
+    append_line(directory.drills, line)
     append_journal(directory, "drill", "finished", **line)
     if seconds is None:
         text = (
@@ -158,8 +156,7 @@ def _refuse_production(home: Home, application: str) -> None:
 
 
 def _status(directory: ApplicationDirectory) -> ApplicationStatus:
-    record = read_record(directory)
-    answer = ask(directory, record.process) if record is not None and record.process is not None else None
+    answer = _answer(directory)
     if answer is None or answer.status is None:
         why = answer.detail if answer is not None else "it is stopped"
         raise OperationError(
@@ -167,6 +164,12 @@ def _status(directory: ApplicationDirectory) -> ApplicationStatus:
             remedy="try again when it answers",
         )
     return answer.status
+
+
+def _answer(directory: ApplicationDirectory) -> Answer | None:
+    """What the driver says; none where there is none."""
+    record = read_record(directory)
+    return ask(directory, record.process) if record is not None and record.process is not None else None
 
 
 def _victim(directory: ApplicationDirectory, status: ApplicationStatus, task: str) -> tuple[str, ProcessIdentity]:
@@ -236,22 +239,12 @@ def _recovery_s(
     while (now := time.monotonic()) - killed_at < timeout_s:
         if moved_at is None and _has_moved(before, _offsets(admin, group, places)):
             moved_at = now
-        record = read_record(directory)
-        answer = ask(directory, record.process) if record is not None and record.process is not None else None
+        answer = _answer(directory)
         where = answer.status.task_hosts.get(task, "") if answer is not None and answer.status is not None else ""
         if moved_at is not None and where and where != f"{socket.gethostname()}/{worker.pid}":
             return moved_at - killed_at
         time.sleep(_POLL_S)
     return None
-
-
-def _append(directory: ApplicationDirectory, line: Mapping[str, object]) -> None:
-    # O_APPEND with one write: lines of several processes do not mix.
-    descriptor = os.open(directory.drills, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.write(descriptor, orjson.dumps(line) + b"\n")
-    finally:
-        os.close(descriptor)
 
 
 def _outcome(

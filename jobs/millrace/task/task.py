@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 import structlog
@@ -352,7 +353,7 @@ class Task:
         return producer
 
     def _collector(self) -> _ProducerCollector:
-        return _ProducerCollector(self._open_producer(), self._topics, self._learn, partial(self._learn, letters=True))
+        return _ProducerCollector(self._open_producer(), self._topics, self._learn)
 
     def _learn(self, topic: str, *, letters: bool = False) -> TaskProducer:
         """Asks for a topic that a record or a dead letter names; returns the producer that can write to it.
@@ -562,6 +563,10 @@ class Task:
         )
 
 
+class _LearnTopic(Protocol):
+    def __call__(self, topic: str, *, letters: bool = False) -> TaskProducer: ...
+
+
 class _ProducerCollector:
     """Sends output into the batch's transaction, which it opens with the first record."""
 
@@ -569,13 +574,11 @@ class _ProducerCollector:
         self,
         producer: TaskProducer,
         topics: TopicsWritten,
-        learn: Callable[[str], TaskProducer],
-        learn_letters: Callable[[str], TaskProducer],
+        learn: _LearnTopic,
     ) -> None:
         self._producer = producer
         self._topics = topics
         self._learn = learn
-        self._learn_letters = learn_letters
         self.written: Counter[str] = Counter()
         self.changelog_topics: dict[str, str] = {}
 
@@ -612,7 +615,7 @@ class _ProducerCollector:
         """Asks for topics that handlers name, before anything is sent: a producer may have to make room for another."""
         for topic in topics:
             if not self._topics.knows(topic):
-                self._producer = self._learn_letters(topic)
+                self._producer = self._learn(topic, letters=True)
 
     def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
         """The records that their topic would refuse."""

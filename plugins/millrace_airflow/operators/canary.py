@@ -10,11 +10,11 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException
 
 from millrace_airflow.hooks.millrace import MillraceHook
+from millrace_airflow.operators.deploy import tell_launch
 from millrace_airflow.values import is_true
 
 ACTIONS = ("start", "compare", "promote", "drop")
 _LISTED = 20
-_WENT_WRONG = {"rolled_back", "failed", "stopped"}
 
 
 class MillraceCanaryOperator(BaseOperator):  # type: ignore[misc]
@@ -80,11 +80,7 @@ class MillraceCanaryOperator(BaseOperator):  # type: ignore[misc]
             outcome = canary.drop(home, self.application, **options)
         else:
             raise AirflowFailException(f"{self.action!r} is none of {', '.join(ACTIONS)}.")
-        for step in outcome.steps:
-            self.log.info("  %s", step)
-        self.log.info("%s: %s", outcome.action, outcome.text)
-        if outcome.action in _WENT_WRONG:
-            raise AirflowFailException(f"{self.application}: {outcome.action}: {outcome.text}")
+        tell_launch(self, outcome)
         return outcome.summary()
 
     def _compare(self, found: Any) -> dict[str, Any]:

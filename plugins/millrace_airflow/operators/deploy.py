@@ -9,7 +9,7 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from millrace.ops import UpgradeMode
+from millrace.ops import Outcome, UpgradeMode
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.values import is_true
@@ -83,17 +83,26 @@ class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
             dry_run=dry_run,
             progress=lambda line: self.log.info("  %s", line),
         )
-        for step in outcome.steps:
-            self.log.info("  %s", step)
-        self.log.info("%s: %s", outcome.action, outcome.text)
-        if outcome.action in _WENT_WRONG:
-            # Another try would find the good one running, or fail in the same way.
-            raise AirflowFailException(f"{self.application}: {outcome.action}: {outcome.text}")
+        tell_launch(self, outcome)
         if dry_run:
             return outcome.summary()
         observation = hook.wait_until_ready(self.application, timeout_s=timeout_s)
         self.log.info("%s: %s", observation.reason, observation.text)
         return {**outcome.summary(), "observation": observation.summary()}
+
+
+def tell_launch(task: BaseOperator, outcome: Outcome) -> None:
+    """Log what a task has launched, or why it has not.
+
+    Raises:
+        AirflowFailException: the new specification does not run. Another try would find the good one running, or fail
+            in the same way.
+    """
+    for step in outcome.steps:
+        task.log.info("  %s", step)
+    task.log.info("%s: %s", outcome.action, outcome.text)
+    if outcome.action in _WENT_WRONG:
+        raise AirflowFailException(f"{task.application}: {outcome.action}: {outcome.text}")
 
 
 class EnsureSupervisedOperator(TriggerDagRunOperator):  # type: ignore[misc]

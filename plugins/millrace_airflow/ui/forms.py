@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from millrace_airflow.hooks.millrace import LATEST
 from millrace_airflow.ui.actions import Action
 
 _DRY_RUN = "dry_run"
@@ -82,7 +83,7 @@ def fields(
         elif name == "savepoint" and field.kind == "text":
             own = tuple(option for option in field.options if option.value.startswith(f"{application}/"))
             options = tuple({option.value: option for option in (*own, *savepoints)}.values())
-            field = replace(field, value=f"{application}/latest", options=options)
+            field = replace(field, value=f"{application}/{LATEST}", options=options)
         found.append(field)
     return tuple(found)
 

@@ -50,8 +50,10 @@ class Part:
     beside_others: bool = False
 
     def line(self) -> list[str]:
-        """The whole command line."""
-        return [sys.executable, *self.command, *([self.directory] if self.directory else [])]
+        """The whole command line. Parts that run at the same time must not forget each other's failures."""
+        cache = ROOT / ".pytest_cache" / self.name
+        tests = ["-o", f"cache_dir={cache}", self.directory] if self.directory else []
+        return [sys.executable, *self.command, *tests]
 
     def exists(self) -> bool:
         """Whether there is anything to run."""
@@ -112,8 +114,7 @@ class Running:
         if code == TESTS_FAILED and part.second_attempt:
             say(f"\n--- {part.name}: the tests that failed, once more ---")
             again = [argument for argument in part.line() if argument not in _BY_FILE]
-            cache = ("-o", f"cache_dir={_cache(part)}")
-            code = subprocess.run([*again, *cache, "--last-failed"], cwd=ROOT, check=False).returncode
+            code = subprocess.run([*again, "--last-failed"], cwd=ROOT, check=False).returncode
             outcome = "passed at the second attempt" if code == 0 else f"FAILED twice (exit code {code})"
         return outcome, time.monotonic() - self.begin
 
@@ -121,14 +122,8 @@ class Running:
 def start(part: Part, *, shown: bool = True) -> Running:
     """Begins a part."""
     output = None if shown else tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the part runs
-    cache = ("-o", f"cache_dir={_cache(part)}") if part.directory else ()
-    process = subprocess.Popen([*part.line(), *cache], cwd=ROOT, stdout=output, stderr=output and subprocess.STDOUT)
+    process = subprocess.Popen(part.line(), cwd=ROOT, stdout=output, stderr=output and subprocess.STDOUT)
     return Running(part, process, output, time.monotonic())
-
-
-def _cache(part: Part) -> Path:
-    # Parts that run at the same time must not forget each other's failures.
-    return ROOT / ".pytest_cache" / part.name
 
 
 def say(text: str) -> None:

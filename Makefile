@@ -2,6 +2,7 @@
 # make test [PARTS="check unit ..."]                 everything that must hold
 # make parity [N=scenarios] [SEED=number] [REPLAY=file]   random scenarios against Kafka Streams' test driver
 # make drills                                      every kind of failure, and the page docs/failure-matrix.md of it
+# make docs                                        the generated pages of docs/, and the site in site/
 # make soak [MINUTES=30] [SEED=number]             kills, savepoints, restores, resets at random, and a checker
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test parity drills soak check format bench docs clean
@@ -22,7 +23,7 @@ MINUTES ?= 30
 
 help:
 	@sed -n 's/^# //p' Makefile
-	@echo 'make check | format | bench [BENCH="--workload W1,W2"] | docs | clean'
+	@echo 'make check | format | bench [BENCH="--workload W1,W2"] | clean'
 
 setup:
 	@scripts/setup.sh
@@ -55,7 +56,8 @@ bench: setup
 	@$(PYTHON) -m tests.bench.run $(BENCH)
 
 docs: setup
-	@$(PYTHON) -m millrace.config_reference > docs/configuration.md
+	@$(PYTHON) -m scripts.references
+	@NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs build --strict
 
 clean:
-	@rm -rf .venv .tools .millrace .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf site .venv .tools .millrace .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis

@@ -1,14 +1,14 @@
-"""Writes docs/metrics.md: ``python -m millrace.metrics.reference > docs/metrics.md``."""
+"""Every metric."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable
 
 from millrace.metrics.definitions import METRICS, STANDBY_METRICS, MetricDefinition, MetricKind
 from millrace.metrics.exported import EXPORTED_METRICS
+from scripts.references.markdown import GENERATED, table
 
-_INTRODUCTION = """\
+_INTRODUCTION = f"""\
 # Metrics
 
 The driver serves these at `/metrics`. Every series has the label `application_id`. Counters begin at 0 when the driver
@@ -16,7 +16,7 @@ starts, so query them with `rate` or `increase`; a series ends when its task or 
 lateness are in seconds and never negative: lateness is stream time (the record itself included) minus the record's
 timestamp.
 
-This page is generated: `python -m millrace.metrics.reference > docs/metrics.md`.
+{GENERATED}
 
 """
 _STANDBY = """\
@@ -35,7 +35,7 @@ export; `millrace_export_timestamp_seconds` has when that was. The series of an 
 the next export.
 
 """
-_HEAD = "| metric | type | labels | unit | meaning | Kafka Streams |\n|---|---|---|---|---|---|\n"
+_HEAD = ("metric", "type", "labels", "unit", "meaning", "Kafka Streams")
 
 
 def page() -> str:
@@ -55,14 +55,9 @@ def page() -> str:
 
 
 def _table(metrics: Iterable[MetricDefinition]) -> str:
-    return _HEAD + "\n".join(map(_row, metrics))
+    return table(_HEAD, map(_row, metrics))
 
 
-def _row(metric: MetricDefinition) -> str:
+def _row(metric: MetricDefinition) -> tuple[str, ...]:
     labels = ", ".join(f"`{label}`" for label in metric.labels)
-    cells = (f"`{metric.name}`", metric.kind, labels, metric.unit, metric.help, metric.counterpart or "none")
-    return f"| {' | '.join(cells)} |"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())
+    return f"`{metric.name}`", metric.kind, labels, metric.unit, metric.help, metric.counterpart or "none"

@@ -1,0 +1,55 @@
+"""Every key of a specification, ``config/apps/<name>.yaml``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, get_args
+
+from pydantic import BaseModel
+from pydantic.fields import FieldInfo
+
+from millrace.ops.spec import ApplicationSpec
+from scripts.references.configuration import setting, settings
+from scripts.references.markdown import GENERATED
+
+_INTRODUCTION = f"""\
+# The specification of an application
+
+The desired state of an application is the file `config/apps/<name>.yaml` (or a file in `MILLRACE_CONFIG_DIR`).
+`${{NAME}}` and `${{NAME:-default}}` in its texts are environment variables, filled in whenever it is read: secrets stay
+out of it. `config` holds the [settings](configuration.md) of Millrace and its clients. `millrace deploy`, supervision
+and reconcile go to what the file says. An unknown key is refused, and the nearest known one is named.
+
+{GENERATED}
+
+"""
+
+
+def page() -> str:
+    """The reference page, Markdown."""
+    parts = [settings(_rows(ApplicationSpec))]
+    for key, section in _sections():
+        is_list = get_args(ApplicationSpec.model_fields[key].annotation)
+        parts.append(f"## `{key}`\n\n{section.__doc__}{' Each has these keys.' if is_list else ''}")
+        parts.append(settings(_rows(section)))
+    return _INTRODUCTION + "\n\n".join(parts) + "\n"
+
+
+def _sections() -> Iterator[tuple[str, type[BaseModel]]]:
+    for key, field in ApplicationSpec.model_fields.items():
+        if section := _section(field):
+            yield key, section
+
+
+def _section(field: FieldInfo) -> type[BaseModel] | None:
+    kinds: tuple[Any, ...] = get_args(field.annotation) or (field.annotation,)
+    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+
+
+def _rows(section: type[BaseModel]) -> Iterator[tuple[str, ...]]:
+    """Sections of their own have their keys below, and no description."""
+    for key, field in section.model_fields.items():
+        if field.description:
+            yield setting(key, field)
+        else:
+            yield f"`{key}`", "section", "", f"See [below](#{key})."

@@ -1,0 +1,50 @@
+"""Code that the pages show runs."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.references.pages import PAGES as GENERATED
+from tests.unit.project.pages import PAGES, ROOT, blocks, files, title
+
+SAMPLES = [
+    (title(page), text)
+    for page in PAGES
+    if str(page.relative_to(ROOT / "docs" if page.is_relative_to(ROOT / "docs") else ROOT)) not in GENERATED
+    for text in blocks(page, "python")
+]
+FOR_AIRFLOW = [(page, text) for page, text in SAMPLES if "airflow" in text]
+IN_A_DAG = """
+import sys
+from airflow.sdk import DAG
+with DAG("sample"):
+    exec(compile(sys.stdin.read(), "sample", "exec"), {})
+"""
+
+
+def test_what_is_for_airflow_makes_tasks(tmp_path: Path) -> None:
+    """All of it in one process: it takes Airflow seconds to be imported."""
+    assert len(FOR_AIRFLOW) >= 4
+    done = subprocess.run(
+        [sys.executable, "-c", IN_A_DAG],
+        input="\n".join(text for _, text in FOR_AIRFLOW),
+        env={**os.environ, "AIRFLOW_HOME": str(tmp_path), "MILLRACE_HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(("page", "text"), SAMPLES)
+def test_every_sample_is_run_by_some_test(page: str, text: str) -> None:
+    """Those of the start, and README's part of it, by ``test_start.py``, but for the script that needs a broker."""
+    compile(text, page, "exec")
+    of_start = text in files(ROOT / "docs" / "start.md").values() or page == "README.md"
+    assert of_start or (page, text) in FOR_AIRFLOW

@@ -6,7 +6,6 @@ import json
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from millrace.errors import OperationError
 from millrace.kafka.jars import BROKER_JARS, class_path, resolve_jars

@@ -103,4 +103,6 @@ def _read(name: str, path: str) -> str:
     try:
         return Path(path).read_text()
     except OSError as error:
-        raise ConfigurationError(f"{name}, {path}, cannot be read: {error.strerror}.", remedy=f"correct {name}") from error
+        raise ConfigurationError(
+            f"{name}, {path}, cannot be read: {error.strerror}.", remedy=f"correct {name}"
+        ) from error

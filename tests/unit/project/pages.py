@@ -16,7 +16,8 @@ def title(page: Path) -> str:
 
 def blocks(page: Path, language: str) -> list[str]:
     """The blocks of one language; ``""`` are those without."""
-    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    fenced = re.findall(r"^```(\w*)\n(.*?)^```$", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+    return [text for found, text in fenced if found == language]
 
 
 def files(page: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from millrace.errors import MillraceError
+from millrace.ops import Outcome
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.values import is_true
@@ -77,6 +78,19 @@ class MillraceActionOperator(MillraceOperator):
     def is_dry(self) -> bool:
         """Whether it only logs the plan."""
         return is_true(self.dry_run)
+
+    def log_outcome(self, outcome: Outcome, what_next: str) -> None:
+        """The log's last lines.
+
+        Args:
+            outcome: what was done.
+            what_next: what to do after it.
+        """
+        would = "would do: " if outcome.dry_run else ""
+        if outcome.dry_run:
+            what_next = "trigger it again with the dry run switched off"
+        self.log.info("What happened: %s%s of %s: %s.", would, outcome.action, self.application, outcome.text)
+        self.log.info("What to do: %s.", what_next)
 
 
 def failure(happened: str, advice: str, *, is_final: bool) -> AirflowException:

@@ -11,11 +11,16 @@ from airflow.sdk import Context
 from millrace.errors import OperationError
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceActionOperator, failure
-from millrace_airflow.operators.deploy import tell_launch
+from millrace_airflow.operators.deploy import check_launch
 from millrace_airflow.values import is_true
 
 ACTIONS = ("start", "compare", "promote", "drop")
 _LISTED = 20
+_NEXT = {
+    "start": "compare both once it has worked for a while",
+    "promote": "drop the canary",
+    "drop": "nothing more",
+}
 
 
 class MillraceCanaryOperator(MillraceActionOperator):
@@ -64,7 +69,8 @@ class MillraceCanaryOperator(MillraceActionOperator):
             outcome = canary.drop(home, self.application, **options)
         else:
             raise OperationError(f"{self.action!r} is no action.", remedy=f"choose one of {', '.join(ACTIONS)}")
-        tell_launch(self, outcome)
+        check_launch(self, outcome)
+        self.log_outcome(outcome, _NEXT[self.action])
         return outcome.summary()
 
     def _compare(self, found: Any) -> dict[str, Any]:

@@ -68,16 +68,16 @@ class MillraceDeployOperator(MillraceActionOperator):
             dry_run=self.is_dry,
             progress=self.log_line,
         )
-        tell_launch(self, outcome)
-        if self.is_dry:
-            return outcome.summary()
-        observation = hook.wait_until_ready(self.application, timeout_s=timeout_s)
-        self.log.info("%s: %s", observation.reason, observation.text)
-        return {**outcome.summary(), "observation": observation.summary()}
+        check_launch(self, outcome)
+        observation = None if self.is_dry else hook.wait_until_ready(self.application, timeout_s=timeout_s)
+        if observation is not None:
+            self.log.info("%s: %s", observation.reason, observation.text)
+        self.log_outcome(outcome, "nothing more; the task supervise sees to it that it is looked after")
+        return {**outcome.summary(), **({"observation": observation.summary()} if observation else {})}
 
 
-def tell_launch(task: MillraceActionOperator, outcome: Outcome) -> None:
-    """Log what a task has launched, or why it has not.
+def check_launch(task: MillraceActionOperator, outcome: Outcome) -> None:
+    """Log the steps of a launch, and fail where it did not come to a good end.
 
     Raises:
         AirflowFailException: the new specification does not run. Another try would find the good one running, or fail
@@ -85,7 +85,6 @@ def tell_launch(task: MillraceActionOperator, outcome: Outcome) -> None:
     """
     for step in outcome.steps:
         task.log_line(step)
-    task.log.info("%s: %s", outcome.action, outcome.text)
     if outcome.action in _WENT_WRONG:
         raise failure(
             f"{task.application}: {outcome.action}: {outcome.text}",

@@ -7,7 +7,6 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from millrace.ops import Outcome
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceActionOperator
 from millrace_airflow.values import is_true
@@ -35,14 +34,10 @@ class MillraceStopOperator(MillraceActionOperator):
         outcome = stop(self.application, reason=self.reason, dry_run=self.is_dry)
         for step in outcome.steps:
             self.log_line(step)
-        would = "would do: " if outcome.dry_run else ""
-        self.log.info("What happened: %s%s of %s: %s.", would, outcome.action, self.application, outcome.text)
-        self.log.info("What to do: %s.", self._what_next(outcome))
-        return outcome.summary()
-
-    def _what_next(self, outcome: Outcome) -> str:
-        if outcome.dry_run:
-            return "trigger it again with the dry run switched off"
+        what_next = "nothing more; millrace_deploy starts it again"
         if is_true(self.suspend):
-            return "to let it run again, set `state: running` in its specification and deploy it with millrace_deploy"
-        return "nothing more; millrace_deploy starts it again"
+            what_next = (
+                "to let it run again, set `state: running` in its specification and deploy it with millrace_deploy"
+            )
+        self.log_outcome(outcome, what_next)
+        return outcome.summary()

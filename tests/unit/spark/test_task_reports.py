@@ -16,7 +16,7 @@ from millrace.state.replay import RestoreProgress
 def heard() -> Iterator[tuple[str, queue.SimpleQueue[Report]]]:
     """The address of a driver that listens, and what it has heard."""
     reports: queue.SimpleQueue[Report] = queue.SimpleQueue()
-    listener = TaskReports("127.0.0.1", take_restore=reports.put, take_lost_transaction=reports.put)
+    listener = TaskReports("127.0.0.1", "127.0.0.1", take_restore=reports.put, take_lost_transaction=reports.put)
     yield listener.address, reports
     listener.close()
 

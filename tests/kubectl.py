@@ -3,16 +3,19 @@
 What it prints where it fails is what kubectl 1.32 prints (tests/unit/ops/launchers/recorded/SOURCES.md).
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 import urllib.error
 import urllib.request
+from typing import Any
 
 PLURALS = {"ConfigMap": "configmaps", "Secret": "secrets", "Pod": "pods"}
 
 
-def ask(method, namespace, kind, name="", document=None):
+def ask(method: str, namespace: str, kind: str, name: str = "", document: object = None) -> tuple[int, Any]:
     server = os.environ["TEST_KUBERNETES_API"]
     path = f"/api/v1/namespaces/{namespace}/{kind}" + (f"/{name}" if name else "")
     data = None if document is None else json.dumps(document).encode()
@@ -27,7 +30,7 @@ def ask(method, namespace, kind, name="", document=None):
         sys.exit(f"The connection to the server {host} was refused - did you specify the right host or port?")
 
 
-def main():
+def main() -> None:
     arguments = sys.argv[1:]
     namespace = arguments[arguments.index("--namespace") + 1]
     verb, *rest = [each for each in arguments if not each.startswith("--") and each != namespace]

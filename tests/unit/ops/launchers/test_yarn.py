@@ -47,7 +47,7 @@ sys.stderr.write(Path({recorded!r}, "spark-submit-yarn.txt").read_text())
 """
 FAILS = """
 import sys
-sys.exit('Exception in thread "main" org.apache.hadoop.security.AccessControlException: Queue is full\\n\\tat org.apache.spark.Foo')
+sys.exit('Exception in thread "main" AccessControlException: Queue is full\\n\\tat org.apache.spark.Foo')
 """
 
 

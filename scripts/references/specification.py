@@ -28,17 +28,18 @@ and reconcile go to what the file says. An unknown key is refused, and the neare
 def page() -> str:
     """The reference page, Markdown."""
     parts = [settings(_rows(ApplicationSpec))]
-    for key, section in _sections():
-        is_list = get_args(ApplicationSpec.model_fields[key].annotation)
-        parts.append(f"## `{key}`\n\n{section.__doc__}{' Each has these keys.' if is_list else ''}")
-        parts.append(settings(_rows(section)))
+    for path, section, is_list in _sections(ApplicationSpec):
+        parts.append(f"## `{path}`\n\n{section.__doc__}{' Each has these keys.' if is_list else ''}")
+        parts.append(settings(_rows(section, path)))
     return _INTRODUCTION + "\n\n".join(parts) + "\n"
 
 
-def _sections() -> Iterator[tuple[str, type[BaseModel]]]:
-    for key, field in ApplicationSpec.model_fields.items():
+def _sections(document: type[BaseModel], path: str = "") -> Iterator[tuple[str, type[BaseModel], bool]]:
+    """Sections, and those in them, with dots between their keys; whether each is a list."""
+    for key, field in document.model_fields.items():
         if section := _section(field):
-            yield key, section
+            yield f"{path}{key}", section, bool(get_args(field.annotation))
+            yield from _sections(section, f"{path}{key}.")
 
 
 def _section(field: FieldInfo) -> type[BaseModel] | None:
@@ -46,10 +47,11 @@ def _section(field: FieldInfo) -> type[BaseModel] | None:
     return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
 
 
-def _rows(section: type[BaseModel]) -> Iterator[tuple[str, ...]]:
+def _rows(section: type[BaseModel], path: str = "") -> Iterator[tuple[str, ...]]:
     """Sections of their own have their keys below, and no description."""
+    anchor = path.replace(".", "")
     for key, field in section.model_fields.items():
         if field.description:
             yield setting(key, field)
         else:
-            yield f"`{key}`", "section", "", f"See [below](#{key})."
+            yield f"`{key}`", "section", "", f"See [below](#{anchor}{key})."

@@ -8,7 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
+from millrace.ops.spec import spec_file_of
 from scripts.references.pages import PAGES as GENERATED
 from tests.unit.project.pages import PAGES, ROOT, blocks, files, title
 
@@ -48,3 +50,11 @@ def test_every_sample_is_run_by_some_test(page: str, text: str) -> None:
     compile(text, page, "exec")
     of_start = text in files(ROOT / "docs" / "start.md").values() or page == "README.md"
     assert of_start or (page, text) in FOR_AIRFLOW
+
+
+@pytest.mark.parametrize(("page", "text"), [(title(page), text) for page in PAGES for text in blocks(page, "yaml")])
+def test_a_specification_that_a_page_shows_is_valid(page: str, text: str) -> None:
+    """A part of one stands for the whole."""
+    document = {"name": "sample", "module": "apps.sample:build", **yaml.safe_load(text)}
+    document["config"] = {"bootstrap.servers": "localhost:9092", **document.get("config", {})}
+    spec_file_of(document, where=page, environment={})

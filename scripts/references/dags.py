@@ -69,7 +69,7 @@ def read(home: Path, specifications: Path, environment: Mapping[str, str]) -> di
         **environment,
     }
     command = [sys.executable, "-c", _READER, str(DAGS)]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, timeout=240, check=True)
+    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
     return dict(json.loads(line.removeprefix("RESULT")))
 

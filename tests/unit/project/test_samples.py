@@ -38,7 +38,6 @@ def test_what_is_for_airflow_makes_tasks(tmp_path: Path) -> None:
         env={**os.environ, "AIRFLOW_HOME": str(tmp_path), "MILLRACE_HOME": str(tmp_path)},
         capture_output=True,
         text=True,
-        timeout=240,
         check=False,
     )
     assert done.returncode == 0, done.stderr

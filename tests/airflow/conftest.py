@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import http.server
 import json
-import os
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -21,6 +20,7 @@ from millrace.ops.airflow_service import AirflowClient, AirflowService, start_ai
 from millrace.ops.driver import UNRESPONSIVE
 from millrace.ops.files import now_text, read_journal, read_json
 from millrace.task.crash_points import DIRECTORY_VARIABLE
+from tests.application import SEARCH_PATH
 
 from .orders import NAME, UNREADY, Orders
 
@@ -215,7 +215,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
             **{f"MILLRACE_SCHEDULE_{name}": "none" for name in SCHEDULED},
             DIRECTORY_VARIABLE: str(crash_points),
             # Whatever else there is to import, it comes before what is installed.
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "jobs"), str(ROOT), str(ROOT / "plugins")]),
+            "PYTHONPATH": SEARCH_PATH,
         },
     )
     try:

@@ -14,7 +14,7 @@ from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.ops import Home
 from tests.airflow.topologies import LETTERS, ORDERS, TOTALS
-from tests.application import wait_until
+from tests.application import SEARCH_PATH, wait_until
 from tests.records import Record, produce, read_topic
 
 NAME, UNREADY = "orders", "unready"
@@ -46,7 +46,12 @@ class Orders:
                     "errors.dead.letter.queue.topic.name": LETTERS,
                     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
                 },
-                "launcher": {"kind": "local", "parallelism": 1, "driver_memory": "512m"},
+                "launcher": {
+                    "kind": "local",
+                    "parallelism": 1,
+                    "driver_memory": "512m",
+                    "environment": {"PYTHONPATH": SEARCH_PATH},
+                },
                 "preflight": {"least_free_disk_mb": 1},
                 "health": {"readiness_timeout_s": 300},
             }

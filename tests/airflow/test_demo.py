@@ -18,6 +18,7 @@ from millrace.home import HOME_VARIABLE, millrace_home
 from millrace.ops import Home, observe
 from millrace.ops.files import read_journal
 from millrace.processes import ProcessIdentity
+from tests.application import SEARCH_PATH
 
 from .conftest import wait_for
 
@@ -41,7 +42,7 @@ class Demo:
             env={
                 **os.environ,
                 HOME_VARIABLE: str(home),
-                "PYTHONPATH": f"{ROOT / 'jobs'}{os.pathsep}{ROOT}",
+                "PYTHONPATH": SEARCH_PATH,
                 "COLUMNS": "200",
             },
             text=True,

@@ -23,6 +23,7 @@ from millrace.ops.savepoint_index import read_index
 from millrace.ops.spec import RunState, load_spec
 from millrace.ops.suspend import set_run_state
 from millrace.task.crash_points import DIRECTORY_VARIABLE
+from tests.application import SEARCH_PATH
 from tests.records import read_topic
 
 from .conftest import ROOT, Platform, wait_for
@@ -266,7 +267,7 @@ def command_line_killed_at(platform: Platform, point: str, *arguments: str) -> N
             DIRECTORY_VARIABLE: str(platform.crash_points),
             HOME_VARIABLE: str(platform.home.root),
             SPECS_VARIABLE: str(platform.home.specs),
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "jobs"), str(ROOT)]),
+            "PYTHONPATH": SEARCH_PATH,
         },
         capture_output=True,
         check=False,

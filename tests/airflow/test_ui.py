@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import quote
 
 import httpx
@@ -18,13 +16,13 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from millrace.ops import deploy, observe, stop
 from millrace.ops.driver import UNRESPONSIVE
+from tests.application import SEARCH_PATH
 
 from .browser import LIMIT_S, LOOKS, Browser, Look, screenshots_directory
 from .conftest import APPLICATION, Platform, wait_for
 
 pytestmark = [pytest.mark.timeout(600)]
 
-ROOT = Path(__file__).resolve().parents[2]
 ORDERS = "orders"
 STREAMS = "/millrace/"
 PAGE = f"{STREAMS}applications/{APPLICATION}"
@@ -44,7 +42,6 @@ def token(platform: Platform, username: str) -> str:
 @pytest.fixture(scope="module")
 def orders(platform: Platform) -> Iterator[str]:
     """An application with a large topology, whose lag grows, beside the one that the other tests look after."""
-    paths = os.pathsep.join(str(ROOT / part) for part in (".", "jobs", "plugins"))
     platform.home.spec_path(ORDERS).write_text(
         yaml.safe_dump(
             {
@@ -54,7 +51,7 @@ def orders(platform: Platform) -> Iterator[str]:
                 "config": {"bootstrap.servers": "localhost:1", "errors.dead.letter.queue.topic.name": "orders-dlq"},
                 "launcher": {
                     "command": ["{python}", "-m", "tests.airflow.shown_job", "{run_directory}"],
-                    "environment": {"PYTHONPATH": paths},
+                    "environment": {"PYTHONPATH": SEARCH_PATH},
                 },
                 "preflight": {"enabled": False},
             }

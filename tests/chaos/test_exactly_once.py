@@ -11,7 +11,7 @@ import pytest
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.ops.launchers.spark_cluster import SparkCluster
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
-from tests.application import PREFIX_VARIABLE, ROOT, Application
+from tests.application import PREFIX_VARIABLE, SEARCH_PATH, Application
 from tests.chaos.checker import check_everything_is_committed, check_output, check_stores
 from tests.chaos.drills.observing import Observer
 from tests.chaos.drills.results import Result, record
@@ -28,7 +28,7 @@ broker to time the transaction out would take a minute."""
 @pytest.fixture
 def cluster(tmp_path: Path, points: Path, prefix: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[SparkCluster]:
     """Two workers with one executor each, whose Python workers find the tests' modules and the crash points."""
-    monkeypatch.setenv("PYTHONPATH", f"{ROOT / 'jobs'}:{ROOT}")
+    monkeypatch.setenv("PYTHONPATH", SEARCH_PATH)
     monkeypatch.setenv(PREFIX_VARIABLE, prefix)
     monkeypatch.setenv(DIRECTORY_VARIABLE, str(points))
     with SparkCluster(tmp_path / "cluster", workers=2, cores=1, memory="1g") as started:

@@ -22,7 +22,7 @@ from millrace.kafka.topics import TopicSpec
 from millrace.ops import Home, Verdict, deploy, observe, read_record, reconcile, stop
 from millrace.ops.control_client import ask
 from millrace.ops.driver import UNRESPONSIVE
-from tests.application import PREFIX_VARIABLE, ROOT, START_LIMIT_S, wait_until
+from tests.application import PREFIX_VARIABLE, SEARCH_PATH, START_LIMIT_S, wait_until
 
 PARTITIONS = 2
 OUTPUTS = ("copy", "running", "folds", "buckets")
@@ -88,7 +88,7 @@ class SoakWorld:
                 "driver_memory": "768m",
                 "environment": {
                     PREFIX_VARIABLE: self.prefix,
-                    "PYTHONPATH": os.pathsep.join([str(ROOT / "jobs"), str(ROOT)]),
+                    "PYTHONPATH": SEARCH_PATH,
                 },
             },
             "restart": {"initial_backoff_s": 0.5, "max_attempts": 1000},

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Mapping
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
-from millrace.errors import BrokerUnavailableError, MillraceError, OperationError, PreflightError
+from millrace.errors import BrokerUnavailableError, ConfigurationError, MillraceError, OperationError, PreflightError
 
 # librdkafka's own messages; shown only where the logging of the application asks for them.
 client_log = logging.getLogger("millrace.librdkafka")
@@ -43,6 +44,7 @@ _REFUSED = frozenset({
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 })  # fmt: skip
+_FILES = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"})
 
 
 class AnsweringClient:
@@ -70,7 +72,13 @@ def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
         overrides: settings of the user, which win.
+
+    Raises:
+        ConfigurationError: a file that they name cannot be read.
     """
+    for key, value in (overrides or {}).items():
+        if key in _FILES and not os.access(value, os.R_OK):
+            raise ConfigurationError(f"{key}, {value}, cannot be read.", remedy=f"correct {key}, or the file's rights")
     return {
         "bootstrap.servers": bootstrap_servers,
         "logger": client_log,
@@ -91,8 +99,7 @@ def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> Millr
         bootstrap_servers: whom it was asked of.
     """
     code = error.code()
-    # A listener that expects another security protocol just hangs up, which has no error code of its own.
-    if code in _REFUSED or (code == KafkaError._TRANSPORT and "SSL" in error.str()):
+    if is_refusal(error):
         return PreflightError(
             f"The broker at {bootstrap_servers} refused {doing}: {error.str()}.",
             remedy="correct security.protocol, the sasl.* and ssl.* settings, or grant the permission on the broker",
@@ -111,6 +118,12 @@ def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> Millr
         f"The broker at {bootstrap_servers} failed {doing}: {error.name()}: {error.str()}.",
         remedy="see the broker's log",
     )
+
+
+def is_refusal(error: KafkaError) -> bool:
+    """Whether the broker refused a login or lacks a permission, rather than being away."""
+    # A listener that expects another security protocol just hangs up, which has no error code of its own.
+    return error.code() in _REFUSED or (error.code() == KafkaError._TRANSPORT and "SSL" in error.str())
 
 
 def kafka_error(error: KafkaException) -> KafkaError:

@@ -9,6 +9,7 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential_jitter
 
+from millrace.config import login_settings
 from millrace.kafka.clients import base_settings, kafka_error, translate
 
 
@@ -37,9 +38,7 @@ class GroupCommitter:
 
     def __init__(self, bootstrap_servers: str, settings: Mapping[str, str] | None = None) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._settings = {
-            key: value for key, value in (settings or {}).items() if key.startswith(("security.", "sasl.", "ssl."))
-        }
+        self._settings = login_settings(settings or {})
         self._consumers: dict[str, Consumer] = {}
 
     def commit(self, positions: Sequence[TopicPartition], group: str, *, timeout_s: float) -> None:

@@ -21,7 +21,7 @@ from millrace.errors import (
     TaskMigratedError,
     TransactionAbortedError,
 )
-from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.clients import base_settings, is_refusal, kafka_error, translate
 from millrace.kafka.group_commits import GroupCommitter, group_metadata
 from millrace.kafka.produce_loop import (
     DeliveryReport,
@@ -93,7 +93,8 @@ class TaskProducer:
             limits=self._limits,
             overrides=settings,
         )
-        self._client: ProducerClient | None = client(self._settings)
+        self._refusal: KafkaError | None = None
+        self._client: ProducerClient | None = client({**self._settings, "error_cb": self._on_error})
         self._committer = GroupCommitter(bootstrap_servers, settings)
         self._sent_ends: dict[tuple[str, int], int] = {}
         self._delivery_failure: KafkaError | None = None
@@ -391,7 +392,10 @@ class TaskProducer:
         except RetryError as error:
             last = error.last_attempt.exception()
             assert isinstance(last, KafkaException)
+            self._open_client().poll(0)
             self._discard(None if self._committing else TransactionOutcome.ABORTED)
+            if self._refusal is not None:
+                raise self._translated(self._refusal, doing) from last
             raise BrokerUnavailableError(
                 f"{self} was {doing} for {self._timeout_s:g} s without success: {kafka_error(last).str()}.",
                 remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
@@ -405,8 +409,19 @@ class TaskProducer:
             raise self._fenced(error, doing)
         if kind is ProducerErrorKind.FATAL and error.fatal():
             self._discard()
-            raise translate(error, doing=f"{doing} ({self})", bootstrap_servers=self._bootstrap_servers)
+            raise self._translated(error, doing)
+        if is_refusal(error):
+            self._give_up()
+            raise self._translated(error, doing)
         self._abort_or_discard(f"{doing} failed: {error.name()}: {error.str()}")
+
+    def _translated(self, error: KafkaError, doing: str) -> MillraceError:
+        return translate(error, doing=f"{doing} ({self})", bootstrap_servers=self._bootstrap_servers)
+
+    def _on_error(self, error: KafkaError) -> None:
+        # A login that is refused shows as requests without an answer; the reason comes by this callback.
+        if is_refusal(error):
+            self._refusal = error
 
     def _fenced(self, error: KafkaError, doing: str) -> MillraceError:
         begun_at = self._begun_at
@@ -425,14 +440,14 @@ class TaskProducer:
         )
 
     def _abort_or_discard(self, reason: str) -> NoReturn:
-        if self.transactional_id is None:
-            self._discard()
-            raise TransactionAbortedError(f"{self}: {reason}.", remedy="the same input is processed again")
-        self.abort()
+        self._give_up()
+        happened = f"{self}" if self.transactional_id is None else f"The transaction of {self} was aborted"
+        raise TransactionAbortedError(f"{happened}: {reason}.", remedy="the same input is processed again")
+
+    def _give_up(self) -> None:
+        if self.transactional_id is not None:
+            self.abort()
         self._discard()
-        raise TransactionAbortedError(
-            f"The transaction of {self} was aborted: {reason}.", remedy="the same input is processed again"
-        )
 
 
 def producer_settings(
@@ -452,7 +467,7 @@ def producer_settings(
         limits: sizes that the topics take; batches stay below the least, records up to the greatest pass.
         overrides: settings of the user, which win.
     """
-    settings = base_settings(bootstrap_servers)
+    settings = base_settings(bootstrap_servers, overrides)
     settings.update({
         "acks": "all",
         "enable.idempotence": True,

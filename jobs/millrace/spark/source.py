@@ -11,6 +11,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's doc
 
 from millrace.config import StreamsConfig
 from millrace.errors import TopologyError
+from millrace.kafka.java_clients import java_consumer
 from millrace.task.input import TopicPartition
 from millrace.topology.nodes import SourceNode
 from millrace.topology.topology import SubTopology, full_topic_name
@@ -119,7 +120,7 @@ def _kafka(
 def _options(topics: Sequence[str], config: StreamsConfig) -> dict[str, str]:
     return {
         **_OPTIONS,
-        **{f"kafka.{key}": value for key, value in config.client_settings("consumer.").items()},
+        **{f"kafka.{key}": value for key, value in java_consumer(config.client_settings("consumer.")).items()},
         "kafka.bootstrap.servers": config.bootstrap_servers,
         "subscribe": ",".join(topics),
         # A consumer group of its own: the application's group has no members, only offsets.

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from confluent_kafka import Consumer, KafkaError, Message, TopicPartition
 
+from millrace.config import LOGIN_PREFIXES
 from millrace.errors import StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, translate
@@ -18,7 +19,7 @@ with 5,000 messages at a time a record took 1.4 microseconds of the reading thre
 
 REQUEST_TIMEOUT_S = 30.0
 _POLL_S = 1.0
-_CONNECTION_PREFIXES = ("bootstrap.", "security.", "sasl.", "ssl.", "reconnect.", "socket.", "client.")
+_CONNECTION_PREFIXES = (*LOGIN_PREFIXES, "bootstrap.", "reconnect.", "socket.", "client.")
 
 CONSUMER_SETTINGS: Mapping[str, Any] = {
     # Only assigned, never subscribed or committed: the group is a name that the client library asks for.

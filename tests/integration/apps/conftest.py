@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from apps import order_outbox
 from demo.postgres import running_postgres
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.topics import TopicSpec
+from tests.broker import RUN_VARIABLE, exclusive
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +25,14 @@ def database() -> Iterator[str]:
 
 
 @pytest.fixture
-def shop(database: str, bootstrap_servers: str) -> Iterator[psycopg.Connection[Any]]:
+def the_only_shop() -> Iterator[None]:
+    """The relay's topics and its transactional id have fixed names: tests of other workers wait here."""
+    with exclusive(Path(os.environ[RUN_VARIABLE]) / "shop.lock"):
+        yield
+
+
+@pytest.fixture
+def shop(the_only_shop: None, database: str, bootstrap_servers: str) -> Iterator[psycopg.Connection[Any]]:
     """The shop's empty tables; the relay's topics exist, the one of the orders with a single partition."""
     admin = KafkaAdmin(bootstrap_servers)
     admin.create_missing(

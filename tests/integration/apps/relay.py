@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 
-from tests.application import ROOT
+from tests.application import SEARCH_PATH
 
 
 def start_relay(database: str, bootstrap_servers: str) -> subprocess.Popen[bytes]:
@@ -14,6 +14,6 @@ def start_relay(database: str, bootstrap_servers: str) -> subprocess.Popen[bytes
     command = [sys.executable, "-m", "apps.order_outbox", "--database", database]
     return subprocess.Popen(
         [*command, "--bootstrap-servers", bootstrap_servers],
-        env={**os.environ, "PYTHONPATH": str(ROOT / "jobs")},
+        env={**os.environ, "PYTHONPATH": SEARCH_PATH},
         stderr=subprocess.DEVNULL,
     )

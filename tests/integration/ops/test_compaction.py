@@ -10,7 +10,6 @@ from uuid import uuid4
 import pytest
 
 from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.broker_tools import java_client_settings
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.compaction.settings import TEMPORARY
@@ -144,21 +143,3 @@ def test_what_the_cleaner_did_not_do_in_time_is_said(worked: Worked) -> None:
     outcome = compact(worked.home, worked.name, options, reason="a test")
     assert outcome.results["wait-for-cleaner"]["cleaned"] == (not outcome.results["wait-for-cleaner"]["waiting"])
     assert settings_of(worked) == settings
-
-
-def test_settings_of_the_client_reach_the_brokers_tool() -> None:
-    settings = {
-        "security.protocol": "SASL_SSL",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": "me",
-        "sasl.password": 'a"b',
-        "ssl.ca.location": "/ca.pem",
-    }
-    assert java_client_settings(settings) == {
-        "security.protocol": "SASL_SSL",
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": "/ca.pem",
-        "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": "org.apache.kafka.common.security.plain.PlainLoginModule required "
-        'username="me" password="a\\"b";',
-    }

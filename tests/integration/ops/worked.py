@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Collection, Mapping
 from datetime import timedelta
 from pathlib import Path
@@ -35,7 +34,7 @@ from millrace.state import StateDirectory
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
-from tests.application import PREFIX_VARIABLE, ROOT, topic
+from tests.application import PREFIX_VARIABLE, SEARCH_PATH, topic
 from tests.records import Record, produce
 
 TEXT = Consumed.with_(StringSerde(), StringSerde())
@@ -108,7 +107,7 @@ class Worked:
             **(config or {}),
         }
         self.home.specs.mkdir(parents=True)
-        environment = {PREFIX_VARIABLE: prefix, "PYTHONPATH": os.pathsep.join([str(ROOT / "jobs"), str(ROOT)])}
+        environment = {PREFIX_VARIABLE: prefix, "PYTHONPATH": SEARCH_PATH}
         document = {
             "name": self.name,
             "module": module,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import struct
 import threading
 from collections import Counter
@@ -24,7 +23,7 @@ from millrace.kafka.topics import TopicSpec
 from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.savepoints.location import spec_of, target_of
 from tests import prepared
-from tests.application import PREFIX_VARIABLE, ROOT, wait_until
+from tests.application import PREFIX_VARIABLE, SEARCH_PATH, wait_until
 from tests.integration.savepoints.processing import process
 from tests.integration.savepoints.topologies import INPUT_VARIABLE, OUTPUT_VARIABLE, bucket
 from tests.records import Record, produce, read_topic
@@ -62,7 +61,7 @@ class Installation:
         environment = {
             PREFIX_VARIABLE: self.prefix,
             OUTPUT_VARIABLE: "clone-" if clone else "",
-            "PYTHONPATH": os.pathsep.join([str(ROOT / "jobs"), str(ROOT)]),
+            "PYTHONPATH": SEARCH_PATH,
         }
         document = {
             "name": application,

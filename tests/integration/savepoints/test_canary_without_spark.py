@@ -23,7 +23,7 @@ from millrace.ops.savepoints import list_savepoints
 from millrace.ops.savepoints.location import target_of
 from millrace.ops.spec import load_spec
 from millrace.task.crash_points import DIRECTORY_VARIABLE
-from tests.application import ROOT
+from tests.application import ROOT, SEARCH_PATH
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
 from tests.integration.savepoints.processing import process
 
@@ -135,7 +135,7 @@ def test_a_canary_whose_start_was_killed_is_carried_on(
             DIRECTORY_VARIABLE: str(points),
             SPECS_VARIABLE: str(home.specs),
             "MILLRACE_HOME": str(home.root),
-            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONPATH": SEARCH_PATH,
         },
         capture_output=True,
         check=False,

@@ -23,9 +23,8 @@ from millrace.ops.operations import (
     unfinished_operation,
 )
 from millrace.task.crash_points import DIRECTORY_VARIABLE
+from tests.application import ROOT, SEARCH_PATH
 from tests.unit.ops.stepwise import STEPS, plan_of
-
-ROOT = Path(__file__).resolve().parents[3]
 
 
 def killed_at(point: str, home: Home, diary: Path, tmp_path: Path) -> None:
@@ -36,7 +35,7 @@ def killed_at(point: str, home: Home, diary: Path, tmp_path: Path) -> None:
     process = subprocess.run(
         [sys.executable, "-m", "tests.unit.ops.stepwise", str(home.root), str(diary)],
         cwd=ROOT,
-        env={**os.environ, DIRECTORY_VARIABLE: str(points), "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, DIRECTORY_VARIABLE: str(points), "PYTHONPATH": SEARCH_PATH},
         capture_output=True,
         check=False,
         timeout=60,

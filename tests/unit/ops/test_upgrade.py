@@ -21,10 +21,10 @@ from millrace.ops.record import JobRecord
 from millrace.ops.spec import load_spec_file
 from millrace.ops.supervise import take_over
 from millrace.task.crash_points import DIRECTORY_VARIABLE
+from tests.application import ROOT, SEARCH_PATH
 
 WriteSpec = Callable[..., Path]
 NAME = "payments"
-ROOT = Path(__file__).resolve().parents[3]
 BROKEN: dict[str, Any] = {"command": ["{python}", "-c", "import sys; sys.exit('the new version does not work')"]}
 SILENT: dict[str, Any] = {"command": ["{python}", "-c", "import time; time.sleep(600)"]}
 
@@ -216,7 +216,7 @@ def killed_at(point: str, home: Home, tmp_path: Path, call: str) -> None:
     process = subprocess.run(
         [sys.executable, "-c", script, str(home.root), str(home.specs)],
         cwd=ROOT,
-        env={**os.environ, DIRECTORY_VARIABLE: str(points), "PYTHONPATH": os.pathsep.join(sys.path)},
+        env={**os.environ, DIRECTORY_VARIABLE: str(points), "PYTHONPATH": SEARCH_PATH},
         capture_output=True,
         check=False,
         timeout=120,

@@ -1,0 +1,95 @@
+"""Clients of the broker log in as the specification says, and say clearly what was refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from millrace.config import StreamsConfig
+from millrace.errors import ConfigurationError, PreflightError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.log_dirs import log_bytes
+from millrace.kafka.offsets import committed_offsets, end_offsets
+from millrace.kafka.producer import TaskProducer
+from millrace.kafka.topics import TopicSpec
+from millrace.kafka.transactions import list_transactions
+from millrace.ops.connection import Connection
+from millrace.state.changelog_reader import BrokerChangelogReader
+from tests.integration.security.granting import everything
+from tests.secure_broker import SecureBroker
+
+PASSWORD = 'with "quotes" and \\ é'
+
+
+def config_of(broker: SecureBroker, login: Mapping[str, str], **other: str) -> StreamsConfig:
+    named = {"application.id": "any", "bootstrap.servers": broker.bootstrap_servers}
+    return StreamsConfig.from_mapping({**named, **login, **other})
+
+
+@pytest.fixture(scope="module")
+def login(secure_broker: SecureBroker) -> dict[str, str]:
+    """The login of somebody who may do everything."""
+    login = secure_broker.add_user("somebody", PASSWORD)
+    secure_broker.grant(everything("somebody"))
+    return login
+
+
+def test_a_login_reaches_every_client(secure_broker: SecureBroker, login: dict[str, str], unique: str) -> None:
+    connection = Connection.of(config_of(secure_broker, login))
+    admin = connection.administrator()
+    admin.create_missing([TopicSpec(name=unique)])
+    with TaskProducer(
+        connection.bootstrap_servers, transactional_id=unique, settings=connection.producer, timeout_s=30
+    ) as producer:
+        producer.init()
+        producer.begin()
+        producer.send(unique, [b"k"], [b"v"], np.array([1], np.int64), partition=0)
+        producer.commit({(unique, 0): (7, "")}, unique)
+    reader = BrokerChangelogReader(
+        unique, 0, bootstrap_servers=connection.bootstrap_servers, settings=connection.consumer
+    )
+    reader.start(0)
+    read = [message.value() for message in reader.read() if not message.error()]
+    reader.close()
+    assert read == [b"v"]
+    assert committed_offsets(admin, unique)[unique, 0].offset == 7
+    assert end_offsets(admin, [(unique, 0)]) == {(unique, 0): 2}
+    # Those are asked by the broker's own tools, Java processes.
+    assert list_transactions(connection.bootstrap_servers, settings=admin.settings)[unique] == "CompleteCommit"
+    assert log_bytes(connection.bootstrap_servers, [unique], settings=admin.settings)[unique, 0] > 0
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        ({"sasl.password": "other"}, "uthentication failed"),
+        ({"ssl.ca.location": "other_authority"}, "certificate verify failed"),
+    ],
+)
+def test_a_refused_login_says_why(
+    secure_broker: SecureBroker, login: dict[str, str], wrong: dict[str, str], reason: str
+) -> None:
+    settings = {key: str(getattr(secure_broker, value, value)) for key, value in wrong.items()}
+    connection = Connection.of(config_of(secure_broker, {**login, **settings}))
+    admin = KafkaAdmin(connection.bootstrap_servers, settings=connection.admin, timeout_s=5)
+    with pytest.raises(PreflightError, match=reason) as raised:
+        admin.number_of_brokers()
+    assert next(iter(wrong)).split(".")[0] in raised.value.remedy
+    assert PASSWORD not in str(raised.value)
+    producer = TaskProducer(
+        connection.bootstrap_servers, transactional_id="refused", settings=connection.producer, timeout_s=5
+    )
+    with pytest.raises(PreflightError, match=reason), producer:
+        producer.init()
+
+
+def test_certificates_that_cannot_be_read_are_named(
+    secure_broker: SecureBroker, login: dict[str, str], tmp_path: Path
+) -> None:
+    missing = {"ssl.ca.location": str(tmp_path / "none.pem")}
+    connection = Connection.of(config_of(secure_broker, {**login, **missing}))
+    with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location, .*none\.pem, cannot be read"):
+        connection.administrator()

@@ -1,0 +1,137 @@
+"""A broker with one listener that takes SCRAM over TLS, and nobody's requests that no ACL allows.
+
+Its other listener is the test's own: plain, and its anonymous users may do everything.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+from confluent_kafka.admin import (
+    AclBinding,
+    AdminClient,
+    ScramCredentialInfo,
+    ScramMechanism,
+    UserScramCredentialUpsertion,
+)
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+from millrace.kafka.broker import HOST, EmbeddedBroker, free_ports
+from tests.broker import BROKER_PROPERTIES
+
+_LIMIT_S = 30
+
+
+class SecureBroker:
+    """The broker, its certificates and its users.
+
+    Args:
+        directory: where everything goes.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self.authority = directory / "authority.pem"
+        self.other_authority = directory / "other-authority.pem"
+        _make_certificates(self.authority, directory / "broker.pem")
+        _make_certificates(self.other_authority, directory / "other.pem")
+        (port,) = free_ports(1)
+        self.bootstrap_servers = f"{HOST}:{port}"
+        self._broker = EmbeddedBroker(directory / "broker", properties=BROKER_PROPERTIES)
+        plain = f"PLAINTEXT://{self._broker.bootstrap_servers},SECURE://{self.bootstrap_servers}"
+        self._broker.properties |= {
+            "listeners": f"{plain},CONTROLLER://{HOST}:{self._broker._controller_port}",
+            "advertised.listeners": plain,
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+            "listener.name.secure.sasl.enabled.mechanisms": "SCRAM-SHA-512",
+            "listener.name.secure.scram-sha-512.sasl.jaas.config": (
+                "org.apache.kafka.common.security.scram.ScramLoginModule required;"
+            ),
+            "listener.name.secure.ssl.keystore.type": "PEM",
+            "listener.name.secure.ssl.keystore.location": str(directory / "broker.pem"),
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+        }
+
+    @property
+    def plain_servers(self) -> str:
+        """Where tests themselves send and read."""
+        return self._broker.bootstrap_servers
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        self._broker.start(timeout_s=180)
+        self._admin = AdminClient({"bootstrap.servers": self.plain_servers})
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._broker.stop()
+
+    def add_user(self, name: str, password: str) -> dict[str, str]:
+        """Makes a user, who may do nothing yet; what a specification needs to log in as that."""
+        credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
+        change = UserScramCredentialUpsertion(name, credentials, password.encode())
+        self._admin.alter_user_scram_credentials([change])[name].result(_LIMIT_S)
+        return {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.authority),
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.username": name,
+            "sasl.password": password,
+        }
+
+    def grant(self, bindings: Iterable[AclBinding]) -> None:
+        """Adds ACLs."""
+        for future in self._admin.create_acls(list(bindings)).values():
+            future.result(_LIMIT_S)
+
+    def revoke(self, bindings: Iterable[Any]) -> None:
+        """Removes ACLs; those that match filters."""
+        for future in self._admin.delete_acls(list(bindings)).values():
+            future.result(_LIMIT_S)
+
+    def denials(self, user: str) -> list[str]:
+        """What the authorizer wrote of requests of a user that it denied."""
+        lines = self._broker.log_file.read_text(errors="replace").splitlines()
+        return [line for line in lines if f"Principal = User:{user} is Denied" in line]
+
+
+def _make_certificates(authority: Path, server: Path) -> None:
+    """An authority, and a certificate of this host by it with its key, both PEM."""
+    authority_key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, authority.stem)])
+    signed = (
+        _certificate(name, name, authority_key.public_key())
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(authority_key, hashes.SHA256())
+    )
+    key = ec.generate_private_key(ec.SECP256R1())
+    host = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
+    certificate = (
+        _certificate(host, name, key.public_key())
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address(HOST))]), critical=False)
+        .sign(authority_key, hashes.SHA256())
+    )
+    pem = serialization.Encoding.PEM
+    authority.write_bytes(signed.public_bytes(pem))
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    server.write_bytes(private + certificate.public_bytes(pem))
+
+
+def _certificate(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - timedelta(hours=1))
+        .not_valid_after(now + timedelta(days=1))
+    )

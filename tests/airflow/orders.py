@@ -94,5 +94,6 @@ class Orders:
         wait_until(caught_up, timeout_s=120, what="orders caught up")
 
     def is_alive(self) -> bool:
-        record = ops.read_record(self.home.application(NAME))
-        return record is not None and record.is_process_alive()
+        directory = self.home.application(NAME)
+        record = ops.read_record(directory)
+        return record is not None and record.is_driver_alive(directory)

@@ -17,6 +17,7 @@ from millrace.ops.connection import Connection
 from millrace.ops.control_client import Answer, ask
 from millrace.ops.files import append_journal, append_line, now_text
 from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.launchers.session import session_members
 from millrace.ops.observe import Verdict, observe, required_spec
 from millrace.ops.operations import unfinished_operation
@@ -62,6 +63,7 @@ def recovery_drill(
     """
     directory = home.application(application)
     _refuse_production(home, application)
+    refuse_state_elsewhere(required_spec(home, application), what="kill a worker of")
     if (unfinished := unfinished_operation(directory)) is not None:
         raise OperationError(
             f"Cannot drill {application}: {unfinished}.",
@@ -169,7 +171,7 @@ def _status(directory: ApplicationDirectory) -> ApplicationStatus:
 def _answer(directory: ApplicationDirectory) -> Answer | None:
     """What the driver says; none where there is none."""
     record = read_record(directory)
-    return ask(directory, record.process) if record is not None and record.process is not None else None
+    return ask(record.driver.look(directory)) if record is not None and record.driver is not None else None
 
 
 def _victim(directory: ApplicationDirectory, status: ApplicationStatus, task: str) -> tuple[str, ProcessIdentity]:

@@ -184,6 +184,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
     crash_points = root / "crash-points"
     crash_points.mkdir()
     Orders(home, bootstrap_servers).specify()
+    Orders(home, bootstrap_servers, UNREADY, "totals_of_nothing").specify()
     webhook = Webhook()
     home.spec_path(APPLICATION).write_text(
         yaml.safe_dump(

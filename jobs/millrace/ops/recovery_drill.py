@@ -23,6 +23,7 @@ from millrace.ops.observe import Verdict, observe, required_spec
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
+from millrace.ops.reset.belongings import belongings
 from millrace.processes import ProcessIdentity
 
 KIND = "worker"
@@ -128,18 +129,8 @@ def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
         OperationError: it knows none.
     """
     number, _, partition = task.partition("_")
-    nodes = status.topology_summary.get("sub_topologies", ())
-    global_numbers = {each["number"] for each in status.topology_summary.get("global_stores", {}).values()}
-    numbers = [each for each in range(len(nodes) + len(global_numbers)) if each not in global_numbers]
-    repartition = set(status.topology_summary.get("repartition_topics", ()))
-    read = {
-        f"{status.application_id}-{topic}" if topic in repartition else topic
-        for each, part in zip(numbers, nodes, strict=True)
-        if each == int(number)
-        for node in part
-        if node["kind"] == "Source"
-        for topic in node["topics"]
-    }
+    groups = belongings(status.application_id, None, status).groups
+    read = {topic for group in groups if group.number == int(number) for topic in group.inputs}
     places = [(topic, int(partition)) for topic in sorted(read) if int(partition) in status.offsets.get(topic, {})]
     if not places:
         raise OperationError(

@@ -52,7 +52,7 @@ def test_whoever_launches_watches_or_runs_drivers_shares_processes_loopback_and_
         assert (service["network_mode"], service["pid"]) == (owner, owner), name
         assert service["image"] == ALL[PLATFORM]["image"], name
         assert mounts(service) == {
-            "/opt/millrace/config": "./config",
+            "/opt/millrace/config/apps": "./config/apps",
             IMAGE[HOME_VARIABLE]: "millrace",
             "/tmp": "tmp",
         }, name

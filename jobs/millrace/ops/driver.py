@@ -15,7 +15,7 @@ from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.launchers.base import OPERATION_VARIABLE
 from millrace.ops.launchers.instance import DriverInstance, EndLimits, Presence, is_alive
 from millrace.ops.record import DesiredState, JobRecord, StopCause, write_record
-from millrace.ops.spec import ApplicationSpec, SpecFile, load_spec
+from millrace.ops.spec import SpecFile, load_spec
 
 log = structlog.get_logger(__name__)
 
@@ -102,22 +102,13 @@ def adopt_unrecorded_driver(directory: ApplicationDirectory, record: JobRecord, 
     """
     if record.driver is not None and record.driver.look(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
         return record
-    spec = _launched_spec(directory)
-    if spec is None:
-        return record
-    driver = launcher_of_kind(record.launcher or spec.launcher.kind).find(spec, directory)
+    driver = launcher_of_kind(record.launcher or "local").find(directory)
     if driver is None or driver == record.driver:
         return record
     adopted = record.with_changes(driver=driver)
     write_record(directory, adopted)
     append_journal(directory, operation, "adopted", driver=driver.name, **driver.to_mapping())
     return adopted
-
-
-def _launched_spec(directory: ApplicationDirectory) -> ApplicationSpec | None:
-    if not directory.spec.exists():
-        return None
-    return load_spec(directory.spec)
 
 
 def end_driver(

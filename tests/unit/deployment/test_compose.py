@@ -27,7 +27,7 @@ ALL = services()
 ALWAYS = {
     PLATFORM, "kafka", "postgres", "spark-master", "spark-worker-1", "spark-worker-2",
     "airflow-migration", "airflow-api-server", "airflow-scheduler", "airflow-triggerer", "airflow-dag-processor",
-    "prometheus", "pushgateway", "alertmanager", "grafana",
+    "prometheus", "pushgateway", "alertmanager", "statsd-exporter", "grafana",
 }  # fmt: skip
 
 

@@ -219,7 +219,7 @@ def test_clients_and_controllers_know_every_broker(three: bool) -> None:
 
 # Monitoring
 
-PORTS = {"prometheus": 9090, "pushgateway": 9091, "alertmanager": 9093}
+PORTS = {"prometheus": 9090, "pushgateway": 9091, "alertmanager": 9093, "statsd-exporter": 9102}
 
 
 def test_what_prometheus_scrapes_and_tells_is_a_service_on_the_common_loopback() -> None:
@@ -235,6 +235,12 @@ def test_what_prometheus_scrapes_and_tells_is_a_service_on_the_common_loopback()
         assert f"http://127.0.0.1:{port}/-/ready" in ALL[name]["healthcheck"]["test"]
         assert f"127.0.0.1:{port}:{port}" in ALL[PLATFORM]["ports"]
     assert ENVIRONMENT["MILLRACE_PUSHGATEWAY"] == f"http://127.0.0.1:{PORTS['pushgateway']}"
+
+
+def test_airflow_sends_its_metrics_to_where_the_exporter_listens() -> None:
+    sent = read_settings(SETTINGS, {})
+    listens = f"{sent['AIRFLOW__METRICS__STATSD_HOST']}:{sent['AIRFLOW__METRICS__STATSD_PORT']}"
+    assert f"--statsd.listen-udp={listens}" in ALL["statsd-exporter"]["command"]
 
 
 def test_prometheus_finds_drivers_where_deployments_write_their_addresses() -> None:

@@ -67,7 +67,7 @@ class Launcher(Protocol):
         """
         ...
 
-    def find(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> DriverInstance | None:
+    def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
         """The driver that was started and that the record does not name, since whoever started it was killed.
 
         Raises:
@@ -201,13 +201,12 @@ class HostLauncher:
         """Start it and return at once; see :func:`start_detached`."""
         return start_detached(launch, directory)
 
-    def find(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> DriverInstance | None:
+    def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
         """The process that holds ``driver.lock``, where one does.
 
         Raises:
             OperationError: something holds the lock and cannot be found.
         """
-        del spec
         if not is_driver_lock_held(directory):
             return None
         process = find_driver(directory)

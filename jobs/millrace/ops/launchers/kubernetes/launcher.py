@@ -36,7 +36,7 @@ from millrace.ops.launchers.submission import (
     spark_submit,
     submit,
 )
-from millrace.ops.spec import ApplicationSpec, load_spec_file
+from millrace.ops.spec import ApplicationSpec, load_spec, load_spec_file
 
 _RUN_DIRECTORY = "/tmp/millrace"
 _CLAIM = "spark.kubernetes.executor.volumes.persistentVolumeClaim.millrace-state"
@@ -95,7 +95,7 @@ class KubernetesLauncher:
             OperationError: the cluster refuses or does not answer, there is a driver already, or spark-submit failed.
         """
         file = load_spec_file(directory.spec)
-        if (other := self.find(file.spec, directory)) is not None:
+        if (other := self.find(directory)) is not None:
             raise OperationError(
                 f"A driver of {directory.application} is there already: {other.name}.",
                 remedy="stop it with `millrace stop`",
@@ -103,7 +103,7 @@ class KubernetesLauncher:
         token = read_token(control_token(directory))
         _kubectl(file.spec).apply([specification_map(file), token_secret(file.spec, token)])
         submit(launch, directory)
-        started = self.find(file.spec, directory)
+        started = self.find(directory)
         if started is None:
             raise OperationError(
                 f"spark-submit ended well, and there is no pod {driver_pod_name(directory.application)}.",
@@ -111,12 +111,13 @@ class KubernetesLauncher:
             )
         return started
 
-    def find(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> DriverInstance | None:
+    def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
         """The pod that has the name of the application's driver.
 
         Raises:
             OperationError: the cluster does not answer.
         """
+        spec = load_spec(directory.spec)
         settings, name = spec.launcher.kubernetes, driver_pod_name(directory.application)
         found = _kubectl(spec).pod(name)
         if found is None:

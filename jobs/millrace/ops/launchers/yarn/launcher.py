@@ -79,8 +79,7 @@ class YarnLauncher:
             OperationError: spark-submit failed or named no application, there is a driver already, or the resource
                 manager does not answer.
         """
-        spec = load_spec(directory.spec)
-        if (other := self.find(spec, directory)) is not None:
+        if (other := self.find(directory)) is not None:
             raise OperationError(
                 f"A driver of {directory.application} is there already: {other.name}.",
                 remedy="stop it with `millrace stop`",
@@ -93,9 +92,9 @@ class YarnLauncher:
                 "spark-submit ended well, and named no application.",
                 remedy=f"read {launch.log}, and see `yarn application -list`",
             )
-        return YarnApplication(id=found, port=control_port(spec))
+        return YarnApplication(id=found, port=control_port(load_spec(directory.spec)))
 
-    def find(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> DriverInstance | None:
+    def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
         """The living application that carries this one's tag.
 
         Raises:
@@ -108,7 +107,8 @@ class YarnLauncher:
                 remedy="see whether the resource manager answers",
             )
         found = _ID.search(output.text)
-        return None if found is None else YarnApplication(id=found.group(1), port=control_port(spec))
+        port = control_port(load_spec(directory.spec))
+        return None if found is None else YarnApplication(id=found.group(1), port=port)
 
     def instance_of(self, values: Mapping[str, Any]) -> DriverInstance | None:
         """The application in a record."""

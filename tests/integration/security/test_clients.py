@@ -34,7 +34,7 @@ def login(secure_broker: SecureBroker) -> dict[str, str]:
     """The login of somebody who may do everything."""
     login = secure_broker.add_user("somebody", PASSWORD)
     secure_broker.grant(everything("somebody"))
-    return login
+    return {**login, "sasl.password": PASSWORD}
 
 
 def test_a_login_reaches_every_client(secure_broker: SecureBroker, login: dict[str, str], unique: str) -> None:

@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
 LOCK = ROOT / "uv.lock"
@@ -57,19 +58,19 @@ def licences(names: Sequence[str]) -> Iterator[str]:
     """Those of installed packages that do not go with ours, Apache-2.0. One of several that may be chosen suffices."""
     for name in names:
         try:
-            metadata = importlib.metadata.metadata(name)
+            metadata = importlib.metadata.metadata(name).json
         except importlib.metadata.PackageNotFoundError:
             continue  # For another system or another Python.
-        told = metadata.get("License-Expression") or metadata.get("License") or ""
+        told = str(metadata.get("license_expression") or metadata.get("license") or "")
         choices = [
             *(re.split(r"\bOR\b", told.splitlines()[0]) if told else []),
-            *(each for each in metadata.get_all("Classifier") or [] if each.startswith("License ::")),
+            *(each for each in metadata.get("classifier", []) if each.startswith("License ::")),
         ]
         if choices and all(_REFUSED_LICENCE.search(each) for each in choices):
             yield f"{name} is under {' / '.join(choices)}"
 
 
-def _packages(lock: Path) -> list[dict[str, object]]:
+def _packages(lock: Path) -> list[dict[str, Any]]:
     packages = tomllib.loads(lock.read_text())["package"]
     return [each for each in packages if "editable" not in each["source"]]
 

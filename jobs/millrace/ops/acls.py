@@ -9,9 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
-from millrace.control.status_topic import STATUS_TOPIC
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
+from millrace.kafka.topics import STATUS_TOPIC
 from millrace.ops.broker_checks import changelog_topics, output_topics
 from millrace.ops.dead_letters.markers import MARKER_TOPIC, replay_transactional_id
 from millrace.ops.spec import ApplicationSpec

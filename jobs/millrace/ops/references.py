@@ -80,12 +80,21 @@ def _found(match: re.Match[str], environment: Mapping[str, str]) -> str:
     return found
 
 
+def read_properties(path: Path) -> dict[str, str]:
+    """The lines ``KEY=value`` of a file; those that begin with ``#`` are left out.
+
+    Raises:
+        ConfigurationError: it cannot be read.
+    """
+    lines = (line.partition("=") for line in _text(path).splitlines() if not line.lstrip().startswith("#"))
+    return {name.strip(): value.strip() for name, separator, value in lines if separator}
+
+
 def _line(path: Path, key: str) -> str:
-    for line in _text(path).splitlines():
-        name, separator, value = line.partition("=")
-        if separator and name.strip() == key:
-            return value.strip()
-    raise ConfigurationError(f"{path} has no line {key}=...", remedy="correct the file or the reference")
+    found = read_properties(path)
+    if key not in found:
+        raise ConfigurationError(f"{path} has no line {key}=...", remedy="correct the file or the reference")
+    return found[key]
 
 
 def _text(path: Path) -> str:
@@ -93,6 +102,5 @@ def _text(path: Path) -> str:
         return path.read_text()
     except OSError as error:
         raise ConfigurationError(
-            f"{path}, which the specification refers to, cannot be read: {error.strerror}.",
-            remedy="correct the reference, or the file's rights",
+            f"{path} cannot be read: {error.strerror}.", remedy="correct its name, or the file's rights"
         ) from error

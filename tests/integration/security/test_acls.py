@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,14 +14,15 @@ from millrace.kafka.topics import TopicSpec
 from millrace.ops.acls import Purpose, needed_acls
 from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.connection import admin_of
-from millrace.ops.dead_letters import list_letters, purge_letters
+from millrace.ops.dead_letters import list_letters
 from millrace.ops.export.lag import records_behind
-from millrace.ops.reset import reset
+from millrace.ops.reset import ResetOptions, reset
 from millrace.ops.savepoints import create_savepoint, restore_savepoint
 from millrace.ops.savepoints.location import spec_of
 from tests.application import PREFIX_VARIABLE
 from tests.integration.savepoints.conftest import Installation
 from tests.integration.security.granting import bindings, bindings_of
+from tests.records import Record, produce
 from tests.secure_broker import SecureBroker
 
 PASSWORD = "a marker of a password"
@@ -41,7 +43,7 @@ class Behind:
         self.user = f"{installation.prefix}-user"
         letters = f"{installation.prefix}-letters"
         installation.admin.create_missing([TopicSpec(name=letters)])
-        config = {
+        config: dict[str, Any] = {
             **broker.add_user(self.user, PASSWORD),
             "bootstrap.servers": broker.bootstrap_servers,
             "errors.dead.letter.queue.topic.name": letters,
@@ -103,9 +105,9 @@ def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., 
     installation.check_outputs()
     places = [(installation.input, 0)]
     assert records_behind(admin_of(config), config, places) == {places[0]: 0}
-    list_letters(home, name)
-    purge_letters(home, name)
-    reset(home, name)
+    assert list_letters(home, name) == []
+    produce(installation.bootstrap_servers, f"{installation.prefix}-letters", [Record(b"k", b"v")])
+    reset(home, name, options=ResetOptions(empties_dead_letters=True))
     application.run()
     installation.check_outputs()
     assert application.broker.denials(application.user) == []

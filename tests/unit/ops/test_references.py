@@ -33,7 +33,7 @@ def test_a_secret_comes_from_the_environment_or_from_files(tmp_path: Path) -> No
     ("reference", "problem"),
     [
         ("${env:NONE}", "NONE is not set"),
-        ("${dir:/nowhere:kafka}", "/nowhere/kafka, which the specification refers to, cannot be read"),
+        ("${dir:/nowhere:kafka}", "/nowhere/kafka cannot be read"),
         ("${file:/dev/null:kafka}", "/dev/null has no line kafka="),
     ],
 )

@@ -22,7 +22,8 @@ driver, waits until it is ready, and sees to it that `millrace_supervise_<applic
 Where a changed specification is not healthy in time, the last good one is launched again (*Roll back*); the task fails
 and says why, and supervision leaves the new one alone until its file changes or is deployed again. *Upgrade mode* says
 what the change does with the state: `last-state` goes on with it, `savepoint` takes one first, which a rollback
-restores where it has to, `stateless` begins with empty stores at the committed offsets of the inputs.
+restores where it has to, `stateless` begins with empty stores at the committed offsets of the inputs. Of a supervised
+application, supervision brings a changed file into force within seconds, as `upgrade_mode` in it says: say it there.
 
 Deploying what already runs changes nothing. A dry run logs the plan and every check.
 A failed check names its remedy in the log of `deploy`; what ran before still runs.

@@ -21,7 +21,6 @@ from millrace.home import HOME_VARIABLE
 from millrace.kafka.broker_record import start_detached, stop_detached
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.ops.airflow_service import AirflowService, start_airflow
-from millrace.ops.control_client import control_address
 from millrace.ops.topics import create_topics
 
 APPLICATION = "fraud-detection"
@@ -119,8 +118,7 @@ class Platform:
     @property
     def control_plane(self) -> str:
         """Address of the application's control plane; empty while it has none."""
-        process = ops.observe(self.home, APPLICATION).process
-        control = control_address(self.home.application(APPLICATION), process) if process else None
+        control = ops.observe(self.home, APPLICATION).control
         return control.address if control else ""
 
     def stop_application(self) -> None:

@@ -72,5 +72,56 @@ AIRFLOW = Dashboard(
             ),
             alert="MillraceOperationFailed",
         ),
+        Panel(
+            title="Heartbeats of Airflow's processes",
+            text="Per second, from Airflow's own metrics. One that falls to 0 is a process that has died or hangs.",
+            queries=tuple(
+                Query(f"sum(rate(airflow_{process}_heartbeat[5m]))", process.replace("_", " "))
+                for process in ("scheduler", "triggerer", "dag_processor")
+            ),
+            unit=Unit.PER_SECOND,
+        ),
+        Panel(
+            title="Tasks that ended, by state",
+            text="Of this platform's DAGs, within 15 minutes.",
+            queries=(Query('sum by (state) (increase(airflow_ti_finish{dag_id=~"millrace_.*"}[15m]))', "{{state}}"),),
+            kind=Kind.STACKED,
+        ),
+        Panel(
+            title="Tasks in the executor",
+            text="Queued tasks that do not become running ones wait for slots.",
+            queries=(
+                Query("sum(airflow_executor_running_tasks)", "running"),
+                Query("sum(airflow_executor_queued_tasks)", "queued"),
+                Query("sum(airflow_executor_open_slots)", "open slots"),
+            ),
+        ),
+        Panel(
+            title="Deferred tasks and triggers",
+            text="A supervising task is deferred, and its trigger runs: as many as there are supervised applications.",
+            queries=(
+                Query("sum(airflow_pool_deferred_slots)", "deferred tasks"),
+                Query("sum(airflow_triggers_running)", "running triggers"),
+            ),
+        ),
+        Panel(
+            title="DAG files that cannot be imported",
+            text="An application whose supervise DAG is missing is often here; see the log of the dag processor.",
+            queries=(Query("max(airflow_dag_processing_import_errors)"),),
+            kind=Kind.NUMBER,
+            red_above=1,
+        ),
+        Panel(
+            title="Duration of the scheduler's loop",
+            text="Mean of five minutes. Tasks start late when it takes seconds.",
+            queries=(
+                Query(
+                    "sum(rate(airflow_scheduler_scheduler_loop_duration_sum[5m]))"
+                    " / sum(rate(airflow_scheduler_scheduler_loop_duration_count[5m]))",
+                    "scheduler",
+                ),
+            ),
+            unit=Unit.SECONDS,
+        ),
     ),
 )

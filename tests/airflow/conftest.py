@@ -3,8 +3,11 @@ one, which runs only once a test asks for it."""
 
 from __future__ import annotations
 
+import contextlib
 import http.server
 import json
+import re
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -41,6 +44,7 @@ class Platform:
     client: AirflowClient
     webhook: Webhook
     crash_points: Path
+    metrics: StatsdListener
 
     @property
     def pid(self) -> int:
@@ -164,6 +168,39 @@ class Webhook:
         self._server.server_close()
 
 
+class StatsdListener:
+    """Keeps the names and tags of what is sent to it, as statsd_exporter makes series of them."""
+
+    def __init__(self) -> None:
+        self.labels: dict[str, set[str]] = {}
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """Settings of an Airflow that sends to it."""
+        return {"AIRFLOW__METRICS__STATSD_PORT": str(self._socket.getsockname()[1])}
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+    def _listen(self) -> None:
+        while True:
+            try:
+                data = self._socket.recv(65_536)
+            except OSError:
+                return
+            if not data:
+                return
+            for line in data.decode().splitlines():
+                name, *tags = line.partition(":")[0].split(",")
+                series = re.sub(r"[^A-Za-z0-9_]", "_", name)
+                self.labels.setdefault(series, set()).update(tag.partition("=")[0] for tag in tags)
+
+
 def bundles() -> str:
     """The DAGs of the platform, and those of these tests."""
     kind = "airflow.dag_processing.bundles.local.LocalDagBundle"
@@ -184,7 +221,8 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
     crash_points = root / "crash-points"
     crash_points.mkdir()
     Orders(home, bootstrap_servers).specify()
-    webhook = Webhook()
+    Orders(home, bootstrap_servers, UNREADY, "totals_of_nothing").specify()
+    webhook, metrics = Webhook(), StatsdListener()
     home.spec_path(APPLICATION).write_text(
         yaml.safe_dump(
             {
@@ -211,6 +249,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
             "AIRFLOW__EXECUTION_API__JWT_EXPIRATION_TIME": "60",
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": bundles(),
             "AIRFLOW_CONN_MILLRACE_WEBHOOK": webhook.connection,
+            **metrics.settings,
             # What runs by itself would come in between; only the safety net does.
             **{f"MILLRACE_SCHEDULE_{name}": "none" for name in SCHEDULED},
             DIRECTORY_VARIABLE: str(crash_points),
@@ -221,12 +260,15 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
     try:
         client = airflow.client()
         wait_for(lambda: {SUPERVISE, "millrace_deploy", "reads_what_came"} <= set(dag_ids(client)), limit_s=240)
-        yield Platform(home=home, airflow=airflow, client=client, webhook=webhook, crash_points=crash_points)
+        yield Platform(
+            home=home, airflow=airflow, client=client, webhook=webhook, crash_points=crash_points, metrics=metrics
+        )
     finally:
         airflow.stop()
         for application in (APPLICATION, NAME, UNREADY):
             stop(home, application, limits=UNRESPONSIVE)
         webhook.close()
+        metrics.close()
 
 
 def dag_ids(client: AirflowClient) -> list[str]:

@@ -1,4 +1,4 @@
-"""A small real application, and the broker that it reads from, for the tests of the DAGs that operate it."""
+"""Small real applications, and the broker that they read from, for the tests of the DAGs that operate them."""
 
 from __future__ import annotations
 
@@ -20,60 +20,82 @@ from tests.records import Record, produce, read_topic
 NAME, UNREADY = "orders", "unready"
 
 
+def specification(home: Home, bootstrap_servers: str, name: str, function: str) -> dict[str, Any]:
+    """The specification of an application whose topology is a function of :mod:`tests.airflow.topologies`."""
+    return {
+        "name": name,
+        "module": f"tests.airflow.topologies:{function}",
+        "production": False,
+        "config": {
+            "bootstrap.servers": bootstrap_servers,
+            "state.dir": str(home.root / "state"),
+            "commit.interval.ms": 250,
+            "heartbeat.interval.ms": 1000,
+            "deserialization.exception.handler": "continue",
+            "errors.dead.letter.queue.topic.name": LETTERS,
+            "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        },
+        "launcher": {
+            "kind": "local",
+            "parallelism": 1,
+            "driver_memory": "512m",
+            "environment": {"PYTHONPATH": SEARCH_PATH},
+        },
+        "preflight": {"least_free_disk_mb": 1},
+        "health": {"readiness_timeout_s": 300},
+    }
+
+
 @dataclass(frozen=True)
 class Orders:
-    """The application ``orders``."""
+    """An application that counts orders.
+
+    Args:
+        home: the installation.
+        bootstrap_servers: the broker.
+        name: the application.
+        function: its topology, of :mod:`tests.airflow.topologies`.
+        topic: what it reads.
+        output: what it writes.
+    """
 
     home: Home
     bootstrap_servers: str
+    name: str = NAME
+    function: str = "totals"
+    topic: str = ORDERS
+    output: str = TOTALS
 
     @property
     def admin(self) -> KafkaAdmin:
         return KafkaAdmin(self.bootstrap_servers)
 
-    def specify(self) -> None:
-        """Writes its specification, and that of an application whose input nobody makes."""
-        for name, function in ((NAME, "totals"), (UNREADY, "totals_of_nothing")):
-            document: dict[str, Any] = {
-                "name": name,
-                "module": f"tests.airflow.topologies:{function}",
-                "config": {
-                    "bootstrap.servers": self.bootstrap_servers,
-                    "state.dir": str(self.home.root / "state"),
-                    "commit.interval.ms": 250,
-                    "heartbeat.interval.ms": 1000,
-                    "deserialization.exception.handler": "continue",
-                    "errors.dead.letter.queue.topic.name": LETTERS,
-                    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-                },
-                "launcher": {
-                    "kind": "local",
-                    "parallelism": 1,
-                    "driver_memory": "512m",
-                    "environment": {"PYTHONPATH": SEARCH_PATH},
-                },
-                "preflight": {"least_free_disk_mb": 1},
-                "health": {"readiness_timeout_s": 300},
-            }
-            self.home.spec_path(name).write_text(yaml.safe_dump(document))
+    def specify(self, **changes: Any) -> None:
+        """Writes its specification, with other keys where they are given."""
+        document = specification(self.home, self.bootstrap_servers, self.name, self.function)
+        self.home.spec_path(self.name).write_text(yaml.safe_dump({**document, **changes}))
+
+    def create_topics(self) -> None:
+        """Makes its topics."""
+        self.admin.create_missing([TopicSpec(name=name, partitions=1) for name in (self.topic, self.output, LETTERS)])
 
     def start(self) -> None:
         """Makes its topics and starts it; returns once it runs."""
-        self.admin.create_missing([TopicSpec(name=name, partitions=1) for name in (ORDERS, TOTALS, LETTERS)])
+        self.create_topics()
         self.send(20)
-        ops.deploy(self.home, NAME)
-        ops.wait_until_ready(self.home, NAME)
+        ops.deploy(self.home, self.name)
+        ops.wait_until_ready(self.home, self.name)
         self.wait_until_caught_up()
 
     def send(self, count: int) -> None:
         """So many orders of five customers."""
         records = [Record(f"customer-{number % 5}".encode(), struct.pack(">q", number)) for number in range(count)]
-        produce(self.bootstrap_servers, ORDERS, records)
+        produce(self.bootstrap_servers, self.topic, records)
 
     def send_unreadable(self) -> None:
         """One order that cannot be read; returns once its dead letter is there."""
         before = len(read_topic(self.bootstrap_servers, LETTERS))
-        produce(self.bootstrap_servers, ORDERS, [Record(b"customer-0", b"x")])
+        produce(self.bootstrap_servers, self.topic, [Record(b"customer-0", b"x")])
         self.wait_for_letters(before + 1)
 
     def wait_for_letters(self, count: int) -> None:
@@ -82,17 +104,18 @@ class Orders:
         )
 
     def wait_until_caught_up(self) -> None:
-        place = (ORDERS, 0)
+        place = (self.topic, 0)
 
         def caught_up() -> bool:
-            committed = committed_offsets(self.admin, NAME)
+            committed = committed_offsets(self.admin, self.name)
             return (
                 place in committed
                 and committed[place].offset >= end_offsets(self.admin, [place], End.HIGH_WATERMARK)[place]
             )
 
-        wait_until(caught_up, timeout_s=120, what="orders caught up")
+        wait_until(caught_up, timeout_s=120, what=f"{self.name} caught up")
 
     def is_alive(self) -> bool:
-        record = ops.read_record(self.home.application(NAME))
-        return record is not None and record.is_process_alive()
+        directory = self.home.application(self.name)
+        record = ops.read_record(directory)
+        return record is not None and record.is_driver_alive(directory)

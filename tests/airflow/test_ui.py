@@ -214,6 +214,20 @@ def test_every_button_starts_its_dag_with_the_application_filled_in(admin: Brows
     admin.wait_for_text("#live", "success")
 
 
+def test_the_link_to_a_run_leaves_the_frame(admin: Browser) -> None:
+    """Airflow's frame allows no page in it to navigate the whole window."""
+    admin.open("/plugin/streams")
+    admin.driver.switch_to.frame(admin.find("iframe"))
+    admin.find(f"#to-{APPLICATION}").click()
+    admin.find("#do-millrace_preflight").send_keys(Keys.ENTER)
+    admin.find("form button[type=submit]").send_keys(Keys.ENTER)
+    link = admin.find("#run-link")
+    target = str(link.get_attribute("href"))
+    link.click()
+    admin.driver.switch_to.default_content()
+    WebDriverWait(admin.driver, LIMIT_S).until(lambda driver: driver.current_url == target)
+
+
 def test_a_viewer_sees_every_page_and_can_start_nothing(
     viewer: Browser, platform: Platform, tokens: dict[str, str], orders: str
 ) -> None:

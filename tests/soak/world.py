@@ -121,7 +121,8 @@ class SoakWorld:
         """What its driver says."""
         directory = self.home.application(application)
         record = read_record(directory)
-        return None if record is None or record.process is None else ask(directory, record.process).status
+        answer = None if record is None or record.driver is None else ask(record.driver.look(directory))
+        return None if answer is None else answer.status
 
     def kill_session(self, application: str) -> None:
         """Ends the driver, its JVM and its workers at once, as a power cut would."""

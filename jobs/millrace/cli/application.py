@@ -22,6 +22,7 @@ from millrace.cli import (
     dead_letters,
     drill,
     export_metrics,
+    manifests,
     operations,
     plan,
     prepare,
@@ -66,6 +67,7 @@ audit.add_to(app)
 compact.add_to(app)
 export_metrics.add_to(app)
 prepare.add_to(app)
+manifests.add_to(app)
 drill.add_to(app)
 standby.add_to(app)
 query.add_to(app)

@@ -115,12 +115,14 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
     """
     from millrace.dsl.loading import load_topology
     from millrace.ops.home import Home
+    from millrace.ops.launchers import refuse_state_elsewhere
     from millrace.ops.spec import load_spec
     from millrace.query.run import run_query_server
 
     configure_logs(log_format=log_format)
     fill_in_environment()
     loaded = load_spec(spec_path(spec))
+    refuse_state_elsewhere(loaded, what="answer queries about")
     config = loaded.streams_config()
     run_query_server(
         config,

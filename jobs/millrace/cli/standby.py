@@ -42,12 +42,14 @@ def standby(
     where it was. Its status is in STATE_DIR/APPLICATION/standby.json.
     """
     from millrace.dsl.loading import load_topology
+    from millrace.ops.launchers import refuse_state_elsewhere
     from millrace.ops.spec import load_spec
     from millrace.ops.standby import Standby, StandbyOptions, run_standby
 
     configure_logs(level=logging.INFO, log_format=LogFormat.CONSOLE)
     fill_in_environment()
     loaded = load_spec(spec_path(spec))
+    refuse_state_elsewhere(loaded, what="keep copies here for")
     config = loaded.streams_config()
     options = StandbyOptions(state_dir=state_dir, once=once, metrics_port=metrics_port)
 

@@ -15,7 +15,6 @@ from rich.text import Text
 from millrace.cli.console import out
 from millrace.cli.restore_bar import restore_text
 from millrace.errors import OperationError
-from millrace.ops.control_client import control_address
 from millrace.ops.home import Home
 from millrace.ops.observe import Observation, Verdict, observe
 from millrace.ops.spec import load_specs
@@ -63,8 +62,7 @@ def look(names: Sequence[str]) -> list[Row]:
     rows = []
     for name in names or known:
         observation = observe(home, name)
-        process = observation.process
-        control = control_address(home.application(name), process) if process else None
+        control = observation.control
         rows.append(Row(observation=observation, address=control.address if control else ""))
     return rows
 
@@ -87,7 +85,7 @@ def table(rows: Sequence[Row], *, before: Sequence[Row] = ()) -> Table:
             seen.state or "-",
             _number(seen.lag),
             _number(_rate(seen, earlier.get(seen.application))),
-            str(seen.restarts) if seen.process else "-",
+            str(seen.restarts) if seen.driver else "-",
             row.address or "-",
         )
         if text := restore_text(seen):
@@ -115,7 +113,7 @@ def print_json(rows: Sequence[Row]) -> None:
 
 
 def _rate(now: Observation, before: Observation | None) -> float | None:
-    if before is None or before.process != now.process or now.records is None or before.records is None:
+    if before is None or before.driver != now.driver or now.records is None or before.records is None:
         return None
     return (now.records - before.records) / (now.at - before.at) if now.at > before.at else None
 

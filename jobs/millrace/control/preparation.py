@@ -66,16 +66,12 @@ class Preparer:
     Args:
         config: its configuration.
         topology: its topology.
-        progress_address: where workers report what their results cannot tell.
         gives_up_state: whether stores that a changed topology does not have any more may be left behind.
     """
 
-    def __init__(
-        self, config: StreamsConfig, topology: Topology, *, progress_address: str, gives_up_state: bool = False
-    ) -> None:
+    def __init__(self, config: StreamsConfig, topology: Topology, *, gives_up_state: bool = False) -> None:
         self._config = config
         self._topology = topology
-        self._progress_address = progress_address
         self._gives_up_state = gives_up_state
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
@@ -384,7 +380,6 @@ class Preparer:
                         store: int(settings[name].get("delete.retention.ms", _DEFAULT_TOMBSTONE_RETENTION_MS))
                         for store, name in changelogs.items()
                     },
-                    progress_address=self._progress_address,
                     global_stores=tuple(_global_store(each, topics, settings) for each in part.global_stores),
                     offsets_retention_s=offsets_retention_s,
                 )

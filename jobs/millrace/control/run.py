@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -28,7 +29,7 @@ from millrace.metrics import ApplicationMetrics, TaskStatistics
 from millrace.spark.plan import QueryPlan
 from millrace.spark.query import QueryHooks, SparkQuery
 from millrace.spark.restore_reports import RestoreReport
-from millrace.spark.session import set_arrow_batches
+from millrace.spark.session import driver_address, set_arrow_batches
 from millrace.spark.task_reports import LostTransaction, TaskReports
 from millrace.spark.warm_up import warm_up
 from millrace.state import DirectoryLock, StateDirectory
@@ -89,12 +90,8 @@ class _Run:
             replication_factor=config.replication_factor,
             client_settings=config.client_settings("admin."),
         )
-        self._reports = TaskReports(
-            "127.0.0.1", take_restore=self._restore_reported, take_lost_transaction=self._transaction_lost
-        )
-        self._preparer = Preparer(
-            config, topology, progress_address=self._reports.address, gives_up_state=gives_up_state
-        )
+        self._reports: TaskReports | None = None
+        self._preparer = Preparer(config, topology, gives_up_state=gives_up_state)
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
         self._input_watch = InputWatch(self._admin, config)
         self._queries: tuple[SparkQuery, ...] = ()
@@ -146,7 +143,8 @@ class _Run:
         try:
             return int(self._driver.run())
         finally:
-            self._reports.close()
+            if self._reports is not None:
+                self._reports.close()
             if self._session.done() and self._session.exception() is None:
                 self._session.result().stop()
 
@@ -169,7 +167,7 @@ class _Run:
             on_batch=self._metrics.observe_batch,
             replan=self._replan,
         )
-        self._queries = tuple(SparkQuery(session, plan, hooks) for plan in preparation.plans)
+        self._queries = tuple(SparkQuery(session, self._with_reports(plan), hooks) for plan in preparation.plans)
         self._starts = {place: start.offset for place, start in preparation.starts.items()}
         self._prepared = self._as_prepared(preparation)
         return self._prepared
@@ -180,7 +178,18 @@ class _Run:
         self._prepared = self._as_prepared(preparation)
         # Before any task of a new partition starts, so that the next driver knows whom to fence.
         self._driver.replanned(self._prepared)
-        return next(plan for plan in preparation.plans if plan.sub_topology.number == sub_topology)
+        return self._with_reports(next(each for each in preparation.plans if each.sub_topology.number == sub_topology))
+
+    def _with_reports(self, plan: QueryPlan) -> QueryPlan:
+        """The plan, with the address for what tasks report outside their results."""
+        if self._reports is None:
+            # Only a session knows at which address workers reach its driver.
+            self._reports = TaskReports(
+                *driver_address(self._session.result()),
+                take_restore=self._restore_reported,
+                take_lost_transaction=self._transaction_lost,
+            )
+        return replace(plan, progress_address=self._reports.address)
 
     def _as_prepared(self, preparation: Preparation) -> Prepared:
         inputs = {name for plan in preparation.plans for name in plan.topics}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,11 +10,11 @@ from typing import Any
 import httpx
 import orjson
 
-from millrace.control.control_file import ControlFile, read_token
+from millrace.control.control_file import read_token
 from millrace.control.status import ApplicationStatus
 from millrace.errors import MillraceError, OperationError, SerializationError
 from millrace.ops.home import ApplicationDirectory
-from millrace.processes import ProcessIdentity
+from millrace.ops.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
 
 ANSWER_LIMIT_S = 3.0
 
@@ -45,25 +44,18 @@ class Answer:
     detail: str = ""
 
 
-def control_address(directory: ApplicationDirectory, process: ProcessIdentity) -> ControlFile | None:
-    """The control file that ``process`` or a child of its session wrote, or none if it has not written one yet.
+def ask(sight: Sight, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer | None:
+    """Ask ``/health/live`` and ``/status``; never raises, as a driver that cannot be asked is an answer too.
 
-    A file that an earlier driver left behind does not count.
+    Args:
+        sight: of the driver; one that is not there is not asked.
+        timeout_s: limit of each request, seconds.
     """
-    if not directory.control.exists():
+    if sight.presence is not Presence.ALIVE:
         return None
-    try:
-        control = ControlFile.read(directory.control)
-        return control if os.getsid(control.pid) == process.pid and process.is_alive() else None
-    except (OperationError, ProcessLookupError):
-        return None
-
-
-def ask(directory: ApplicationDirectory, process: ProcessIdentity, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer:
-    """Ask ``/health/live`` and ``/status``; never raises, as a driver that cannot be asked is an answer too."""
-    control = control_address(directory, process)
+    control = sight.control
     if control is None:
-        return Answer(kind=AnswerKind.NOT_UP, detail="the driver has not published its address yet")
+        return _not_up(sight)
     try:
         with httpx.Client(base_url=control.address, timeout=timeout_s, trust_env=False) as client:
             return _answer(client.get("/health/live"), client.get("/status"))
@@ -71,18 +63,19 @@ def ask(directory: ApplicationDirectory, process: ProcessIdentity, *, timeout_s:
         return _no_answer(control, error)
 
 
-async def ask_async(
-    client: httpx.AsyncClient, control: ControlFile | None, *, timeout_s: float = ANSWER_LIMIT_S
-) -> Answer:
+async def ask_async(client: httpx.AsyncClient, sight: Sight, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer | None:
     """As :func:`ask`, without blocking the event loop.
 
     Args:
         client: a client that lives as long as the caller: making one is slow enough to block others.
-        control: what :func:`control_address` gave.
-        timeout_s: limit of each request, seconds.
+        sight: see :func:`ask`.
+        timeout_s: see :func:`ask`.
     """
+    if sight.presence is not Presence.ALIVE:
+        return None
+    control = sight.control
     if control is None:
-        return Answer(kind=AnswerKind.NOT_UP, detail="the driver has not published its address yet")
+        return _not_up(sight)
     try:
         live = await client.get(f"{control.address}/health/live", timeout=timeout_s)
         return _answer(live, await client.get(f"{control.address}/status", timeout=timeout_s))
@@ -90,7 +83,11 @@ async def ask_async(
         return _no_answer(control, error)
 
 
-def _no_answer(control: ControlFile, error: httpx.HTTPError) -> Answer:
+def _not_up(sight: Sight) -> Answer:
+    return Answer(kind=AnswerKind.NOT_UP, detail=sight.text or "the driver has not published its address yet")
+
+
+def _no_answer(control: ControlPlane, error: httpx.HTTPError) -> Answer:
     return Answer(kind=AnswerKind.NONE, detail=f"{control.address} did not answer: {type(error).__name__} {error}")
 
 
@@ -110,7 +107,7 @@ def _answer(live: httpx.Response, status: httpx.Response) -> Answer:
 
 def request_operation(
     directory: ApplicationDirectory,
-    process: ProcessIdentity,
+    driver: DriverInstance,
     name: str,
     arguments: Mapping[str, Any],
     *,
@@ -120,7 +117,7 @@ def request_operation(
 
     Args:
         directory: the application's directory.
-        process: the driver.
+        driver: the driver.
         name: name of the operation.
         arguments: JSON-compatible.
         timeout_s: longest wait for the answer, seconds; the operation goes on in the driver when it is over.
@@ -131,12 +128,12 @@ def request_operation(
     Raises:
         OperationError: the driver cannot be asked, refuses, or did not answer in time.
     """
-    control = control_address(directory, process)
+    control = driver.look(directory).control
     if control is None:
         raise OperationError(
             f"The driver of {directory.application} has not published its address.", remedy="wait until it is ready"
         )
-    token = read_token(directory.path / control.token_file)
+    token = read_token(control.token_file)
     try:
         answer = httpx.post(
             f"{control.address}/operations/{name}",
@@ -162,19 +159,16 @@ def request_operation(
     return dict(content)
 
 
-def request_stop(
-    directory: ApplicationDirectory, process: ProcessIdentity, *, timeout_s: float = ANSWER_LIMIT_S
-) -> str:
-    """Ask the driver to stop gracefully.
+def request_stop(control: ControlPlane | None, *, timeout_s: float = ANSWER_LIMIT_S) -> str:
+    """Ask a driver to stop gracefully.
 
     Returns:
         Empty if it agreed; otherwise why it could not be asked, for the journal: the caller then uses signals.
     """
-    control = control_address(directory, process)
     if control is None:
         return "the driver has not published its address"
     try:
-        token = read_token(directory.path / control.token_file)
+        token = read_token(control.token_file)
         answer = httpx.post(
             f"{control.address}/stop",
             headers={"Authorization": f"Bearer {token}"},

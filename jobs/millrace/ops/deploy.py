@@ -8,7 +8,7 @@ from dataclasses import replace
 from millrace.errors import OperationError
 from millrace.ops.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
 from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
+from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.observe import observe
 from millrace.ops.operations.journal import refuse_held
@@ -88,7 +88,7 @@ def deploy(
         record = known or JobRecord(application=application, desired=DesiredState.STOPPED)
         if known is not None and not dry_run:
             record = adopt_unrecorded_driver(directory, record, operation="deploy")
-        action = _action(record, spec)
+        action = _action(directory, record, spec)
         mode = upgrade_mode or spec.spec.upgrade_mode
         in_steps = plan_upgrade(
             home,
@@ -111,21 +111,21 @@ def deploy(
         report.raise_if_failed()
         steps += report.lines()
         if in_steps is None:
-            if record.process is not None:
-                steps += end_driver(directory, record.process, limits=stop_limits(directory), operation="deploy")
+            if record.driver is not None:
+                steps += end_driver(directory, record.driver, limits=stop_limits(directory), operation="deploy")
             launched = launch_driver(
                 directory, spec, record, operation="deploy", restarts=0, reason=reason, within=within
             )
-            assert launched.process is not None
-            steps.append(f"launched process {launched.process.pid}")
+            assert launched.driver is not None
+            steps.append(f"launched {launched.driver.name}")
             return _outcome(home, application, action, reason, tuple(steps))
     # The steps take the lock themselves, each for as long as it needs it.
     outcome = upgrade(home, application, in_steps, reason=reason, progress=progress)
     return replace(outcome, operation="deploy", steps=(*steps, *outcome.steps))
 
 
-def _action(record: JobRecord, spec: SpecFile) -> str:
-    if not record.is_process_alive():
+def _action(directory: ApplicationDirectory, record: JobRecord, spec: SpecFile) -> str:
+    if not record.is_driver_alive(directory):
         return "start"
     return "nothing" if record.spec_hash == spec.hash else "upgrade"
 
@@ -147,8 +147,8 @@ def _plan(
     if in_steps is not None:
         steps += upgrade(home, application, in_steps, reason="", dry_run=True).steps
     else:
-        if record.is_process_alive() and record.process is not None:
-            steps.append(f"stop process {record.process.pid}")
+        if record.driver is not None and record.is_driver_alive(home.application(application)):
+            steps.append(f"stop {record.driver.name}")
         command = launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, home.application(application)).command
         steps.append("launch " + " ".join(command))
     text = "nothing is in the way" if report.ok else f"{len(report.failed)} checks fail"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from dataclasses import dataclass, replace
 
@@ -13,33 +12,23 @@ from millrace.ops.control_client import request_stop
 from millrace.ops.files import append_journal
 from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launchers import launcher_of_kind
-from millrace.ops.launchers.base import OPERATION_VARIABLE, is_driver_lock_held
-from millrace.ops.launchers.session import (
-    find_driver,
-    session_members,
-    signal_session,
-    wait_until_session_is_gone,
-)
+from millrace.ops.launchers.base import OPERATION_VARIABLE
+from millrace.ops.launchers.instance import DriverInstance, EndLimits, Presence, is_alive
 from millrace.ops.record import DesiredState, JobRecord, StopCause, write_record
 from millrace.ops.spec import SpecFile, load_spec
-from millrace.processes import ProcessIdentity
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class StopLimits:
-    """How long each step of ending a driver may take.
+class StopLimits(EndLimits):
+    """How long each step of ending a driver may take, the graceful one included.
 
     Args:
         graceful_s: time to commit and end after it was asked, seconds; 0 does not ask.
-        terminate_s: time to end after SIGTERM, seconds.
-        kill_s: time for the kernel to end everything after SIGKILL, seconds.
     """
 
     graceful_s: float = 60.0
-    terminate_s: float = 10.0
-    kill_s: float = 10.0
 
 
 UNRESPONSIVE = StopLimits(graceful_s=0.0, terminate_s=3.0)
@@ -67,9 +56,9 @@ def launch_driver(
 ) -> JobRecord:
     """Start the driver and record it; the caller holds the application's lock and has ended the former driver.
 
-    If the caller is killed between the start and the record, the driver holds ``driver.lock``, and the next operation
-    finds and adopts it: there are never two. A driver that was launched ``within`` an operation in steps starts
-    although that operation holds the application.
+    If the caller is killed between the start and the record, the next operation finds the driver
+    (:meth:`~millrace.ops.launchers.Launcher.find`) and adopts it: there are never two. A driver that was launched
+    ``within`` an operation in steps starts although that operation holds the application.
 
     Raises:
         OperationError: it could not be started.
@@ -84,7 +73,7 @@ def launch_driver(
         record = record.with_changes(savepoint="")
     wanted = record.with_changes(
         desired=DesiredState.RUNNING,
-        process=None,
+        driver=None,
         rejected_hash="" if record.rejected_hash == spec.hash else record.rejected_hash,
         spec_hash=spec.hash,
         launcher=launcher.kind,
@@ -96,70 +85,69 @@ def launch_driver(
     )
     write_record(directory, wanted)
     append_journal(directory, operation, "launch", reason=reason, restarts=restarts, owner=record.owner)
-    launched = wanted.with_changes(process=launcher.start(launch, directory))
+    driver = launcher.start(launch, directory)
+    launched = wanted.with_changes(driver=driver)
     write_record(directory, launched)
-    append_journal(directory, operation, "launched", pid=launched.process.pid if launched.process else None)
+    append_journal(directory, operation, "launched", driver=driver.name, **driver.to_mapping())
     return launched
 
 
 def adopt_unrecorded_driver(directory: ApplicationDirectory, record: JobRecord, *, operation: str) -> JobRecord:
-    """The record, completed by a driver that lives and that it does not name.
+    """The record, completed by a driver that was launched and that it does not name.
+
+    Nothing is looked for while it cannot be known whether the recorded one lives.
 
     Raises:
-        OperationError: such a driver lives and cannot be found.
+        OperationError: such a driver lives and cannot be found, or nobody can be asked.
     """
-    if record.is_process_alive() or not is_driver_lock_held(directory):
+    if record.driver is not None and record.driver.look(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
         return record
-    process = find_driver(directory)
-    if process is None:
-        raise OperationError(
-            f"Something holds {directory.driver_lock}, and no driver of {directory.application} can be found.",
-            remedy=f"see who it is with `fuser {directory.driver_lock}` and end it",
-        )
-    adopted = record.with_changes(process=process)
+    driver = launcher_of_kind(record.launcher or "local").find(directory)
+    if driver is None or driver == record.driver:
+        return record
+    adopted = record.with_changes(driver=driver)
     write_record(directory, adopted)
-    append_journal(directory, operation, "adopted", pid=process.pid)
+    append_journal(directory, operation, "adopted", driver=driver.name, **driver.to_mapping())
     return adopted
 
 
 def end_driver(
-    directory: ApplicationDirectory, process: ProcessIdentity, *, limits: StopLimits, operation: str
+    directory: ApplicationDirectory, driver: DriverInstance, *, limits: StopLimits, operation: str
 ) -> tuple[str, ...]:
-    """End a driver and all that it brought along: ask it, then SIGTERM, then SIGKILL.
+    """End a driver and all that it brought along: ask it, then by force. Idempotent.
 
-    What a driver leaves when it dies (its JVM, Python workers) is ended too. Idempotent. The caller holds the
-    application's lock.
+    The caller holds the application's lock.
 
     Returns:
         The steps that were taken.
 
     Raises:
-        OperationError: something survived SIGKILL.
+        OperationError: something is left of it, or nobody can be asked whether it lives.
     """
     steps: list[str] = []
-    if process.is_alive() and limits.graceful_s > 0:
-        refusal = request_stop(directory, process)
+    if is_alive(driver, directory) and limits.graceful_s > 0:
+        refusal = request_stop(driver.look(directory).control)
         steps.append(f"not asked: {refusal}" if refusal else "asked to stop")
-        if not refusal and process.wait_until_gone(limits.graceful_s):
+        if not refusal and _wait_until_gone(directory, driver, timeout_s=limits.graceful_s):
             steps.append("ended gracefully")
-    for number, limit_s in ((signal.SIGTERM, limits.terminate_s), (signal.SIGKILL, limits.kill_s)):
-        if not session_members(process.pid, directory):
-            break
-        # A stopped process takes SIGTERM only when it goes on.
-        count = signal_session(process.pid, directory, number)
-        steps.append(f"{number.name} to {count} processes")
-        wait_until_session_is_gone(process.pid, directory, timeout_s=limit_s)
-    # A process that is ending has given up its environment a moment before the kernel forgets it.
-    process.wait_until_gone(limits.kill_s)
-    left = session_members(process.pid, directory) or ([process] if process.is_alive() else [])
-    append_journal(directory, operation, "ended", pid=process.pid, steps=steps, left=[member.pid for member in left])
-    if left:
-        raise OperationError(
-            f"Processes {[member.pid for member in left]} of {directory.application} survived SIGKILL.",
-            remedy="look at their state with `ps`; a process in state D waits for a disk or network file system",
-        )
-    log.info("driver ended", application=directory.application, pid=process.pid, steps=steps)
+    ended = driver.end(directory, limits)
+    steps += ended.steps
+    append_journal(
+        directory, operation, "ended", driver=driver.name, **driver.to_mapping(), steps=steps, left=ended.left
+    )
+    if ended.left:
+        raise OperationError(f"Of {directory.application} something is left: {ended.left}.", remedy=ended.remedy)
+    log.info("driver ended", application=directory.application, driver=driver.name, steps=steps)
     return tuple(steps)
+
+
+def _wait_until_gone(directory: ApplicationDirectory, driver: DriverInstance, *, timeout_s: float) -> bool:
+    deadline = time.monotonic() + timeout_s
+    while driver.look(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
+        if time.monotonic() >= deadline:
+            return False
+        time.sleep(driver.look_interval_s)
+    return True
 
 
 def end_of_log(directory: ApplicationDirectory, *, lines: int = 5) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -16,6 +16,7 @@ from millrace.errors import ConfigurationError, MillraceError
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.files import now_text, read_json, strict_json, write_json
 from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
 from millrace.ops.record import DesiredState, JobRecord, read_record
 from millrace.ops.scrape_target import update_scrape_target
 from millrace.ops.spec import ApplicationSpec, RunState, SpecFile, load_spec_file
@@ -60,6 +61,7 @@ class Reason(StrEnum):
     ENDED_IN_ERROR = "ended_in_error"
     ENDED_BY_ITSELF = "ended_by_itself"
     PROCESS_DIED = "process_died"
+    CLUSTER_UNREACHABLE = "cluster_unreachable"
     PID_TAKEN = "pid_taken"
 
 
@@ -72,7 +74,8 @@ class Observation:
         verdict: what to think of it.
         reason: why, as a code.
         text: why, in words.
-        process: the driver's process, where one was launched.
+        driver: the driver, where one was launched.
+        control: how it is asked, where that is known.
         owner: ``run_id/try_number`` of the task that supervises it.
         desired: what the last operation asked for, where there was one.
         state: the application's own state, where it answered.
@@ -90,7 +93,8 @@ class Observation:
     verdict: Verdict
     reason: Reason
     text: str
-    process: ProcessIdentity | None = None
+    driver: DriverInstance | None = None
+    control: ControlPlane | None = None
     owner: str = ""
     desired: DesiredState | None = None
     state: str = ""
@@ -102,6 +106,11 @@ class Observation:
     restarts: int = 0
     unanswered_since: float | None = None
     at: float = 0.0
+
+    @property
+    def process(self) -> ProcessIdentity | None:
+        """The driver's process, where it runs on this host."""
+        return self.driver.process if self.driver is not None else None
 
     @property
     def restore_eta_s(self) -> float | None:
@@ -117,6 +126,7 @@ class Observation:
                 "reason": self.reason.value,
                 "text": self.text[:500],
                 "pid": self.process.pid if self.process else None,
+                "driver": self.driver.name if self.driver else None,
                 "owner": self.owner,
                 "desired": self.desired.value if self.desired else None,
                 "state": self.state,
@@ -135,14 +145,13 @@ class Observation:
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """What the files and the kernel say, before the driver is asked.
+    """What the files say, and the kernel or the cluster, before the driver is asked.
 
     Args:
         application: its name.
         directory: its files.
         record: its record, if it was deployed.
-        alive: whether the process of the record lives.
-        taken: whether another process has that number now.
+        sight: what is to be seen of the record's driver; none where none was launched.
         spec: the desired specification if it is valid, else the last good one, else none.
         spec_error: what is wrong with the desired specification.
         unanswered_since: as the last observation had it.
@@ -151,34 +160,30 @@ class Evidence:
     application: str
     directory: ApplicationDirectory
     record: JobRecord | None
-    alive: bool
-    taken: bool
+    sight: Sight | None
     spec: SpecFile | None
     spec_error: str
     unanswered_since: float | None
 
 
 def look(home: Home, application: str) -> Evidence:
-    """Read the application's files and ask the kernel for its process; takes some milliseconds.
+    """Read the application's files and look at its driver; takes milliseconds, or seconds where a cluster is asked.
 
     Raises:
         OperationError: the record cannot be understood.
     """
     directory = home.application(application)
     record = read_record(directory)
-    process = record.process if record else None
-    alive = process is not None and process.is_alive()
-    taken = process is not None and not alive and ProcessIdentity.of(process.pid) is not None
+    driver = record.driver if record else None
     spec, spec_error = effective_spec(home, application)
     return Evidence(
         application=application,
         directory=directory,
         record=record,
-        alive=alive,
-        taken=taken,
+        sight=driver.look(directory) if driver is not None else None,
         spec=spec,
         spec_error=spec_error,
-        unanswered_since=_unanswered_since(directory, process),
+        unanswered_since=_unanswered_since(directory, driver),
     )
 
 
@@ -221,11 +226,11 @@ def effective_spec(home: Home, application: str) -> tuple[SpecFile | None, str]:
         return None, problem
 
 
-def _unanswered_since(directory: ApplicationDirectory, process: ProcessIdentity | None) -> float | None:
+def _unanswered_since(directory: ApplicationDirectory, driver: DriverInstance | None) -> float | None:
     last = (read_json(directory.supervision) or {}).get("observation", {})
     since = last.get("unanswered_since")
-    same_process = process is not None and last.get("pid") == process.pid
-    return float(since) if same_process and isinstance(since, int | float) else None
+    same_driver = driver is not None and last.get("driver") == driver.name
+    return float(since) if same_driver and isinstance(since, int | float) else None
 
 
 def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observation:
@@ -245,8 +250,15 @@ def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observati
             text="it was never deployed here",
             at=now,
         )
-    if not evidence.alive:
-        return _observation(record, *_without_process(evidence, record), now=now)
+    sight = evidence.sight
+    if sight is not None and sight.presence is Presence.UNKNOWN:
+        return _observation(record, Verdict.WAITING, Reason.CLUSTER_UNREACHABLE, sight.text, now=now)
+    if sight is None or sight.presence is not Presence.ALIVE:
+        return _observation(record, *_without_driver(evidence, record, sight), now=now)
+    return replace(_of_living(evidence, record, answer, now), control=sight.control)
+
+
+def _of_living(evidence: Evidence, record: JobRecord, answer: Answer | None, now: float) -> Observation:
     if record.desired is DesiredState.STOPPED:
         return _observation(record, Verdict.WAITING, Reason.STOPPING, "it was asked to stop", now=now)
     if answer is None or evidence.spec is None:
@@ -264,7 +276,7 @@ def _observation(
         verdict=verdict,
         reason=reason,
         text=text,
-        process=record.process,
+        driver=record.driver,
         owner=record.owner,
         desired=record.desired,
         restarts=record.restarts,
@@ -273,16 +285,15 @@ def _observation(
     )
 
 
-def _without_process(evidence: Evidence, record: JobRecord) -> tuple[Verdict, Reason, str]:
+def _without_driver(evidence: Evidence, record: JobRecord, sight: Sight | None) -> tuple[Verdict, Reason, str]:
     if record.desired is DesiredState.STOPPED:
         return Verdict.STOPPED, Reason.STOPPED_AS_ASKED, record.last_reason or "it was asked to stop"
     if evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED:
         return Verdict.STOPPED, Reason.SUSPENDED, "its specification says suspended"
-    if record.process is None:
+    if sight is None:
         return Verdict.DEAD, Reason.NEVER_LAUNCHED, "it shall run and was never launched"
-    if evidence.taken:
-        return Verdict.DEAD, Reason.PID_TAKEN, f"process {record.process.pid} is another program by now"
-    return Verdict.DEAD, Reason.PROCESS_DIED, f"process {record.process.pid} ended without being asked to"
+    taken = sight.presence is Presence.TAKEN
+    return Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, sight.text
 
 
 def _without_status(evidence: Evidence, record: JobRecord, answer: Answer, now: float) -> Observation:
@@ -358,8 +369,7 @@ def observe(home: Home, application: str) -> Observation:
         OperationError: the record cannot be understood.
     """
     evidence = look(home, application)
-    process = evidence.record.process if evidence.record else None
-    answer = ask(evidence.directory, process) if evidence.alive and process is not None else None
+    answer = ask(evidence.sight) if evidence.sight is not None else None
     observation = judge(evidence, answer, now=time.time())
     if evidence.record is not None:
         remember(evidence.directory, observation, spec_error=evidence.spec_error)
@@ -397,4 +407,4 @@ def remember(
             "spec_error": spec_error,
         },
     )
-    update_scrape_target(directory, observation.process, is_stopped=observation.verdict is Verdict.STOPPED)
+    update_scrape_target(directory, observation.control, is_stopped=observation.verdict is Verdict.STOPPED)

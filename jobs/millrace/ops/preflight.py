@@ -11,6 +11,7 @@ from pathlib import Path
 from millrace.errors import BrokerUnavailableError, MillraceError
 from millrace.kafka.java import find_java
 from millrace.ops.checks import Check, Report
+from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.spec import ApplicationSpec
 from millrace.topology.topology import Topology
 
@@ -84,6 +85,9 @@ def _topology(spec: ApplicationSpec) -> tuple[Topology | None, Check]:
 
 
 def _state_directory(spec: ApplicationSpec) -> Iterator[Check]:
+    if elsewhere := launcher_of_kind(spec.launcher.kind).state_elsewhere(spec):
+        yield Check(name="state directory", ok=True, text=f"stores are {elsewhere}")
+        return
     directory = Path(spec.streams_config().state_dir)
     nearest = next(path for path in (directory.absolute(), *directory.absolute().parents) if path.exists())
     if not nearest.is_dir():

@@ -114,7 +114,7 @@ class _Reconciliation:
             adopt_unrecorded_driver(self.directory, record, operation="reconcile")
         evidence = look(self.home, self.application)
         assert evidence.record is not None
-        observation = self._judge(evidence, evidence.record)
+        observation = self._judge(evidence)
         if observation.verdict is Verdict.HEALTHY and not self.dry_run:
             mark_good(self.directory)
         decision = self._decide(observation, evidence)
@@ -160,8 +160,8 @@ class _Reconciliation:
             return Decision(action=Action.WAIT, text=f"{holding}; it is not started before that has ended")
         return decision
 
-    def _judge(self, evidence: Evidence, record: JobRecord) -> Observation:
-        answer = ask(self.directory, record.process) if evidence.alive and record.process is not None else None
+    def _judge(self, evidence: Evidence) -> Observation:
+        answer = ask(evidence.sight) if evidence.sight is not None else None
         return judge(evidence, answer, now=time.time())
 
     def _act(self, decision: Decision, observation: Observation, record: JobRecord, spec: SpecFile | None) -> Outcome:
@@ -179,9 +179,9 @@ class _Reconciliation:
         launched = launch_driver(
             self.directory, spec, record, operation="reconcile", restarts=decision.restarts, reason=decision.text
         )
-        assert launched.process is not None
-        steps = (*steps, f"launched process {launched.process.pid}")
-        log.info("job started", application=self.application, pid=launched.process.pid, why=decision.text)
+        assert launched.driver is not None
+        steps = (*steps, f"launched {launched.driver.name}")
+        log.info("job started", application=self.application, driver=launched.driver.name, why=decision.text)
         return self._outcome(decision.action.value, decision.text, steps, observe(self.home, self.application))
 
     def _takes_steps(self, record: JobRecord, spec: SpecFile) -> bool:
@@ -199,9 +199,9 @@ class _Reconciliation:
         return self._outcome("blocked", text, report.lines(), observation)
 
     def _end(self, record: JobRecord, limits: StopLimits) -> tuple[str, ...]:
-        if record.process is None:
+        if record.driver is None:
             return ()
-        return end_driver(self.directory, record.process, limits=limits, operation="reconcile")
+        return end_driver(self.directory, record.driver, limits=limits, operation="reconcile")
 
     def _outcome(self, action: str, text: str, steps: tuple[str, ...], observation: Observation) -> Outcome:
         return Outcome(

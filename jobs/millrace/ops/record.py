@@ -9,6 +9,8 @@ from typing import Any
 from millrace.errors import OperationError
 from millrace.ops.files import read_json, write_json
 from millrace.ops.home import ApplicationDirectory
+from millrace.ops.launchers import launcher_of_kind
+from millrace.ops.launchers.instance import DriverInstance, is_alive
 from millrace.processes import ProcessIdentity
 
 
@@ -28,12 +30,12 @@ class StopCause(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class JobRecord:
-    """One application's job on this host.
+    """One application's job, as this installation knows it.
 
     Args:
         application: its name.
         desired: what the last operation asked for.
-        process: the driver's process, or none if none was launched yet.
+        driver: the driver that was launched last, or none if none was yet.
         owner: ``run_id/try_number`` of the supervising task, empty if none supervises it.
         spec_hash: hash of the specification that it was launched with.
         launcher: kind of the launcher.
@@ -48,7 +50,7 @@ class JobRecord:
 
     application: str
     desired: DesiredState
-    process: ProcessIdentity | None = None
+    driver: DriverInstance | None = None
     owner: str = ""
     spec_hash: str = ""
     launcher: str = ""
@@ -60,9 +62,18 @@ class JobRecord:
     rejected_hash: str = ""
     savepoint: str = ""
 
-    def is_process_alive(self) -> bool:
-        """Whether the very process that was launched still runs."""
-        return self.process is not None and self.process.is_alive()
+    @property
+    def process(self) -> ProcessIdentity | None:
+        """The driver's process, where it runs on this host."""
+        return self.driver.process if self.driver is not None else None
+
+    def is_driver_alive(self, directory: ApplicationDirectory) -> bool:
+        """Whether the very driver that was launched still runs.
+
+        Raises:
+            OperationError: it runs elsewhere, and nobody can be asked.
+        """
+        return is_alive(self.driver, directory)
 
     def with_changes(self, **changes: Any) -> JobRecord:
         """A copy with some fields changed."""
@@ -80,13 +91,14 @@ def read_record(directory: ApplicationDirectory) -> JobRecord | None:
         return None
     try:
         cause = values.get("stop_cause")
+        launcher = str(values.get("launcher", ""))
         return JobRecord(
             application=str(values["application"]),
             desired=DesiredState(values["desired"]),
-            process=None if values.get("pid") is None else ProcessIdentity.from_mapping(values),
+            driver=launcher_of_kind(launcher or "local").instance_of(values),
             owner=str(values.get("owner", "")),
             spec_hash=str(values.get("spec_hash", "")),
-            launcher=str(values.get("launcher", "")),
+            launcher=launcher,
             launched_at=float(values.get("launched_at", 0.0)),
             restarts=int(values.get("restarts", 0)),
             stop_cause=StopCause(cause) if cause else None,
@@ -104,13 +116,13 @@ def read_record(directory: ApplicationDirectory) -> JobRecord | None:
 
 def write_record(directory: ApplicationDirectory, record: JobRecord) -> None:
     """Replace the application's record as a whole. The caller holds the application's lock."""
-    process = record.process.to_mapping() if record.process else {"pid": None, "start_time": None}
+    driver = record.driver.to_mapping() if record.driver else {}
     write_json(
         directory.record,
         {
             "application": record.application,
             "desired": record.desired.value,
-            **process,
+            **driver,
             "owner": record.owner,
             "spec_hash": record.spec_hash,
             "launcher": record.launcher,

@@ -17,11 +17,13 @@ from millrace.ops.connection import Connection
 from millrace.ops.control_client import Answer, ask
 from millrace.ops.files import append_journal, append_line, now_text
 from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.launchers.session import session_members
 from millrace.ops.observe import Verdict, observe, required_spec
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
+from millrace.ops.reset.belongings import belongings
 from millrace.processes import ProcessIdentity
 
 KIND = "worker"
@@ -62,6 +64,7 @@ def recovery_drill(
     """
     directory = home.application(application)
     _refuse_production(home, application)
+    refuse_state_elsewhere(required_spec(home, application), what="kill a worker of")
     if (unfinished := unfinished_operation(directory)) is not None:
         raise OperationError(
             f"Cannot drill {application}: {unfinished}.",
@@ -126,18 +129,8 @@ def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
         OperationError: it knows none.
     """
     number, _, partition = task.partition("_")
-    nodes = status.topology_summary.get("sub_topologies", ())
-    global_numbers = {each["number"] for each in status.topology_summary.get("global_stores", {}).values()}
-    numbers = [each for each in range(len(nodes) + len(global_numbers)) if each not in global_numbers]
-    repartition = set(status.topology_summary.get("repartition_topics", ()))
-    read = {
-        f"{status.application_id}-{topic}" if topic in repartition else topic
-        for each, part in zip(numbers, nodes, strict=True)
-        if each == int(number)
-        for node in part
-        if node["kind"] == "Source"
-        for topic in node["topics"]
-    }
+    groups = belongings(status.application_id, None, status).groups
+    read = {topic for group in groups if group.number == int(number) for topic in group.inputs}
     places = [(topic, int(partition)) for topic in sorted(read) if int(partition) in status.offsets.get(topic, {})]
     if not places:
         raise OperationError(
@@ -169,7 +162,7 @@ def _status(directory: ApplicationDirectory) -> ApplicationStatus:
 def _answer(directory: ApplicationDirectory) -> Answer | None:
     """What the driver says; none where there is none."""
     record = read_record(directory)
-    return ask(directory, record.process) if record is not None and record.process is not None else None
+    return ask(record.driver.look(directory)) if record is not None and record.driver is not None else None
 
 
 def _victim(directory: ApplicationDirectory, status: ApplicationStatus, task: str) -> tuple[str, ProcessIdentity]:

@@ -13,29 +13,27 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from millrace.ops.control_client import control_address
 from millrace.ops.files import write_json
 from millrace.ops.home import ApplicationDirectory, Home
-from millrace.processes import ProcessIdentity
+from millrace.ops.launchers.instance import ControlPlane
 
 _EVERY_ADDRESS = {"0.0.0.0", "::"}
 
 
-def update_scrape_target(directory: ApplicationDirectory, process: ProcessIdentity | None, *, is_stopped: bool) -> None:
+def update_scrape_target(directory: ApplicationDirectory, control: ControlPlane | None, *, is_stopped: bool) -> None:
     """Write the address of a driver that lives, remove that of one that was stopped.
 
     The address of a driver that died stays: a scrape that fails is how Prometheus learns of it.
 
     Args:
         directory: the application's directory.
-        process: the driver.
+        control: how the driver is asked; none where that is not known.
         is_stopped: whether it is stopped as planned, or was never deployed.
     """
     path = Home.at(directory.path.parents[1]).scrape_target(directory.application)
     if is_stopped:
         path.unlink(missing_ok=True)
         return
-    control = control_address(directory, process) if process is not None else None
     if control is None:
         return
     content = [{"targets": [_target(control.address)], "labels": {"application_id": directory.application}}]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import os
 from collections.abc import Mapping
@@ -17,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from millrace.config import StreamsConfig
 from millrace.errors import ConfigurationError, MillraceError
 from millrace.ops.files import write_atomically
+from millrace.ops.launcher_settings import LauncherSettings, Section
 from millrace.ops.references import interpolate, refuse_written_secrets
 
 
@@ -40,21 +40,7 @@ class UpgradeMode(StrEnum):
     nothing of what came before. To compute them anew from the first record, reset the application instead."""
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-    @model_validator(mode="before")
-    @classmethod
-    def _no_unknown_keys(cls, values: Any) -> Any:
-        if isinstance(values, Mapping):
-            for key in values:
-                if key not in cls.model_fields:
-                    nearest = difflib.get_close_matches(str(key), list(cls.model_fields), n=1, cutoff=0.0)[0]
-                    raise ValueError(f"unknown key {key!r}; the nearest known one is {nearest!r}")
-        return values
-
-
-class TopicDeclaration(_Section):
+class TopicDeclaration(Section):
     """A topic that is created when the application is deployed, if it is missing."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,249}$", description="Name of the topic.")
@@ -71,44 +57,7 @@ class TopicDeclaration(_Section):
         }
 
 
-class LauncherSettings(_Section):
-    """Where the driver and the executors run."""
-
-    kind: str = Field(default="local", description="Name of the launcher: local or standalone.")
-    parallelism: int = Field(default=2, ge=1, description="Cores of a local master.")
-    task_attempts: int = Field(default=4, ge=1, description="Attempts of a Spark task, the first included.")
-    master: str | None = Field(default=None, description="URL of the Spark master; needed by standalone.")
-    driver_memory: str = Field(default="2g", pattern=r"^\d+[kmgt]$", description="Heap of the driver's JVM.")
-    executor_memory: str = Field(default="1g", pattern=r"^\d+[kmgt]$", description="Heap of an executor's JVM.")
-    executor_cores: int = Field(default=1, ge=1, description="Cores of one executor.")
-    executors: int = Field(default=2, ge=1, description="Number of executors.")
-    environment: dict[str, str] = Field(default_factory=dict, description="Environment variables of the driver.")
-    command: list[str] | None = Field(
-        default=None,
-        min_length=1,
-        description="Command instead of `millrace run`, for wrappers such as numactl: {python}, {spec} and "
-        "{run_directory} are filled in.",
-    )
-
-    def streams_settings(self) -> dict[str, str]:
-        """The settings of the driver that follow from the launcher: the master URL and the sizes."""
-        if self.kind == "local":
-            # local[N] would give up at the first failed task.
-            return {
-                "master": self.master or f"local[{self.parallelism},{self.task_attempts}]",
-                "spark.driver.memory": self.driver_memory,
-            }
-        return {
-            **({"master": self.master} if self.master else {}),
-            "spark.driver.memory": self.driver_memory,
-            "spark.executor.memory": self.executor_memory,
-            "spark.executor.cores": str(self.executor_cores),
-            "spark.cores.max": str(self.executor_cores * self.executors),
-            "spark.task.maxFailures": str(self.task_attempts),
-        }
-
-
-class RestartPolicy(_Section):
+class RestartPolicy(Section):
     """How often and how fast a died or unhealthy job is started again."""
 
     max_attempts: int = Field(default=10, ge=0, description="Restarts in a row before giving up.")
@@ -124,7 +73,7 @@ class RestartPolicy(_Section):
         return min(self.max_backoff_s, self.initial_backoff_s * 2.0 ** min(restarts, 30))
 
 
-class HealthLimits(_Section):
+class HealthLimits(Section):
     """From when on a job that is alive counts as unhealthy."""
 
     readiness_timeout_s: float = Field(default=180.0, gt=0, description="Longest time from launch to ready.")
@@ -143,7 +92,7 @@ class HealthLimits(_Section):
     stop_timeout_s: float = Field(default=60.0, gt=0, description="How long a graceful stop may take.")
 
 
-class SavepointSettings(_Section):
+class SavepointSettings(Section):
     """Where savepoints go, and which are taken and kept without being asked for."""
 
     directory: str | None = Field(
@@ -157,14 +106,14 @@ class SavepointSettings(_Section):
     keep_s: float | None = Field(default=None, gt=0, description="How long they are kept; none is too old without it.")
 
 
-class PreflightSettings(_Section):
+class PreflightSettings(Section):
     """Which checks come before a start."""
 
     enabled: bool = Field(default=True, description="Whether anything is checked; off only where no broker is used.")
     least_free_disk_mb: int = Field(default=512, ge=0, description="Free space that the state directory needs, MiB.")
 
 
-class ApplicationSpec(_Section):
+class ApplicationSpec(Section):
     """Desired state of one application."""
 
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="Name of the application and of its files.")

@@ -38,7 +38,7 @@ def stop(
         What was done; stopping what is stopped or was never deployed does nothing.
 
     Raises:
-        OperationError: another operation holds the lock for too long, or something survived SIGKILL.
+        OperationError: another operation holds the lock for too long, or something is left of the driver.
     """
     directory = home.application(application)
 
@@ -62,21 +62,22 @@ def stop(
             return outcome("nothing", f"{record.owner or 'nobody'} owns the job, not {only_owner}")
         limits = limits or stop_limits(directory)
         if dry_run:
-            return outcome("stop" if record.is_process_alive() else "nothing", reason, _plan(record, limits))
+            alive = record.is_driver_alive(directory)
+            return outcome("stop" if alive else "nothing", reason, _plan(record if alive else None, limits))
         record = stopped(adopt_unrecorded_driver(directory, record, operation="stop"), cause=cause, reason=reason)
         write_record(directory, record)
         append_journal(directory, "stop", "stop wanted", reason=reason, cause=cause.value)
-        if record.process is None:
-            return outcome("nothing", "it has no process")
-        steps = end_driver(directory, record.process, limits=limits, operation="stop")
+        if record.driver is None:
+            return outcome("nothing", "it has no driver")
+        steps = end_driver(directory, record.driver, limits=limits, operation="stop")
         return outcome("stop" if steps else "nothing", reason, steps)
 
 
-def _plan(record: JobRecord, limits: StopLimits) -> tuple[str, ...]:
-    if not record.is_process_alive() or record.process is None:
+def _plan(living: JobRecord | None, limits: StopLimits) -> tuple[str, ...]:
+    if living is None or living.driver is None:
         return ("write that it shall be stopped",)
     return (
         "write that it shall be stopped",
-        f"ask process {record.process.pid} to stop and wait up to {limits.graceful_s:g} s",
-        f"then SIGTERM and {limits.terminate_s:g} s, then SIGKILL to its session",
+        f"ask {living.driver.name} to stop and wait up to {limits.graceful_s:g} s",
+        f"then end it by force: SIGTERM and {limits.terminate_s:g} s, then SIGKILL",
     )

@@ -72,7 +72,7 @@ def upgrade_report(home: Home, application: str) -> UpgradeReport:
     spec, directory = file.spec, home.application(application)
     record = read_record(directory)
     action = "start"
-    if record is not None and record.is_process_alive():
+    if record is not None and record.is_driver_alive(directory):
         action = "nothing" if record.spec_hash == file.hash else "upgrade"
     checks = []
     if spec.state is RunState.SUSPENDED:

@@ -27,7 +27,7 @@ _UNLIMITED = str(2**31 - 1)
 _ROWS = "spark.sql.execution.arrow.maxRecordsPerBatch"
 _BYTES = "spark.sql.execution.arrow.maxBytesPerBatch"
 
-_SETTINGS = {
+SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
@@ -44,9 +44,24 @@ _SETTINGS = {
     # Half the JVM's time per record of the default collector on two cores: nothing here needs its short pauses.
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
     "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
-    "spark.driver.host": "127.0.0.1",
-    "spark.driver.bindAddress": "127.0.0.1",
 }
+"""What a session is given that the specification does not set."""
+
+LOOPBACK = "127.0.0.1"
+_HOST = "spark.driver.host"
+_BIND_ADDRESS = "spark.driver.bindAddress"
+_SUBMITTED_BY = "PYSPARK_GATEWAY_PORT"
+
+
+def is_submitted() -> bool:
+    """Whether ``spark-submit`` started this process: Spark's virtual machine is up then, and has its settings."""
+    return _SUBMITTED_BY in os.environ
+
+
+def driver_address(session: SparkSession) -> tuple[str, str]:
+    """The address that the driver listens on for its workers, and the one at which they reach it."""
+    host = session.conf.get(_HOST)
+    return session.conf.get(_BIND_ADDRESS, host), host
 
 
 def open_session(config: StreamsConfig) -> Future[SparkSession]:
@@ -59,7 +74,7 @@ def open_session(config: StreamsConfig) -> Future[SparkSession]:
 
     def open_it() -> None:
         try:
-            jars = resolve_jars(SPARK_KAFKA_JARS)
+            jars = () if is_submitted() else resolve_jars(SPARK_KAFKA_JARS)
             session.set_result(create_session(config, jars, class_archive_settings(jars)))
         except BaseException as error:
             session.set_exception(error)
@@ -69,19 +84,29 @@ def open_session(config: StreamsConfig) -> Future[SparkSession]:
 
 
 def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: Mapping[str, str]) -> SparkSession:
-    """A session for one application.
+    """A session for one application; where ``spark-submit`` has brought us, the one that it has prepared.
+
+    With a local master the driver listens on its own host only; otherwise Spark takes the address of the host's name,
+    unless ``spark.driver.host`` and ``spark.driver.bindAddress`` say where workers reach it.
 
     Args:
         config: its configuration; ``spark.*`` settings win over ours.
         jars: the Kafka connector and what it needs.
         class_archive: settings of :mod:`millrace.spark.class_archive`; none where there is no archive.
     """
+    builder = SparkSession.builder
+    if is_submitted():
+        session = builder.getOrCreate()
+        session.sparkContext.setLogLevel("ERROR")
+        return session
     # Workers must have the driver's packages, whatever python3 is first on their path.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master(config.master).appName(config.application_id)
-    own = {**_SETTINGS, "spark.jars": ",".join(str(jar) for jar in jars), **class_archive}
+    builder = builder.master(config.master).appName(config.application_id)
+    own = {**SETTINGS, "spark.jars": ",".join(str(jar) for jar in jars), **class_archive}
     passed_on = {key: value for key, value in config.passed_on.items() if key.startswith("spark.")}
+    if config.master.startswith("local"):
+        own |= {_HOST: LOOPBACK, _BIND_ADDRESS: LOOPBACK}
     settings = {**own, **passed_on}
     for key, value in settings.items():
         builder = builder.config(key, value)

@@ -81,21 +81,28 @@ class TaskReporter:
         if not self._address:
             return
         host, _, port = self._address.rpartition(":")
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-            sender.sendto(orjson.dumps(asdict(report)), (host, int(port)))
+        try:
+            family, place = _resolved(host, int(port))
+            with socket.socket(family, socket.SOCK_DGRAM) as sender:
+                sender.sendto(orjson.dumps(asdict(report)), place)
+        except OSError as error:
+            # The task does its work whether or not the driver hears of it.
+            _log.warning("a report did not reach the driver", address=self._address, problem=str(error))
 
 
 class TaskReports:
     """Listens for the workers' datagrams on a port of its own.
 
     Args:
-        host: the address that workers reach the driver at.
+        bind: the address that is listened on.
+        host: the name or address at which workers reach the driver.
         take_restore: called with each report of a restore, from the listening thread.
         take_lost_transaction: the same for transactions.
     """
 
     def __init__(
         self,
+        bind: str,
         host: str,
         *,
         take_restore: Callable[[RestoreReport], None],
@@ -103,16 +110,17 @@ class TaskReports:
     ) -> None:
         self._take_restore = take_restore
         self._take_lost_transaction = take_lost_transaction
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind((host, 0))
+        self._host = host
+        family, place = _resolved(bind, 0)
+        self._socket = socket.socket(family, socket.SOCK_DGRAM)
+        self._socket.bind(place)
         self._thread = threading.Thread(target=self._listen, name="task-reports", daemon=True)
         self._thread.start()
 
     @property
     def address(self) -> str:
         """``host:port`` to send reports to."""
-        host, port = self._socket.getsockname()
-        return f"{host}:{port}"
+        return f"{self._host}:{self._socket.getsockname()[1]}"
 
     def close(self) -> None:
         """Stops listening. May be called more than once."""
@@ -140,3 +148,9 @@ class TaskReports:
             self._take_lost_transaction(LostTransaction(outcome=outcome, **report))  # type: ignore[arg-type]
         else:
             self._take_restore(RestoreReport(**report))  # type: ignore[arg-type]
+
+
+def _resolved(host: str, port: int) -> tuple[socket.AddressFamily, tuple[str, int]]:
+    found = socket.getaddrinfo(host.strip("[]"), port, type=socket.SOCK_DGRAM)
+    family, _, _, _, place = found[0]
+    return family, (str(place[0]), int(place[1]))

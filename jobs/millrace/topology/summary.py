@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from typing import Any
 
 from millrace.serdes import Serde
@@ -52,6 +54,14 @@ def summarize(topology: Topology) -> dict[str, Any]:
     if topology.global_stores:
         summary["global_stores"] = {each.store.name: _global_store(each) for each in topology.global_stores}
     return summary
+
+
+def numbered_parts(summary: Mapping[str, Any]) -> list[tuple[int, list[dict[str, Any]]]]:
+    """The sub-topologies of a summary: number and nodes. Global stores are numbered among them, and stand elsewhere."""
+    taken = {each["number"] for each in summary.get("global_stores", {}).values()}
+    parts = summary.get("sub_topologies", ())
+    numbers = (number for number in itertools.count() if number not in taken)
+    return list(zip(numbers, parts, strict=False))
 
 
 def _node(node: Node) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context, Variable
+from airflow.sdk import Context, Variable
 
 from millrace.errors import MillraceError
 from millrace.ops.operations.journal import OperationState, operations_of
 from millrace.ops.record import DesiredState, read_record
 from millrace_airflow.hooks.millrace import MillraceHook
-from millrace_airflow.operators.operation import failure
+from millrace_airflow.operators.base import MillraceOperator
 from millrace_airflow.windows import OffPeakWindow
 
 ALL = "all"
@@ -20,7 +20,7 @@ WINDOW_VARIABLE = "millrace_off_peak"
 """Airflow variable with the off-peak hours of scheduled runs, as ``22:00-06:00``, UTC."""
 
 
-class MillraceApplicationsOperator(BaseOperator):  # type: ignore[misc]
+class MillraceApplicationsOperator(MillraceOperator):
     """Returns the names of the applications that the tasks behind it are mapped over.
 
     One that was chosen by hand is always returned. Of all, those are returned that shall run here and that the run is
@@ -36,7 +36,7 @@ class MillraceApplicationsOperator(BaseOperator):  # type: ignore[misc]
             only of scheduled runs; templated.
         operation: kind of the operation whose age counts; empty looks at none.
         only_due_savepoints: returns, of all, those whose specification says that a savepoint is due.
-        millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
+        kwargs: see :class:`~millrace_airflow.operators.base.MillraceOperator`.
     """
 
     template_fields: Sequence[str] = ("application", "run_type", "window", "least_interval_h")
@@ -52,7 +52,6 @@ class MillraceApplicationsOperator(BaseOperator):  # type: ignore[misc]
         least_interval_h: float | str = 0,
         operation: str = "",
         only_due_savepoints: bool = False,
-        millrace_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -63,22 +62,17 @@ class MillraceApplicationsOperator(BaseOperator):  # type: ignore[misc]
         self.least_interval_h = least_interval_h
         self.operation = operation
         self.only_due_savepoints = only_due_savepoints
-        self.millrace_conn_id = millrace_conn_id
 
-    def execute(self, context: Context) -> list[str]:  # noqa: ARG002
+    def act(self, hook: MillraceHook, context: Context) -> list[str]:  # noqa: ARG002
         """Choose them."""
         now = datetime.now(UTC)
-        try:
-            why = self._why_closed(now)
-        except MillraceError as error:
-            raise failure(error.message, error.remedy, is_final=True) from None
+        why = self._why_closed(now)
         if why is not None:
             self.log.info("What happened: nothing, %s.", why)
             self.log.info("What to do: wait for the next run, or trigger one with other hours.")
             return []
         if self.application != ALL:
             return [self.application]
-        hook = MillraceHook(self.millrace_conn_id)
         chosen = [name for name in hook.home.deployed() if self._is_chosen(hook, name, now)]
         self.log.info("applications: %s", ", ".join(chosen) or "none")
         return chosen

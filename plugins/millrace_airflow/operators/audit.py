@@ -6,19 +6,19 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 
-from millrace.errors import MillraceError
 from millrace.ops.files import strict_json
+from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
-from millrace_airflow.operators.operation import failure
+from millrace_airflow.operators.base import MillraceOperator, failure
 from millrace_airflow.values import names
 
 _LISTED = 20
 _PROGRESS_EVERY_S = 5.0
 
 
-class MillraceAuditOperator(BaseOperator):  # type: ignore[misc]
+class MillraceAuditOperator(MillraceOperator):
     """Compares each store with a replay of its changelog, beside the running application; fails where they differ.
 
     It changes nothing, so that a retry begins anew.
@@ -28,7 +28,7 @@ class MillraceAuditOperator(BaseOperator):  # type: ignore[misc]
         sample: share of the keys, above 0 and up to 1; templated.
         budget_s: seconds after which no more is compared; templated.
         stores: names separated by commas, none means all; templated.
-        millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
+        kwargs: see :class:`~millrace_airflow.operators.base.MillraceOperator`.
     """
 
     template_fields: Sequence[str] = ("application", "sample", "budget_s", "stores")
@@ -41,30 +41,24 @@ class MillraceAuditOperator(BaseOperator):  # type: ignore[misc]
         sample: float | str = 1.0,
         budget_s: float | str = 600.0,
         stores: str = "",
-        millrace_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(**{"outlets": [OPERATIONS], **kwargs})
         self.application = application
         self.sample = sample
         self.budget_s = budget_s
         self.stores = stores
-        self.millrace_conn_id = millrace_conn_id
         self._told_at = 0.0
 
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002
+    def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Audit it."""
-        hook = MillraceHook(self.millrace_conn_id)
-        try:
-            report = hook.audit(
-                self.application,
-                sample=float(self.sample),
-                budget_s=float(self.budget_s),
-                stores=names(self.stores),
-                progress=self._tell,
-            )
-        except MillraceError as error:
-            raise failure(error.message, error.remedy or "read the log above", is_final=True) from None
+        report = hook.audit(
+            self.application,
+            sample=float(self.sample),
+            budget_s=float(self.budget_s),
+            stores=names(self.stores),
+            progress=self._tell,
+        )
         for each in report.stores:
             found = each.skipped or f"{each.keys} keys, {each.records} records, {each.differences} differences"
             self.log.info("%s of task %s: %s", each.store, each.task, found)

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
-from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowSkipException
 
 from millrace.ops import Outcome, UpgradeMode
-from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
+from millrace_airflow.operators.base import MillraceActionOperator, failure
 from millrace_airflow.values import is_true
 
 FROM_SPECIFICATION = "as the specification says"
@@ -19,60 +19,45 @@ UPGRADE_MODES = tuple(mode.value for mode in UpgradeMode)
 _WENT_WRONG = {"rolled_back", "failed", "stopped"}
 
 
-class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
+class MillraceDeployOperator(MillraceActionOperator):
     """Creates the topics, runs the preflight, launches the driver and waits until it is ready.
 
     Idempotent: a retry, or a second run, finds the driver that runs and starts none, and goes on with an upgrade in
     steps whose task died. A killed deployment leaves the driver that it launched; ``millrace_stop`` ends it.
 
     Args:
-        application: name of the application; templated.
-        dry_run: ``True`` only logs the plan; templated, so text is taken too.
-        reason: for the record and the journal; templated.
         upgrade_mode: ``last-state``, ``savepoint`` or ``stateless``; anything else takes what the specification says;
             templated.
         rollback_on_failure: whether the last good specification is launched again when the new one is not healthy in
             time; the task fails then; templated.
         ready_timeout_s: how long to wait until it is ready, seconds; 0 takes the limit of the specification; templated.
-        millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
+        kwargs: see :class:`~millrace_airflow.operators.base.MillraceActionOperator`.
     """
 
     template_fields: Sequence[str] = (
-        "application",
-        "dry_run",
-        "reason",
+        *MillraceActionOperator.template_fields,
         "upgrade_mode",
         "rollback_on_failure",
         "ready_timeout_s",
     )
     ui_color = "#d6f0d0"
+    another_try_helps = True
 
     def __init__(
         self,
         *,
-        application: str,
-        dry_run: bool | str = False,
-        reason: str = "deployed",
         upgrade_mode: str = FROM_SPECIFICATION,
         rollback_on_failure: bool | str = True,
         ready_timeout_s: float | str = 0,
-        millrace_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
-        kwargs.setdefault("outlets", [OPERATIONS])
         super().__init__(**kwargs)
-        self.application = application
-        self.dry_run = dry_run
-        self.reason = reason
         self.upgrade_mode = upgrade_mode
         self.rollback_on_failure = rollback_on_failure
         self.ready_timeout_s = ready_timeout_s
-        self.millrace_conn_id = millrace_conn_id
 
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002
+    def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Deploy it."""
-        hook = MillraceHook(self.millrace_conn_id)
-        dry_run = is_true(self.dry_run)
         timeout_s = float(self.ready_timeout_s) or None
         outcome = hook.deploy(
             self.application,
@@ -80,29 +65,32 @@ class MillraceDeployOperator(BaseOperator):  # type: ignore[misc]
             upgrade_mode=UpgradeMode(self.upgrade_mode) if self.upgrade_mode in UPGRADE_MODES else None,
             rollback_on_failure=is_true(self.rollback_on_failure),
             ready_timeout_s=timeout_s,
-            dry_run=dry_run,
-            progress=lambda line: self.log.info("  %s", line),
+            dry_run=self.is_dry,
+            progress=self.log_line,
         )
-        tell_launch(self, outcome)
-        if dry_run:
-            return outcome.summary()
-        observation = hook.wait_until_ready(self.application, timeout_s=timeout_s)
-        self.log.info("%s: %s", observation.reason, observation.text)
-        return {**outcome.summary(), "observation": observation.summary()}
+        check_launch(self, outcome)
+        observation = None if self.is_dry else hook.wait_until_ready(self.application, timeout_s=timeout_s)
+        if observation is not None:
+            self.log.info("%s: %s", observation.reason, observation.text)
+        self.log_outcome(outcome, "nothing more; the task supervise sees to it that it is looked after")
+        return {**outcome.summary(), **({"observation": observation.summary()} if observation else {})}
 
 
-def tell_launch(task: BaseOperator, outcome: Outcome) -> None:
-    """Log what a task has launched, or why it has not.
+def check_launch(task: MillraceActionOperator, outcome: Outcome) -> None:
+    """Log the steps of a launch, and fail where it did not come to a good end.
 
     Raises:
         AirflowFailException: the new specification does not run. Another try would find the good one running, or fail
             in the same way.
     """
     for step in outcome.steps:
-        task.log.info("  %s", step)
-    task.log.info("%s: %s", outcome.action, outcome.text)
+        task.log_line(step)
     if outcome.action in _WENT_WRONG:
-        raise AirflowFailException(f"{task.application}: {outcome.action}: {outcome.text}")
+        raise failure(
+            f"{task.application}: {outcome.action}: {outcome.text}",
+            "correct the specification or what it needs, and deploy it again",
+            is_final=True,
+        )
 
 
 class EnsureSupervisedOperator(TriggerDagRunOperator):  # type: ignore[misc]

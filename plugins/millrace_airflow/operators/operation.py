@@ -7,22 +7,21 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk import Context
+from airflow.sdk.exceptions import AirflowException
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from millrace.errors import MillraceError
 from millrace.ops import Outcome
 from millrace.ops.operations.caller import Caller, called_by
-from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
-from millrace_airflow.values import is_true
+from millrace_airflow.operators.base import MillraceActionOperator, failure
 
 _PROGRESS_EVERY_S = 5.0
 _REPORTED = "reported"
 
 
-class MillraceOperationOperator(BaseOperator):  # type: ignore[misc]
+class MillraceOperationOperator(MillraceActionOperator):
     """Carries out an operation that is planned first, journaled step by step, and resumed.
 
     A task that is retried or cleared goes on with the operation that it began, at the step that was not completed; one
@@ -32,30 +31,13 @@ class MillraceOperationOperator(BaseOperator):  # type: ignore[misc]
     to do.
 
     Args:
-        application: name of the application; templated.
-        dry_run: ``True`` only logs the plan; templated, so text is taken too.
-        reason: for the journal; templated.
-        millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
+        kwargs: see :class:`~millrace_airflow.operators.base.MillraceActionOperator`.
     """
 
-    template_fields: Sequence[str] = ("application", "dry_run", "reason")
     ui_color = "#f4e8c8"
 
-    def __init__(
-        self,
-        *,
-        application: str,
-        dry_run: bool | str = False,
-        reason: str = "asked for in Airflow",
-        millrace_conn_id: str | None = None,
-        **kwargs: Any,
-    ) -> None:
-        kwargs.setdefault("outlets", [OPERATIONS])
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self.application = application
-        self.dry_run = dry_run
-        self.reason = reason
-        self.millrace_conn_id = millrace_conn_id
         self._is_killed = False
         self._steps: tuple[str, ...] = ()
         self._begun = ""
@@ -81,9 +63,9 @@ class MillraceOperationOperator(BaseOperator):  # type: ignore[misc]
         """The application that is operated on: it has the journal."""
         return self.application
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:
         """Carry it out, or go on with it."""
-        hook, dry_run = MillraceHook(self.millrace_conn_id), is_true(self.dry_run)
+        dry_run = self.is_dry
         store, name = context["task_state_store"], "" if dry_run else requester(context)
         caller = Caller(
             name=name, wants_stop=lambda: self._is_killed, on_plan=self._log_plan, progress=self.log_progress
@@ -145,18 +127,6 @@ class MillraceOperationOperator(BaseOperator):  # type: ignore[misc]
         elif unfinished is not None:
             advice += f"; in Airflow: the DAG millrace_operations with application {self.target}"
         return failure(error.message, advice, is_final=not is_own)
-
-
-def failure(happened: str, advice: str, *, is_final: bool) -> AirflowException:
-    """The exception that fails a task, with what happened and what to do.
-
-    Args:
-        happened: a sentence.
-        advice: what to do.
-        is_final: whether another try would be of no use.
-    """
-    kind = AirflowFailException if is_final else AirflowException
-    return kind(f"{happened} What to do: {advice}")
 
 
 def requester(context: Context) -> str:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 
-from millrace.errors import MillraceError
 from millrace_airflow.hooks.millrace import MillraceHook
-from millrace_airflow.operators.operation import failure
+from millrace_airflow.operators.base import MillraceOperator, failure
 from millrace_airflow.values import is_true
 
 
-class MillracePreflightOperator(BaseOperator):  # type: ignore[misc]
+class MillracePreflightOperator(MillraceOperator):
     """Compares a specification with what runs and with the broker; fails where a deployment would be refused.
 
     Args:
         application: name of the application; templated.
         fail_when_refused: whether a refusal fails the task; templated.
-        millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
+        kwargs: see :class:`~millrace_airflow.operators.base.MillraceOperator`.
     """
 
     template_fields: Sequence[str] = ("application", "fail_when_refused")
@@ -30,20 +29,15 @@ class MillracePreflightOperator(BaseOperator):  # type: ignore[misc]
         *,
         application: str,
         fail_when_refused: bool | str = True,
-        millrace_conn_id: str | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.application = application
         self.fail_when_refused = fail_when_refused
-        self.millrace_conn_id = millrace_conn_id
 
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002
+    def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Report."""
-        try:
-            report = MillraceHook(self.millrace_conn_id).upgrade_report(self.application)
-        except MillraceError as error:
-            raise failure(error.message, error.remedy or "read the log above", is_final=True) from None
+        report = hook.upgrade_report(self.application)
         for line in report.lines():
             self.log.info("%s", line)
         if not report.refused:

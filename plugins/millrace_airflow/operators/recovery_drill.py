@@ -5,83 +5,80 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk import Context
 
 from millrace.errors import MillraceError
+from millrace.ops import Outcome
 from millrace_airflow.applications import applications
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.applications import ALL
-from millrace_airflow.values import is_true
+from millrace_airflow.operators.base import MillraceActionOperator, failure
 
 
-class MillraceRecoveryDrillOperator(BaseOperator):  # type: ignore[misc]
+class MillraceRecoveryDrillOperator(MillraceActionOperator):
     """Kills the worker of a task and measures how long it takes until the task commits again.
 
     A drill is never repeated by a retry: what it measures is one recovery.
 
     Args:
-        application: name of an application with ``production: false``, or ``all`` of them; templated.
         task: name of the task; empty takes any; templated.
         timeout_s: longest time until it commits again, seconds; templated.
-        reason: for the journal; templated.
-        dry_run: ``True`` only logs what would be killed; templated.
-        millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
+        kwargs: see :class:`~millrace_airflow.operators.base.MillraceActionOperator`; ``application`` is one with
+            ``production: false``, or ``all`` of them.
     """
 
-    template_fields: Sequence[str] = ("application", "task", "timeout_s", "reason", "dry_run")
+    template_fields: Sequence[str] = (*MillraceActionOperator.template_fields, "task", "timeout_s")
     ui_color = "#f5d5cf"
 
     def __init__(
-        self,
-        *,
-        application: str = ALL,
-        task: str = "",
-        timeout_s: float | str = 300.0,
-        reason: str = "drilled",
-        dry_run: bool | str = False,
-        millrace_conn_id: str | None = None,
-        **kwargs: Any,
+        self, *, application: str = ALL, task: str = "", timeout_s: float | str = 300.0, **kwargs: Any
     ) -> None:
-        super().__init__(**{"retries": 0, **kwargs})
-        self.application = application
+        super().__init__(application=application, **{"retries": 0, **kwargs})
         self.task = task
         self.timeout_s = timeout_s
-        self.reason = reason
-        self.dry_run = dry_run
-        self.millrace_conn_id = millrace_conn_id
 
-    def execute(self, context: Context) -> dict[str, Any]:  # noqa: ARG002
+    def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Drill it."""
-        hook = MillraceHook(self.millrace_conn_id)
-        if self.application != ALL:
-            return {self.application: self._drill(hook, self.application)}
-        deployed = set(hook.home.deployed())
-        chosen = [name for name, spec in applications(hook.home).items() if not spec.production and name in deployed]
-        self.log.info("applications: %s", ", ".join(chosen) or "none is deployed that is not for production")
-        results, problems = {}, []
-        for name in chosen:
+        names = [self.application] if self.application != ALL else _not_for_production(hook)
+        self.log.info("applications: %s", ", ".join(names) or "none is deployed that is not for production")
+        drilled, results, problems = 0, {}, []
+        for name in names:
             try:
-                results[name] = self._drill(hook, name)
+                outcome = self._drill(hook, name)
             except MillraceError as error:
+                if self.application != ALL:
+                    raise
                 # What does not run, or has no input, cannot be drilled today; the others are.
                 self.log.warning("%s was not drilled: %s", name, error)
-            except AirflowFailException as error:
-                problems.append(str(error))
+                continue
+            if outcome.action == "not recovered":
+                problems.append(f"{name}: {outcome.text}")
+            drilled += not outcome.dry_run
+            results[name] = dict(outcome.results.get("drill", {}))
         if problems:
-            raise AirflowFailException("; ".join(problems)[:2000])
+            raise failure(
+                "; ".join(problems)[:2000],
+                "read the driver's log and runbook MillraceRecoveryObjectiveAtRisk: a task that does not come back has "
+                "to be found here, not in production",
+                is_final=True,
+            )
+        self.log.info("What happened: %d of %d applications were drilled.", drilled, len(names))
+        self.log.info("What to do: nothing more; the times are exported as metrics.")
         return results
 
-    def _drill(self, hook: MillraceHook, name: str) -> dict[str, Any]:
+    def _drill(self, hook: MillraceHook, name: str) -> Outcome:
         outcome = hook.recovery_drill(
             name,
             task=self.task,
             timeout_s=float(self.timeout_s),
             reason=self.reason,
-            dry_run=is_true(self.dry_run),
-            progress=lambda line: self.log.info("  %s", line),
+            dry_run=self.is_dry,
+            progress=self.log_line,
         )
         self.log.info("%s: %s, %s", name, outcome.action, outcome.text)
-        if outcome.action == "not recovered":
-            raise AirflowFailException(f"{name}: {outcome.text}")
-        return dict(outcome.results.get("drill", {}))
+        return outcome
+
+
+def _not_for_production(hook: MillraceHook) -> list[str]:
+    deployed = set(hook.home.deployed())
+    return [name for name, spec in applications(hook.home).items() if not spec.production and name in deployed]

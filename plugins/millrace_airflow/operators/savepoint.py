@@ -127,7 +127,8 @@ class MillraceRestoreOperator(MillraceOperationOperator):
     def execute(self, context: Context) -> dict[str, Any]:
         """Restore it."""
         self.application = self.savepoint.partition("/")[0]
-        return super().execute(context)
+        results: dict[str, Any] = super().execute(context)
+        return results
 
     @property
     def target(self) -> str:

@@ -5,46 +5,39 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import BaseOperator, Context
+from airflow.sdk import Context
 from airflow.sdk.execution_time.context import InletEventsAccessor
 
-from millrace.errors import MillraceError
 from millrace.ops.files import now_text
 from millrace_airflow.assets import STREAMS, stream_asset
 from millrace_airflow.hooks.millrace import MillraceHook
-from millrace_airflow.operators.operation import failure
+from millrace_airflow.operators.base import MillraceOperator
 
 if TYPE_CHECKING:
     from millrace.ops.positions import TopicPosition
 
 
-class MillraceStreamAssetsOperator(BaseOperator):  # type: ignore[misc]
+class MillraceStreamAssetsOperator(MillraceOperator):
     """Emits an event for each output topic of an application that has got more since its last event.
 
     What was emitted last is read from the asset's own events, so that nothing is lost or doubled by a retry.
 
     Args:
         application: name of the application; templated.
-        millrace_conn_id: see :class:`~millrace_airflow.hooks.millrace.MillraceHook`.
+        kwargs: see :class:`~millrace_airflow.operators.base.MillraceOperator`.
     """
 
     template_fields: Sequence[str] = ("application",)
     ui_color = "#d9efef"
 
-    def __init__(self, *, application: str, millrace_conn_id: str | None = None, **kwargs: Any) -> None:
-        kwargs.setdefault("outlets", [STREAMS])
-        super().__init__(**kwargs)
+    def __init__(self, *, application: str, **kwargs: Any) -> None:
+        super().__init__(**{"outlets": [STREAMS], **kwargs})
         self.application = application
-        self.millrace_conn_id = millrace_conn_id
 
-    def execute(self, context: Context) -> dict[str, Any]:
+    def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:
         """Look, and emit."""
-        try:
-            positions = MillraceHook(self.millrace_conn_id).output_positions(self.application)
-        except MillraceError as error:
-            raise failure(error.message, error.remedy or "read the log above", is_final=True) from None
         emitted = {}
-        for position in positions:
+        for position in hook.output_positions(self.application):
             before = self._last(position.topic)
             if not has_moved(position, before):
                 self.log.info("%s: nothing new", position.topic)

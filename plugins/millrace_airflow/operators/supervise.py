@@ -7,11 +7,11 @@ from datetime import timedelta
 from typing import Any
 
 from airflow.sdk import BaseOperator, Context
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from millrace.ops import Outcome, Reason
 from millrace_airflow.hooks.millrace import MillraceHook
+from millrace_airflow.operators.base import failure
 from millrace_airflow.triggers.supervise import EventKind, SuperviseTrigger
 
 DEFERRAL_TIMEOUT_S = 3600.0
@@ -88,7 +88,11 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
             self.log.info("  %s", step)
         self._count(context, outcome)
         if outcome.action == "give_up":
-            raise AirflowFailException(f"{self.application}: {outcome.text}")
+            raise failure(
+                f"{self.application}: {outcome.text}",
+                "read the end of the driver's log, mend the cause, and deploy it again with millrace_deploy",
+                is_final=True,
+            )
         home = self.hook.home
         self.defer(
             trigger=SuperviseTrigger(

@@ -8,7 +8,7 @@ import time
 import httpx
 
 from millrace.ops import Home, Observation
-from millrace.ops.control_client import ask_async, control_address
+from millrace.ops.control_client import ask_async
 from millrace.ops.observe import Evidence, judge, look
 
 
@@ -26,9 +26,5 @@ async def look_and_judge(home: Home, application: str, client: httpx.AsyncClient
         client: see :func:`make_client`.
     """
     evidence = await asyncio.to_thread(look, home, application)
-    process = evidence.record.process if evidence.record else None
-    answer = None
-    if evidence.alive and process is not None:
-        control = await asyncio.to_thread(control_address, evidence.directory, process)
-        answer = await ask_async(client, control)
+    answer = await ask_async(client, evidence.sight) if evidence.sight is not None else None
     return evidence, judge(evidence, answer, now=time.time())

@@ -24,6 +24,7 @@ from millrace.kafka.offsets import committed_offsets, end_offsets, lag
 from millrace.kafka.topics import TopicSpec
 from millrace.metrics import ApplicationMetrics
 from millrace.ops.home import Home
+from millrace.ops.launchers.local_process import LocalProcess
 from millrace.ops.observe import observe, remember
 from millrace.ops.record import DesiredState, JobRecord, write_record
 from millrace.processes import ProcessIdentity
@@ -100,7 +101,7 @@ class DrivenApplication:
         """A new run, as after a restart: other counters, and another epoch."""
         self.run_id += 1
         self.metrics = ApplicationMetrics(self.name)
-        prepared = Preparer(self.config, self.topology, progress_address="").prepare(None, run_id=self.run_id)
+        prepared = Preparer(self.config, self.topology).prepare(None, run_id=self.run_id)
         self._tasks = [(plan, self._task(plan)) for plan in prepared.plans]
 
     def _task(self, plan: Any) -> Task:
@@ -175,10 +176,12 @@ class DrivenApplication:
         ControlFile(pid=own.pid, start_time=own.start_time, address=self._server.address, token_file=token.name).write(
             directory.control
         )
+        leader = ProcessIdentity.of(os.getsid(0))
+        assert leader is not None
         record = JobRecord(
             application=self.name,
             desired=DesiredState.RUNNING,
-            process=ProcessIdentity.of(os.getsid(0)),
+            driver=LocalProcess(leader),
             launched_at=time.time(),
             restarts=restarts,
         )

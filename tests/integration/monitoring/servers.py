@@ -33,7 +33,7 @@ def configuration(directory: Path, *, targets: Path, pushgateway: str) -> Path:
     document = yaml.safe_load((CONFIG / "prometheus.yml").read_text())
     document["global"] |= {"scrape_interval": "1s", "evaluation_interval": "1s"}
     del document["alerting"]
-    applications, export, _ = document["scrape_configs"]
+    applications, export, *_ = document["scrape_configs"]
     applications["file_sd_configs"] = [{"files": [str(targets / "*.json")], "refresh_interval": "1s"}]
     export["static_configs"] = [{"targets": [pushgateway]}]
     document["scrape_configs"] = [applications, export]

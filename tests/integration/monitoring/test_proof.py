@@ -6,6 +6,7 @@ import shutil
 import time
 from pathlib import Path
 
+import httpx
 import numpy as np
 import orjson
 import pytest
@@ -15,13 +16,14 @@ from millrace.kafka.producer import TaskProducer
 from millrace.ops.export import Pushgateway, export_metrics
 from millrace.ops.savepoints import create_savepoint
 from scripts.dashboards.all import DASHBOARDS
-from tests.application import PREFIX_VARIABLE, wait_until
+from tests.application import PREFIX_VARIABLE, ROOT, wait_until
 from tests.integration.monitoring.driving import DrivenApplication
 from tests.integration.monitoring.servers import Prometheus, configuration, free_port, running
 from tests.integration.monitoring.topologies import FAIL_VARIABLE
 from tests.records import Record
 
 START = 1_700_000_000_000
+AIRFLOW = ROOT / "tests" / "unit" / "monitoring" / "recorded" / "airflow.prom"
 NO_STANDBY_RUNS = {("recovery", "Lag of standby copies")}
 
 
@@ -69,6 +71,9 @@ def test_every_panel_has_its_series_and_the_alerts_of_what_happens_fire_and_no_o
             application.begin()
             application.serve()
             export_metrics(home, [target])
+            # Of Airflow, which does not run here: tests/airflow has it send these.
+            of_airflow = httpx.put(f"{gateway_url}/metrics/job/airflow", content=AIRFLOW.read_bytes())
+            assert of_airflow.is_success, of_airflow.text
             _provoke(application, prometheus, failing)
             with TaskProducer(
                 bootstrap_servers, transactional_id=f"{name}-99_0", transaction_timeout_ms=300_000

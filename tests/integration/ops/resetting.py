@@ -114,7 +114,7 @@ class Left:
         """
         with self._publisher() as publisher:
             last = publisher.open()
-            preparer = Preparer(self.config, self.topology, progress_address="")
+            preparer = Preparer(self.config, self.topology)
             preparation = preparer.prepare(last, run_id=publisher.epoch)
             plans = preparation.plans
             starts = {place: start.offset for place, start in preparation.starts.items()}

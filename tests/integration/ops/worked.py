@@ -135,7 +135,7 @@ class Worked:
             then: what is done with each task before it is closed.
         """
         self._run_id += 1
-        prepared = Preparer(self.config, self.topology, progress_address="").prepare(None, run_id=self._run_id)
+        prepared = Preparer(self.config, self.topology).prepare(None, run_id=self._run_id)
         for plan in prepared.plans:
             task = Task(plan.task_spec(0))
             places = plan.inputs_of(0)

@@ -40,7 +40,7 @@ def process(config: StreamsConfig, topology: Topology, *, only: Collection[int] 
     try:
         with StatusPublisher(config.bootstrap_servers, config.application_id, client_settings=settings) as publisher:
             last = publisher.open()
-            prepared = Preparer(config, topology, progress_address="").prepare(last, run_id=publisher.epoch)
+            prepared = Preparer(config, topology).prepare(last, run_id=publisher.epoch)
             offsets = {place: start.offset for place, start in prepared.starts.items()}
             publisher.publish(_status(config, topology, publisher.epoch, offsets, prepared.topics))
             plans = [plan for plan in prepared.plans if only is None or plan.sub_topology.number in only]

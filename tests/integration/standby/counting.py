@@ -97,7 +97,7 @@ class Counting:
     def plan(self, state: str) -> QueryPlan:
         """The plan of a new run."""
         self._runs += 1
-        prepared = Preparer(self.config(state), self.topology, progress_address="").prepare(None, run_id=self._runs)
+        prepared = Preparer(self.config(state), self.topology).prepare(None, run_id=self._runs)
         (plan,) = prepared.plans
         return plan
 

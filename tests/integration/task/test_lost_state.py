@@ -50,7 +50,7 @@ class Counting:
         self.task = Task(self.plan.task_spec(0))
 
     def prepare(self, last: ApplicationStatus | None = None) -> QueryPlan:
-        (plan,) = Preparer(self.config, self._topology(), progress_address="").prepare(last, run_id=1).plans
+        (plan,) = Preparer(self.config, self._topology()).prepare(last, run_id=1).plans
         return plan
 
     def count_all_keys(self) -> BatchOutcome:

@@ -83,7 +83,7 @@ class ScenarioOnBroker:
     def run(self) -> dict[str, list[ReadRecord]]:
         """Feeds the input and gives what was committed to each output topic."""
         self._admin.create_missing([TopicSpec(name=name, partitions=1, settings=KEPT) for name in self.topics])
-        prepared = Preparer(self._config, self._topology, progress_address="").prepare(None, run_id=1)
+        prepared = Preparer(self._config, self._topology).prepare(None, run_id=1)
         process = TaskProcess(list(prepared.plans), self._crash_points)
         tasks = [
             _RunningTask(self, number, plan, {place: prepared.starts[place].offset for place in plan.inputs_of(0)})

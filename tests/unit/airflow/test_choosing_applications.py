@@ -26,7 +26,8 @@ def _here(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def chosen(**arguments: Any) -> list[str]:
-    return MillraceApplicationsOperator(task_id="choose", **arguments).execute({})
+    names: list[str] = MillraceApplicationsOperator(task_id="choose", **arguments).execute({})
+    return names
 
 
 def hours(begin: timedelta, end: timedelta) -> str:

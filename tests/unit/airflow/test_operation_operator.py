@@ -64,7 +64,8 @@ class Try:
         for name, value in attributes.items():
             setattr(operator, name, value)
         instance = SimpleNamespace(dag_id="dag", run_id="run", task_id="do", map_index=self.map_index)
-        return operator.execute({"ti": instance, "task_state_store": self.store})
+        results: dict[str, Any] = operator.execute({"ti": instance, "task_state_store": self.store})
+        return results
 
     @property
     def did(self) -> list[str]:

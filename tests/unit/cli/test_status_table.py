@@ -8,6 +8,7 @@ from rich.console import Console
 
 from millrace.cli.status_table import Row, table
 from millrace.ops import Observation, Reason, Verdict
+from millrace.ops.launchers.local_process import LocalProcess
 from millrace.processes import ProcessIdentity
 
 
@@ -17,7 +18,7 @@ def row(*, verdict: Verdict = Verdict.HEALTHY, records: int = 0, at: float = 0.0
         verdict=verdict,
         reason=Reason.WORKING,
         text=text,
-        process=ProcessIdentity(pid, 1),
+        driver=LocalProcess(ProcessIdentity(pid, 1)),
         state="RUNNING",
         lag=1234,
         records=records,

@@ -28,6 +28,7 @@ from millrace.ops import (
 )
 from millrace.ops.driver import StopLimits
 from millrace.ops.files import read_journal
+from millrace.ops.launchers.local_process import LocalProcess
 from millrace.ops.record import DesiredState, JobRecord, write_record
 from millrace.processes import ProcessIdentity
 
@@ -202,14 +203,14 @@ def test_only_its_owner_stops_a_job_of_a_killed_task(deployed: Home) -> None:
     write_record(deployed.application("payments"), record.with_changes(owner="manual__1/2"))
     late = stop(deployed, "payments", only_owner="manual__1/1", cause=StopCause.TASK_KILLED)
     assert late.action == "nothing"
-    assert running(deployed).is_process_alive()
+    assert running(deployed).is_driver_alive(deployed.application("payments"))
     assert stop(deployed, "payments", only_owner="manual__1/2", cause=StopCause.TASK_KILLED).action == "stop"
 
 
 def test_a_driver_that_the_record_does_not_know_is_adopted_and_not_doubled(deployed: Home) -> None:
     """Case A04: the operation was killed between starting the driver and writing its record."""
     before = running(deployed)
-    write_record(deployed.application("payments"), before.with_changes(process=None))
+    write_record(deployed.application("payments"), before.with_changes(driver=None))
     assert deploy(deployed, "payments").action == "nothing"
     assert running(deployed).process == before.process
     assert starts(deployed) == 1
@@ -218,8 +219,8 @@ def test_a_driver_that_the_record_does_not_know_is_adopted_and_not_doubled(deplo
 def test_a_process_number_that_somebody_else_has_now_is_not_our_driver(deployed: Home) -> None:
     record = running(deployed)
     stop(deployed, "payments")
-    stranger = ProcessIdentity(os.getpid(), 1)
-    write_record(deployed.application("payments"), record.with_changes(process=stranger, desired=DesiredState.RUNNING))
+    stranger = LocalProcess(ProcessIdentity(os.getpid(), 1))
+    write_record(deployed.application("payments"), record.with_changes(driver=stranger, desired=DesiredState.RUNNING))
     assert observe(deployed, "payments").reason is Reason.PID_TAKEN
     assert reconcile(deployed, "payments").action == "restart"
 

@@ -18,6 +18,7 @@ from millrace.ops.audit.report import AuditReport, Difference, DifferenceKind, S
 from millrace.ops.audit.snapshot import Snapshot, snapshot
 from millrace.ops.files import append_journal
 from millrace.ops.home import Home
+from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.observe import required_spec
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topology import Topology
@@ -62,13 +63,14 @@ def audit(
     Raises:
         ConfigurationError: there is no such application, or it has no such store.
         StateDirectoryLockedError: another audit runs, or a process that was not deployed here has the stores.
-        OperationError: the running application does not answer.
+        OperationError: the running application does not answer, or its stores are not on this host.
     """
     chosen = options or AuditOptions()
     if not 0 < chosen.sample <= 1:
         raise ConfigurationError(f"A sample of {chosen.sample:g} is none.", remedy="give one above 0 and up to 1")
     began = time.monotonic()
     spec = required_spec(home, application)
+    refuse_state_elsewhere(spec, what="audit")
     config = spec.streams_config()
     topology = load_topology(spec.module, config)
     _check_names(topology, chosen.stores)

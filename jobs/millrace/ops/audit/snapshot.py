@@ -65,10 +65,10 @@ def snapshot(directory: ApplicationDirectory, config: StreamsConfig) -> Iterator
         _empty(scratch)
         closing.callback(_empty, scratch)
         record = read_record(directory)
-        if record is not None and record.process is not None and record.process.is_alive():
+        if record is not None and record.driver is not None and record.is_driver_alive(directory):
             answer = request_operation(
                 directory,
-                record.process,
+                record.driver,
                 LINK_DATABASES,
                 {"directory": str(scratch / "databases")},
                 timeout_s=_ANSWER_LIMIT_S,

@@ -16,11 +16,11 @@ from millrace.ops.compaction.stores import compact_running, compact_stopped
 from millrace.ops.connection import admin_of
 from millrace.ops.control_client import request_operation
 from millrace.ops.home import Home
+from millrace.ops.launchers.instance import DriverInstance
 from millrace.ops.observe import required_spec
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
-from millrace.processes import ProcessIdentity
 
 _PURGE_LIMIT_S = 60.0
 
@@ -175,7 +175,7 @@ def _config(context: StepContext) -> StreamsConfig:
     return required_spec(context.home, context.plan.application).streams_config()
 
 
-def _driver(context: StepContext) -> ProcessIdentity | None:
-    """The driver's process, where one was deployed here and lives."""
+def _driver(context: StepContext) -> DriverInstance | None:
+    """The driver, where one was deployed here and lives."""
     record = read_record(context.directory)
-    return record.process if record is not None and record.is_process_alive() else None
+    return record.driver if record is not None and record.is_driver_alive(context.directory) else None

@@ -13,8 +13,10 @@ from millrace.ops.compaction.estimate import superfluous_share
 from millrace.ops.compaction.settings import COMPACT, left_behind, original_settings
 from millrace.ops.connection import admin_of
 from millrace.ops.home import Home
+from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.observe import required_spec
 from millrace.ops.operations import OperationPlan
+from millrace.ops.record import read_record
 from millrace.topology.topology import full_topic_name
 
 MEBIBYTE = 1 << 20
@@ -45,12 +47,19 @@ def plan_compaction(home: Home, application: str, options: CompactionOptions, *,
     """Look at the logs and decide.
 
     Raises:
-        MillraceError: the application is not known, or the broker does not answer.
+        MillraceError: the application is not known, the broker does not answer, or the stores of a stopped
+            application are not on this host.
     """
     spec = required_spec(home, application)
     config = spec.streams_config()
     topology = load_topology(spec.module, config)
     admin = admin_of(config)
+    directory = home.application(application)
+    record = read_record(directory)
+    rewrites = options.stores and any(part.stores for part in topology.sub_topologies)
+    if rewrites and (record is None or not record.is_driver_alive(directory)):
+        # A running one's workers do it, wherever they are.
+        refuse_state_elsewhere(spec, what="rewrite the files of the stores of the stopped application")
     own = sorted(
         name
         for part in topology.sub_topologies
@@ -58,7 +67,7 @@ def plan_compaction(home: Home, application: str, options: CompactionOptions, *,
         if store.source_topic is None and (name := store.changelog_topic(config.application_id)) is not None
     )
     existing = sorted(admin.describe_topics(own))
-    wrong = left_behind(admin, home.application(application), topology, existing)
+    wrong = left_behind(admin, directory, topology, existing)
     logs, passed_over = _changelogs(config, admin, existing if options.changelogs else [], options)
     repartition = [
         full_topic_name(spec.name, config.application_id, internal=True) for spec in topology.repartition_topics
@@ -73,7 +82,7 @@ def plan_compaction(home: Home, application: str, options: CompactionOptions, *,
             "settings": {topic: original_settings(admin, topic, wrong.get(topic, {})) for topic in logs},
             "left_behind": wrong,
             "repartition_topics": sorted(admin.describe_topics(repartition)) if options.repartition_topics else [],
-            "stores": options.stores and any(part.stores for part in topology.sub_topologies),
+            "stores": rewrites,
             "budget_s": options.budget_s,
         },
     )

@@ -13,7 +13,7 @@ from millrace.config import StreamsConfig
 from millrace.control.task_databases import BEGIN_COMPACTION, LOOK_AT_COMPACTION
 from millrace.ops.control_client import request_operation
 from millrace.ops.home import ApplicationDirectory
-from millrace.processes import ProcessIdentity
+from millrace.ops.launchers.instance import DriverInstance
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.state.directory import DATABASE_DIRECTORY
 from millrace.state.file_compaction import CompactionProgress
@@ -26,7 +26,7 @@ _LOOK_HERE_EVERY_S = 0.05
 
 
 def compact_running(
-    directory: ApplicationDirectory, driver: ProcessIdentity, *, budget_s: float, progress: Callable[[str], None]
+    directory: ApplicationDirectory, driver: DriverInstance, *, budget_s: float, progress: Callable[[str], None]
 ) -> dict[str, Any]:
     """Has the workers of a running application compact in the background; batches go on.
 

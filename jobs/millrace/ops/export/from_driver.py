@@ -11,7 +11,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from millrace.errors import OperationError
 from millrace.metrics import exported as m
 from millrace.metrics.definitions import PHASE_SECONDS_TOTAL, Phase
-from millrace.ops.control_client import ANSWER_LIMIT_S, control_address
+from millrace.ops.control_client import ANSWER_LIMIT_S
 from millrace.ops.export.series import Sample
 from millrace.ops.export.subject import Subject
 from millrace.ops.record import read_record
@@ -20,9 +20,9 @@ from millrace.ops.record import read_record
 def eos(subject: Subject) -> Iterable[Sample]:
     """The share of time in transactions; nothing where the application does not run."""
     record = read_record(subject.directory)
-    if record is None or record.process is None or not record.process.is_alive():
+    if record is None or record.driver is None:
         return
-    control = control_address(subject.directory, record.process)
+    control = record.driver.look(subject.directory).control
     if control is None:
         return
     try:

@@ -34,7 +34,7 @@ def supervision(subject: Subject) -> Iterable[Sample]:
     record = evidence.record
     if record is None:
         return
-    answer = ask(evidence.directory, record.process) if evidence.alive and record.process is not None else None
+    answer = ask(evidence.sight) if evidence.sight is not None else None
     observation = judge(evidence, answer, now=time.time())
     suspended = evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED
     yield Sample(m.WANTED, float(record.desired is DesiredState.RUNNING and not suspended))

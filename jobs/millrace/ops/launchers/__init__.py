@@ -2,7 +2,7 @@
 
 from millrace.ops.launchers.base import Launch, Launcher
 from millrace.ops.launchers.driver_states import DriverVerdict, SparkDriverState, verdict
-from millrace.ops.launchers.registry import launcher_of_kind, register_launcher
+from millrace.ops.launchers.registry import launcher_of_kind, refuse_state_elsewhere, register_launcher
 
 __all__ = [
     "DriverVerdict",
@@ -10,6 +10,7 @@ __all__ = [
     "Launcher",
     "SparkDriverState",
     "launcher_of_kind",
+    "refuse_state_elsewhere",
     "register_launcher",
     "verdict",
 ]

@@ -9,14 +9,16 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory
+from millrace.ops.launchers.instance import DriverInstance
+from millrace.ops.launchers.local_process import LocalProcess
+from millrace.ops.launchers.session import RUN_DIRECTORY_VARIABLE, find_driver
 from millrace.ops.spec import ApplicationSpec
 from millrace.processes import ProcessIdentity
 
-RUN_DIRECTORY_VARIABLE = "MILLRACE_RUN_DIRECTORY"
 OPERATION_VARIABLE = "MILLRACE_OPERATION"
 """Id of the operation in steps that started the driver; empty where none did."""
 KEPT_LOGS = 5
@@ -31,17 +33,23 @@ class Launch:
         command: program and arguments.
         environment: variables that are set beside those of the caller.
         log: file that gets standard output and error.
+        files: what is written before, by its path, readable by its owner only.
     """
 
     command: Sequence[str]
     environment: Mapping[str, str] = field(default_factory=dict)
     log: Path
+    files: Mapping[Path, str] = field(default_factory=dict)
 
 
 class Launcher(Protocol):
     """Starts the driver of an application somewhere. A launcher holds no state: what it started is in the record."""
 
     kind: str
+
+    def state_elsewhere(self, spec: ApplicationSpec) -> str:
+        """Where the application's stores are if not on this host, in words; empty where operations can read them."""
+        ...
 
     def plan(self, spec: ApplicationSpec, directory: ApplicationDirectory) -> Launch:
         """What would be started.
@@ -51,11 +59,27 @@ class Launcher(Protocol):
         """
         ...
 
-    def start(self, launch: Launch, directory: ApplicationDirectory) -> ProcessIdentity:
-        """Start it and return at once.
+    def start(self, launch: Launch, directory: ApplicationDirectory) -> DriverInstance:
+        """Start it and return as soon as it can be named.
 
         Raises:
             OperationError: it could not be started, or a driver of the application lives already.
+        """
+        ...
+
+    def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
+        """The driver that was started and that the record does not name, since whoever started it was killed.
+
+        Raises:
+            OperationError: there is one and it cannot be told, or nobody can be asked.
+        """
+        ...
+
+    def instance_of(self, values: Mapping[str, Any]) -> DriverInstance | None:
+        """The driver in a record, as its ``to_mapping`` wrote it; none where the record has none.
+
+        Raises:
+            OperationError: the values name no driver.
         """
         ...
 
@@ -102,7 +126,7 @@ def rotate_log(log: Path) -> None:
         log.replace(log.with_name(f"{log.name}.1"))
 
 
-def start_detached(launch: Launch, directory: ApplicationDirectory) -> ProcessIdentity:
+def start_detached(launch: Launch, directory: ApplicationDirectory) -> LocalProcess:
     """Start a driver in a session of its own, so that it survives the caller, and return at once.
 
     The new process inherits the lock on ``driver.lock``: while it lives nobody starts a second one, whatever became
@@ -147,7 +171,7 @@ def start_detached(launch: Launch, directory: ApplicationDirectory) -> ProcessId
         raise OperationError(
             f"The driver of {directory.application} ended at once.", remedy=f"see the end of {directory.log}"
         )
-    return identity
+    return LocalProcess(identity)
 
 
 def is_driver_lock_held(directory: ApplicationDirectory) -> bool:
@@ -163,3 +187,36 @@ def is_driver_lock_held(directory: ApplicationDirectory) -> bool:
     finally:
         os.close(lock)
     return False
+
+
+class HostLauncher:
+    """What the launchers share whose driver is a detached process on this host."""
+
+    def state_elsewhere(self, spec: ApplicationSpec) -> str:
+        """The workers of this host have them, or share ``state.dir`` with it."""
+        del spec
+        return ""
+
+    def start(self, launch: Launch, directory: ApplicationDirectory) -> DriverInstance:
+        """Start it and return at once; see :func:`start_detached`."""
+        return start_detached(launch, directory)
+
+    def find(self, directory: ApplicationDirectory) -> DriverInstance | None:
+        """The process that holds ``driver.lock``, where one does.
+
+        Raises:
+            OperationError: something holds the lock and cannot be found.
+        """
+        if not is_driver_lock_held(directory):
+            return None
+        process = find_driver(directory)
+        if process is None:
+            raise OperationError(
+                f"Something holds {directory.driver_lock}, and no driver of {directory.application} can be found.",
+                remedy=f"see who it is with `fuser {directory.driver_lock}` and end it",
+            )
+        return LocalProcess(process)
+
+    def instance_of(self, values: Mapping[str, Any]) -> DriverInstance | None:
+        """The process in a record."""
+        return None if values.get("pid") is None else LocalProcess(ProcessIdentity.from_mapping(values))

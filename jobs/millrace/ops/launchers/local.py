@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from millrace.ops.home import ApplicationDirectory
-from millrace.ops.launchers.base import Launch, driver_command, driver_environment, start_detached
+from millrace.ops.launchers.base import HostLauncher, Launch, driver_command, driver_environment
 from millrace.ops.spec import ApplicationSpec
-from millrace.processes import ProcessIdentity
 
 
-class LocalLauncher:
+class LocalLauncher(HostLauncher):
     """Runs the driver as a process of its own session that survives the one that started it."""
 
     kind = "local"
@@ -20,7 +19,3 @@ class LocalLauncher:
             environment=driver_environment(spec, directory),
             log=directory.log,
         )
-
-    def start(self, launch: Launch, directory: ApplicationDirectory) -> ProcessIdentity:
-        """Start it and return at once; see :func:`~millrace.ops.launchers.base.start_detached`."""
-        return start_detached(launch, directory)

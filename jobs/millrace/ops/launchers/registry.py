@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from millrace.errors import ConfigurationError
+from millrace.errors import ConfigurationError, OperationError
 from millrace.ops.launchers.base import Launcher
+from millrace.ops.launchers.kubernetes import KubernetesLauncher
 from millrace.ops.launchers.local import LocalLauncher
 from millrace.ops.launchers.standalone import StandaloneLauncher
+from millrace.ops.launchers.yarn import YarnLauncher
+from millrace.ops.spec import ApplicationSpec
 
 _LAUNCHERS: dict[str, Launcher] = {}
 
@@ -28,5 +31,25 @@ def launcher_of_kind(kind: str) -> Launcher:
     return _LAUNCHERS[kind]
 
 
+def refuse_state_elsewhere(spec: ApplicationSpec, *, what: str) -> None:
+    """Refuse what reads or writes the stores of an application that does not keep them on this host.
+
+    Args:
+        spec: the application's specification.
+        what: what is refused, as a verb.
+
+    Raises:
+        OperationError: the stores are elsewhere.
+    """
+    if where := launcher_of_kind(spec.launcher.kind).state_elsewhere(spec):
+        raise OperationError(
+            f"Cannot {what} {spec.name}: its stores are {where}, and this needs them on this host.",
+            remedy="its changelogs are the copy to restore from; for such operations run it with the launcher local, "
+            "or standalone on hosts that share state.dir",
+        )
+
+
 register_launcher(LocalLauncher())
 register_launcher(StandaloneLauncher())
+register_launcher(KubernetesLauncher())
+register_launcher(YarnLauncher())

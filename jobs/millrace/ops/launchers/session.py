@@ -9,9 +9,9 @@ import time
 import psutil
 
 from millrace.ops.home import ApplicationDirectory
-from millrace.ops.launchers.base import RUN_DIRECTORY_VARIABLE
 from millrace.processes import ProcessIdentity
 
+RUN_DIRECTORY_VARIABLE = "MILLRACE_RUN_DIRECTORY"
 _POLL_S = 0.05
 
 

@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from millrace.errors import ConfigurationError
 from millrace.ops.home import ApplicationDirectory
-from millrace.ops.launchers.base import Launch, driver_command, driver_environment, start_detached
+from millrace.ops.launchers.base import HostLauncher, Launch, driver_command, driver_environment
 from millrace.ops.spec import ApplicationSpec
-from millrace.processes import ProcessIdentity
 
 
-class StandaloneLauncher:
+class StandaloneLauncher(HostLauncher):
     """Runs the driver here and asks the Spark master for executors."""
 
     kind = "standalone"
@@ -34,7 +33,3 @@ class StandaloneLauncher:
             environment=driver_environment(spec, directory),
             log=directory.log,
         )
-
-    def start(self, launch: Launch, directory: ApplicationDirectory) -> ProcessIdentity:
-        """Start it and return at once; see :func:`~millrace.ops.launchers.base.start_detached`."""
-        return start_detached(launch, directory)

@@ -36,6 +36,7 @@ _REMEDIES = {
     Reason.ENDED_IN_ERROR: "read the driver's log, mend the cause and deploy it again",
     Reason.ENDED_BY_ITSELF: "its supervision restarts it; without one, deploy it again",
     Reason.PROCESS_DIED: "its supervision restarts it; without one, deploy it again",
+    Reason.CLUSTER_UNREACHABLE: "see whether its cluster answers; nothing is done before it does",
     Reason.PID_TAKEN: "its supervision restarts it; without one, deploy it again",
 }
 _SHOWN_INPUTS = 100

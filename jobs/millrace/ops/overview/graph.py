@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,6 +9,7 @@ from enum import StrEnum
 from typing import Any, TypeVar
 
 from millrace.control.status import ApplicationStatus
+from millrace.topology.summary import numbered_parts
 
 _Number = TypeVar("_Number", int, float)
 _WORD_START = re.compile(r"(?<!^)(?=[A-Z])")
@@ -123,8 +123,7 @@ def graph_of(status: ApplicationStatus, flows: Flows, *, is_current: bool) -> Gr
         is_current: whether the driver answers; else nothing is said of states, rates and lag.
     """
     summary = status.topology_summary
-    parts = summary.get("sub_topologies")
-    if not parts:
+    if not summary.get("sub_topologies"):
         return None
     # The driver's names of internal topics begin with the application id, the topology's do not.
     prefix = f"{status.application_id}-"
@@ -134,10 +133,7 @@ def graph_of(status: ApplicationStatus, flows: Flows, *, is_current: bool) -> Gr
     }
     reader = _Reader(status, flows if is_current else Flows(), internal, prefix, is_current)
     found = [reader.global_part(each) for each in summary.get("global_stores", {}).values()]
-    # Global stores are numbered among the sub-topologies.
-    taken = {part.number for part in found}
-    numbers = (number for number in itertools.count() if number not in taken)
-    found += [reader.part(number, nodes) for number, nodes in zip(numbers, parts, strict=False)]
+    found += [reader.part(number, nodes) for number, nodes in numbered_parts(summary)]
     return Graph(parts=tuple(sorted(found, key=lambda part: part.number)), is_current=is_current)
 
 

@@ -10,9 +10,10 @@ import structlog
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import MillraceError
-from millrace.ops.control_client import ANSWER_LIMIT_S, ask, control_address
+from millrace.ops.control_client import ANSWER_LIMIT_S, ask
 from millrace.ops.home import Home
-from millrace.ops.observe import Evidence, Observation, Reason, Verdict, judge, look
+from millrace.ops.launchers.instance import Sight
+from millrace.ops.observe import Observation, Reason, Verdict, judge, look
 from millrace.ops.overview.history import Sample
 from millrace.ops.overview.measurements import Measurements, measurements
 from millrace.ops.record import DesiredState
@@ -97,14 +98,13 @@ def unknown(application: str, problem: str, *, at: float) -> Look:
 
 def _look(home: Home, application: str, timeout_s: float) -> Look:
     evidence = look(home, application)
-    process = evidence.record.process if evidence.record else None
     stopping = evidence.record is not None and evidence.record.desired is DesiredState.STOPPED
     answer = measured = None
     problems = [evidence.spec_error]
-    if evidence.alive and process is not None:
-        answer = ask(evidence.directory, process, timeout_s=timeout_s)
-        if answer.status is not None:
-            measured, problem = _measure(evidence, timeout_s)
+    if evidence.sight is not None:
+        answer = ask(evidence.sight, timeout_s=timeout_s)
+        if answer is not None and answer.status is not None:
+            measured, problem = _measure(evidence.sight, timeout_s)
             # A driver that ends closes its server while it is asked.
             problems.append("" if stopping else problem)
     now = time.time()
@@ -123,13 +123,10 @@ def _look(home: Home, application: str, timeout_s: float) -> Look:
     )
 
 
-def _measure(evidence: Evidence, timeout_s: float) -> tuple[Measurements | None, str]:
-    process = evidence.record.process if evidence.record else None
-    control = control_address(evidence.directory, process) if process is not None else None
-    if control is None:
-        return None, "the driver's address went away while it was looked at"
+def _measure(sight: Sight, timeout_s: float) -> tuple[Measurements | None, str]:
+    assert sight.control is not None, "only drivers that have answered are measured"
     try:
-        answer = httpx.get(f"{control.address}/metrics", timeout=timeout_s, trust_env=False)
+        answer = httpx.get(f"{sight.control.address}/metrics", timeout=timeout_s, trust_env=False)
         if not answer.is_success:
             return None, f"/metrics answered {answer.status_code}"
         return measurements(answer.text), ""

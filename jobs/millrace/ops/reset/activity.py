@@ -19,8 +19,8 @@ from millrace.ops.record import read_record
 def runs_here(directory: ApplicationDirectory) -> str:
     """The driver that this installation launched and that lives, in words; empty where there is none."""
     record = read_record(directory)
-    if record is not None and record.process is not None and record.is_process_alive():
-        return f"its driver is process {record.process.pid} of this host"
+    if record is not None and record.driver is not None and record.is_driver_alive(directory):
+        return f"its driver is {record.driver.name}" + (" of this host" if record.process is not None else "")
     return f"a driver holds {directory.driver_lock}" if is_driver_lock_held(directory) else ""
 
 

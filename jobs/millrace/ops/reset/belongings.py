@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
-from itertools import count
 from typing import Any
 
 from millrace.control.status import ApplicationStatus
-from millrace.topology.summary import summarize
+from millrace.topology.summary import numbered_parts, summarize
 from millrace.topology.topology import Topology
 
 
@@ -97,10 +96,8 @@ def _of_summary(application_id: str, summary: Mapping[str, Any]) -> Belongings:
         return frozenset(f"{application_id}-{topic}" if topic in repartition else topic for topic in topics)
 
     global_stores = summary.get("global_stores", {}).values()
-    # Global stores are numbered among the sub-topologies, and stand elsewhere.
-    numbers = (number for number in count() if number not in {each["number"] for each in global_stores})
     groups, inputs, outputs = [], set[str](), set[str]()
-    for number, nodes in zip(numbers, summary.get("sub_topologies", ()), strict=False):
+    for number, nodes in numbered_parts(summary):
         read = {topic for node in nodes if node["kind"] == "Source" for topic in node["topics"]}
         inputs |= read - repartition
         # A sink that chooses its topic for each record has none here.

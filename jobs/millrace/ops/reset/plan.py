@@ -96,7 +96,7 @@ class _Planner:
         subject = self.subject
         if not self.options.keeps_waiting or subject.topology is None:
             return frozenset()
-        wanted = Preparer(subject.config, subject.topology, progress_address="").internal_topics()
+        wanted = Preparer(subject.config, subject.topology).internal_topics()
         return frozenset(
             spec.name
             for spec in wanted
@@ -131,7 +131,7 @@ class _Planner:
         """An internal topic that is kept must have as many partitions as the next start will ask for."""
         if self.subject.topology is None or not keeps:
             return
-        preparer = Preparer(self.subject.config, self.subject.topology, progress_address="")
+        preparer = Preparer(self.subject.config, self.subject.topology)
         needed = {spec.name: spec.partitions for spec in preparer.internal_topics()}
         for name in keeps:
             if needed.get(name, topics[name].partitions) != topics[name].partitions:

@@ -14,6 +14,7 @@ from millrace.control.savepoint import SAVEPOINT_OPERATION, ApplicationPoint, Ch
 from millrace.errors import MillraceError, OperationError
 from millrace.ops.control_client import request_operation
 from millrace.ops.home import Home
+from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon, operation, perform, unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
@@ -56,8 +57,9 @@ def create_savepoint(
         OperationError: there is one of that name, another operation has not ended, or the driver refuses.
         StateError: the state of a stopped application does not fit its offsets.
     """
-    record = read_record(home.application(application))
-    running = record is not None and record.is_process_alive()
+    directory = home.application(application)
+    record = read_record(directory)
+    running = record is not None and record.is_driver_alive(directory)
     plan = plan_savepoint(home, application, name=name, running=running, reason=reason, timeout_s=timeout_s)
     try:
         return perform(home, plan, dry_run=dry_run, progress=progress)
@@ -80,9 +82,11 @@ def plan_savepoint(
         timeout_s: see there.
 
     Raises:
-        OperationError: there is one of that name.
+        OperationError: there is one of that name, or the stores are not on this host.
     """
-    repository = repository_of(home, spec_of(home, application, as_launched=True))
+    spec = spec_of(home, application, as_launched=True)
+    refuse_state_elsewhere(spec, what="take a savepoint of")
+    repository = repository_of(home, spec)
     name = name or f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
     if name in repository.names():
         raise OperationError(f"{application} has a savepoint {name} already.", remedy="choose another name")
@@ -155,14 +159,14 @@ def _checkpoint(context: StepContext) -> Mapping[str, Any]:
         target = target_of(spec_of(context.home, application, as_launched=True))
         return checkpoint_stopped(target.config, target.topology, name).model_dump(mode="json")
     record = read_record(context.directory)
-    if record is None or record.process is None or not record.process.is_alive():
+    if record is None or record.driver is None or not record.is_driver_alive(context.directory):
         raise OperationError(
             f"{application} has stopped since the savepoint was begun.",
             remedy=f"`millrace operations abandon {application}`, then take another one",
         )
     timeout_s = float(context.plan.decisions["timeout_s"])
     answer = request_operation(
-        context.directory, record.process, SAVEPOINT_OPERATION, {"name": name}, timeout_s=timeout_s
+        context.directory, record.driver, SAVEPOINT_OPERATION, {"name": name}, timeout_s=timeout_s
     )
     point = Checkpoints.model_validate(answer)
     if not all((Path(point.directory) / task).is_dir() for task in point.tasks):

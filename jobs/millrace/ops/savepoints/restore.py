@@ -11,6 +11,7 @@ from millrace.kafka.groups import live_members
 from millrace.kafka.offsets import End, end_offsets
 from millrace.ops.connection import admin_of
 from millrace.ops.home import Home
+from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.operations import OperationPlan, Step, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
@@ -105,6 +106,7 @@ def plan_restoration(
     """
     name = into or application
     target = target_of(spec_of(home, name, as_launched=as_launched))
+    refuse_state_elsewhere(target.spec, what="restore a savepoint into")
     repository = repository_of(home, target.spec, application=application)
     manifest = repository.read(savepoint)
     if manifest.state is not SavepointState.COMPLETED or manifest.point is None:
@@ -119,7 +121,7 @@ def plan_restoration(
     admin = admin_of(target.config)
     inputs = Inputs(admin, manifest, target, parse_starts(starts))
     offsets = inputs.offsets()
-    internal = Preparer(target.config, target.topology, progress_address="").internal_topics()
+    internal = Preparer(target.config, target.topology).internal_topics()
     existing = admin.describe_topics([spec.name for spec in internal])
     recreated = [
         spec.name for spec in internal if spec.name in existing and existing[spec.name].partitions != spec.partitions
@@ -207,8 +209,9 @@ RESTORATION_STEPS = (
 
 def _check_stopped(home: Home, target: Target) -> None:
     name = target.config.application_id
-    record = read_record(home.application(name))
-    if record is not None and record.is_process_alive():
+    directory = home.application(name)
+    record = read_record(directory)
+    if record is not None and record.is_driver_alive(directory):
         raise OperationError(f"{name} runs.", remedy=f"stop it with `millrace stop {name}`")
     admin = admin_of(target.config)
     membership = live_members(admin, name)

@@ -51,7 +51,7 @@ class Restoration:
         )
         self.config, self.topology = self.target.config, self.target.topology
         self.admin = admin_of(self.config)
-        self.preparer = Preparer(self.config, self.topology, progress_address="")
+        self.preparer = Preparer(self.config, self.topology)
         self.repository = SavepointRepository(decisions["repository"], decisions["of"])
         self.manifest: Manifest = self.repository.read(decisions["savepoint"])
         self.staging = staging_directory(self.config, decisions["savepoint"])

@@ -32,11 +32,9 @@ def end(context: StepContext, *, owner: str = "") -> Mapping[str, Any]:
         record = adopt_unrecorded_driver(directory, _record(context), operation=operation)
         record = record.with_changes(desired=DesiredState.RUNNING, stop_cause=None, owner=owner or record.owner)
         write_record(directory, record)
-        if record.process is None:
+        if record.driver is None:
             return {"steps": []}
-        return {
-            "steps": list(end_driver(directory, record.process, limits=stop_limits(directory), operation=operation))
-        }
+        return {"steps": list(end_driver(directory, record.driver, limits=stop_limits(directory), operation=operation))}
 
 
 def go_back(context: StepContext, spec: SpecFile, *, rejects: str) -> Mapping[str, Any]:
@@ -76,7 +74,7 @@ def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> Mapp
         record = adopt_unrecorded_driver(directory, _record(context), operation=operation)
         if record.desired is DesiredState.STOPPED:
             return {"stopped": True}
-        if not (record.is_process_alive() and record.spec_hash == spec.hash):
+        if not (record.is_driver_alive(directory) and record.spec_hash == spec.hash):
             record = launch_driver(
                 directory,
                 spec,
@@ -89,7 +87,7 @@ def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> Mapp
         if savepoint and record.savepoint != savepoint:
             record = record.with_changes(savepoint=savepoint)
             write_record(directory, record)
-        return {"pid": record.process.pid if record.process else None}
+        return {"driver": record.driver.name if record.driver else None}
 
 
 def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str, Any]:

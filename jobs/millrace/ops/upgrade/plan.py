@@ -145,7 +145,7 @@ def _savepoint(home: Home, record: JobRecord) -> SavepointDecisions:
     # DAG files import this module, and are parsed fast: what loads topologies is imported where it is needed.
     from millrace.ops.savepoints.create import plan_savepoint
 
-    running = record.is_process_alive()
+    running = record.is_driver_alive(home.application(record.application))
     return SavepointDecisions.model_validate(
         plan_savepoint(home, record.application, name="", running=running).decisions
     )

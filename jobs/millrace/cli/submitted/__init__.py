@@ -1,0 +1,1 @@
+"""What runs where ``spark-submit`` has brought a driver."""

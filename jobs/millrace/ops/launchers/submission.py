@@ -1,0 +1,118 @@
+"""Submitting a driver to a cluster with ``spark-submit``."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from millrace.control.control_file import new_token, read_token, write_atomically
+from millrace.errors import ConfigurationError, OperationError
+from millrace.ops.home import ApplicationDirectory
+from millrace.ops.launcher_settings import CONTROL_TOKEN
+from millrace.ops.launchers.base import Launch, rotate_log
+from millrace.ops.launchers.tools import Tool, ToolOutput
+from millrace.ops.spec import ApplicationSpec
+
+_SUBMIT_LIMIT_S = 300.0
+_BACKSLASH = "\\"
+
+
+def spark_submit() -> str:
+    """The program of ``SPARK_HOME``, else the one that pyspark brings."""
+    home = os.environ.get("SPARK_HOME")
+    if home is None:
+        found = importlib.util.find_spec("pyspark")
+        assert found is not None
+        assert found.submodule_search_locations is not None
+        home = found.submodule_search_locations[0]
+    return str(Path(home) / "bin" / "spark-submit")
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """A file for ``--properties-file``: values may be secrets, and must not be in a process list."""
+    lines = (f"{key}={value.replace(_BACKSLASH, _BACKSLASH * 2)}" for key, value in settings.items())
+    return "".join(line.replace("\n", "\\n") + "\n" for line in lines)
+
+
+def driver_settings(spec: ApplicationSpec) -> dict[str, str]:
+    """What Spark must know before the driver's virtual machine is up: our settings, then those of the specification."""
+    # Spark's Python package is loaded here only: DAG files import this module, and must be parsed fast.
+    from millrace.spark.session import SETTINGS
+
+    return {**SETTINGS, **_spark_settings(spec)}
+
+
+def _spark_settings(spec: ApplicationSpec) -> dict[str, str]:
+    passed_on = spec.streams_config().passed_on
+    return {key: value for key, value in passed_on.items() if key.startswith("spark.")}
+
+
+def control_port(spec: ApplicationSpec) -> int:
+    """The port of the control plane, which must be known and reached from here.
+
+    Raises:
+        ConfigurationError: the driver would take a free one, or listen on its own host only.
+    """
+    address = spec.streams_config().application_server
+    host, _, port = address.rpartition(":")
+    if int(port) == 0 or host.strip("[]") in {"localhost", "127.0.0.1", "::1"}:
+        raise ConfigurationError(
+            f"The launcher of {spec.name} is {spec.launcher.kind} and its application.server is {address!r}, which "
+            "cannot be reached from here.",
+            remedy="set application.server to 0.0.0.0 and a port, or leave it away for 0.0.0.0:7070",
+        )
+    return int(port)
+
+
+def refuse_command(spec: ApplicationSpec) -> None:
+    """Refuse a command of the specification's own, which nothing would run on a cluster.
+
+    Raises:
+        ConfigurationError: there is one.
+    """
+    if spec.launcher.command is not None:
+        raise ConfigurationError(
+            f"The launcher of {spec.name} is {spec.launcher.kind}, which does not take launcher.command.",
+            remedy="remove it",
+        )
+
+
+def control_token(directory: ApplicationDirectory) -> Path:
+    """The file with the token of the control plane, made at the first launch: the driver gets a copy of it."""
+    path = directory.path / CONTROL_TOKEN
+    if not path.exists():
+        new_token(path)
+    read_token(path)
+    return path
+
+
+def properties_file(directory: ApplicationDirectory) -> Path:
+    """Where the settings of a submission are."""
+    return directory.path / "submission.properties"
+
+
+def submit(launch: Launch, directory: ApplicationDirectory) -> ToolOutput:
+    """Write the launch's files and run ``spark-submit``; what it says goes to the driver's log.
+
+    Raises:
+        OperationError: it is missing, failed, or did not end in time.
+    """
+    program, *arguments = launch.command
+    tool = Tool(
+        program=program,
+        remedy="install pyspark, or set SPARK_HOME to a Spark of the same version",
+        environment=launch.environment,
+    )
+    for path, content in launch.files.items():
+        write_atomically(path, content.encode(), mode=0o600)
+    rotate_log(launch.log)
+    output = tool.run(arguments, timeout_s=_SUBMIT_LIMIT_S)
+    launch.log.write_text(output.messages + output.text)
+    if output.code != 0:
+        raise OperationError(
+            f"{directory.application} could not be submitted (exit code {output.code}): {output.problem}.",
+            remedy=f"read {launch.log}",
+        )
+    return output

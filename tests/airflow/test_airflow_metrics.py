@@ -1,0 +1,25 @@
+"""Airflow's own metrics, as the panels of its dashboard name them."""
+
+from __future__ import annotations
+
+import re
+
+from scripts.dashboards.airflow import AIRFLOW
+from tests.airflow.conftest import Platform, wait_for
+
+END = re.compile(r"_(?:sum|count)$")
+
+
+def test_airflow_sends_what_its_dashboard_shows(platform: Platform) -> None:
+    shown = {
+        END.sub("", name)
+        for panel in AIRFLOW.panels
+        for query in panel.queries
+        for name in re.findall(r"\bairflow_[a-z_]+", query.expr)
+    }
+    assert len(shown) > 8
+    assert platform.run("millrace_reconcile", "for-metrics") == "success"
+    wait_for(lambda: shown <= {*platform.metrics.labels}, limit_s=240)
+    assert platform.metrics.labels["airflow_ti_finish"] >= {"dag_id", "task_id", "state"}
+    ids = [name for name in platform.metrics.labels if "millrace_reconcile" in name]
+    assert ids == [], "names have no ids in them"

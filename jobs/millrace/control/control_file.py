@@ -82,7 +82,7 @@ CONTROL_TOKEN_VARIABLE = "MILLRACE_CONTROL_TOKEN"
 QUERY_TOKEN_VARIABLE = "MILLRACE_QUERY_TOKEN"
 
 
-def new_token(path: Path, variable: str) -> str:
+def new_token(path: Path, variable: str = CONTROL_TOKEN_VARIABLE) -> str:
     """A bearer token, written to ``path`` readable by its owner only, for those who ask from this host.
 
     Args:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import structlog
 
 from millrace.control.barrier import between_batches
-from millrace.control.control_file import CONTROL_TOKEN_VARIABLE, ControlFile, new_token, read_token
+from millrace.control.control_file import ControlFile, new_token, read_token
 from millrace.control.driver_operations import TaskGate
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
 from millrace.control.health import Health, assess
@@ -404,7 +404,7 @@ class Driver:
     def _control_plane(self) -> Iterator[None]:
         settings, hooks = self._settings, self._hooks
         token_file = settings.token_file or settings.control_file.with_name("control.token")
-        token = read_token(token_file) if settings.token_file else new_token(token_file, CONTROL_TOKEN_VARIABLE)
+        token = read_token(token_file) if settings.token_file else new_token(token_file)
         surface = ControlSurface(
             status=self.status,
             health=self.health,

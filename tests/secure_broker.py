@@ -69,7 +69,7 @@ class SecureBroker:
 
     def start(self) -> None:
         """Returns when it answers, and its coordinators have loaded what they know of transactions."""
-        self._broker.start(timeout_s=180)
+        self._broker.start(timeout_s=300)
         fence_transactional_ids(self.plain_servers, [f"warm-up-{number}" for number in range(12)])
         self._admin = AdminClient({"bootstrap.servers": self.plain_servers})
 

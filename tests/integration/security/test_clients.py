@@ -25,6 +25,8 @@ from tests.application import ROOT
 from tests.integration.security.granting import everything
 from tests.secure_broker import SecureBroker
 
+pytestmark = pytest.mark.timeout(900)  # the first one starts the broker
+
 PASSWORD = 'with "quotes" and \\ é'
 
 

@@ -12,7 +12,6 @@ import pytest
 from millrace.errors import PreflightError
 from millrace.kafka.topics import TopicSpec
 from millrace.ops.acls import Purpose, needed_acls
-from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.connection import admin_of
 from millrace.ops.dead_letters import list_letters
 from millrace.ops.export.lag import records_behind
@@ -96,7 +95,6 @@ def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., 
     config = spec_of(home, name, as_launched=False).streams_config()
     installation.send(100)
     application.run()
-    compact(home, name, CompactionOptions(least_bytes=1, budget_s=0.001), reason="a test")
     create_savepoint(home, name, name="one")
     installation.send(100)
     application.run()

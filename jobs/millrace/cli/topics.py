@@ -83,19 +83,16 @@ def describe(
     name: Annotated[str, typer.Argument(help="Name of the topic.")], servers: Servers = None, login: Login = None
 ) -> None:
     """Show a topic's partitions with their offsets, and the settings that were set for it."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import ConfigResource, ConfigSource, OffsetSpec, ResourceType
+    from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
+
+    from millrace.kafka.admin import KafkaAdmin
+    from millrace.kafka.offsets import End, begin_offsets, end_offsets
 
     broker = _Broker(bootstrap_servers(servers), read_login(login))
     topic = broker.topic(name)
-    places = [TopicPartition(name, number) for number in sorted(topic.partitions)]
-    first, last = (
-        {place.partition: broker.result(future, doing=f"reading offsets of {name}").offset for place, future in asked}
-        for asked in (
-            broker.admin.list_offsets(dict.fromkeys(places, spec), request_timeout=_LIMIT_S).items()
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        )
-    )
+    places = [(name, number) for number in sorted(topic.partitions)]
+    admin = KafkaAdmin(broker.servers, timeout_s=_LIMIT_S)
+    first, last = begin_offsets(admin, places), end_offsets(admin, places, End.HIGH_WATERMARK)
     table = _table("partition", "leader", "replicas", "in sync", right=("first offset", "end offset", "records"))
     for number, partition in sorted(topic.partitions.items()):
         table.add_row(
@@ -103,9 +100,9 @@ def describe(
             str(partition.leader),
             ",".join(map(str, partition.replicas)),
             ",".join(map(str, partition.isrs)),
-            str(first[number]),
-            str(last[number]),
-            str(last[number] - first[number]),
+            str(first[name, number]),
+            str(last[name, number]),
+            str(last[name, number] - first[name, number]),
         )
     out.print(table, soft_wrap=False)
     resource = ConfigResource(ResourceType.TOPIC, name)

@@ -74,8 +74,10 @@ def open_session(config: StreamsConfig) -> Future[SparkSession]:
 
     def open_it() -> None:
         try:
+            # What spark-submit started has its jars, and its pyspark is a file in which there are none.
             jars = () if is_submitted() else resolve_jars(SPARK_KAFKA_JARS)
-            session.set_result(create_session(config, jars, class_archive_settings(jars)))
+            archive = class_archive_settings(jars) if jars else {}
+            session.set_result(create_session(config, jars, archive))
         except BaseException as error:
             session.set_exception(error)
 

@@ -124,7 +124,10 @@ def _committed_as_consumer(
     try:
         return ask_committed(consumer, partitions, timeout_s=admin.timeout_s)
     except KafkaException as error:
-        raise admin.translated(kafka_error(error), f"reading committed offsets of {group}") from error
+        # Where the group may not be described the request is never sent; the consumer has the reason.
+        event = consumer.poll(0)
+        refusal = event.error() if event is not None else None
+        raise admin.translated(refusal or kafka_error(error), f"reading committed offsets of {group}") from error
     finally:
         consumer.close()
 

@@ -25,7 +25,7 @@ from millrace.errors import ConfigurationError, OperationError
 from millrace.kafka.broker_record import read_record
 from millrace.ops.files import write_json
 from millrace.ops.home import Home
-from millrace.ops.spec import interpolate
+from millrace.ops.references import interpolate
 from millrace.processes import ProcessIdentity
 
 ROOT = Path(__file__).resolve().parents[3]

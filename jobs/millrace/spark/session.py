@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from millrace.config import StreamsConfig
+from millrace.config import StreamsConfig, is_secret
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.spark.class_archive import class_archive_settings
 
@@ -108,8 +109,14 @@ def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: M
     passed_on = {key: value for key, value in config.passed_on.items() if key.startswith("spark.")}
     if config.master.startswith("local"):
         own |= {_HOST: LOOPBACK, _BIND_ADDRESS: LOOPBACK}
-    for key, value in {**own, **passed_on}.items():
+    settings = {**own, **passed_on}
+    for key, value in settings.items():
         builder = builder.config(key, value)
+    if secret := {key for key in settings if is_secret(key)}:
+        # PySpark gives what it knows when it starts the JVM on its command line, which everybody on the host can read.
+        public = SparkConf().setMaster(config.master).setAppName(config.application_id)
+        public.setAll([(key, value) for key, value in settings.items() if key not in secret])
+        SparkContext._ensure_initialized(conf=public)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

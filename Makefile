@@ -1,11 +1,12 @@
 # make demo [FOR=seconds] [RATE=payments a second]   the platform at work
+# make platform [FOR=seconds] [RATE=number]        the same with three brokers, a Spark cluster, Airflow on PostgreSQL
 # make test [PARTS="check unit ..."]                 everything that must hold
 # make parity [N=scenarios] [SEED=number] [REPLAY=file]   random scenarios against Kafka Streams' test driver
 # make drills                                      every kind of failure, and the page docs/failure-matrix.md of it
 # make docs                                        the generated pages of docs/, and the site in site/
 # make soak [MINUTES=30] [SEED=number]             kills, savepoints, restores, resets at random, and a checker
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test parity drills soak check format bench docs clean
+.PHONY: help setup demo platform test parity drills soak check format bench docs clean
 
 # Modules are compiled once, also where the environment (many container images) would have every process compile them
 # again: that costs each one 2 to 4 s.
@@ -30,6 +31,10 @@ setup:
 
 demo: setup
 	@$(PYTHON) -m demo --rate $(RATE) $(if $(FOR),--seconds $(FOR))
+
+platform:
+	@scripts/setup.sh --platform
+	@$(PYTHON) -m demo --cluster --rate $(RATE) $(if $(FOR),--seconds $(FOR))
 
 test:
 	@scripts/setup.sh --tests

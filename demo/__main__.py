@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from apps.fraud_detection import ALERTS, PAYMENTS
 from apps.fraud_model import Alert
 from apps.payments import PaymentStream
+from demo.cluster import ClusterPlatform
 from demo.comparison import compare
 from demo.platform import APPLICATION, Interrupted, Platform, prepare
 from demo.topics import TopicReader, alert_of, committed_offsets
@@ -61,8 +62,9 @@ def run(platform: Platform, *, seconds: float | None, rate: float) -> bool:
         Interrupted: it was ended before payments flowed.
         MillraceError: something did not start.
     """
-    with _step("starting the broker") as tell:
-        platform.start_broker(tell)
+    with _step(f"starting {platform.services}") as tell:
+        platform.start_services(tell)
+        platform.create_topics(tell)
     with _step("starting Airflow (30 to 70 s)") as tell:
         platform.start_airflow(tell)
     assert platform.airflow is not None
@@ -162,14 +164,19 @@ def _catch_up(platform: Platform, stream: PaymentStream) -> None:
 
 def main() -> int:
     """0 if the alerts were right, 1 if not or if something failed, 130 if it was ended before payments flowed."""
-    parser = argparse.ArgumentParser(prog="make demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m demo", description=__doc__)
+    parser.add_argument(
+        "--cluster",
+        action="store_true",
+        help="three brokers, a Spark cluster with two workers, Airflow on PostgreSQL, instead of the smallest of each",
+    )
     parser.add_argument("--seconds", type=float, help="how long payments flow; without it until Ctrl-C")
     parser.add_argument("--rate", type=float, default=500, help="payments a second")
     parser.add_argument("--verbose", action="store_true", help="show the traceback of an error")
     options = parser.parse_args()
     configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
     try:
-        platform = prepare(millrace_home())
+        platform = prepare(millrace_home(), ClusterPlatform if options.cluster else Platform)
     except MillraceError as error:
         show_error(error, verbose=options.verbose)
         return 1

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from threading import Event
+from typing import ClassVar, TypeVar
 
 import httpx
 
@@ -33,13 +34,9 @@ _POLL_S = 0.5
 
 # Nothing is lost with what does not end in time: the application is stopped by then.
 _AIRFLOW_STOP_LIMIT_S = 5.0
-# The files of the DAGs do not change during a demo, and reading them takes the cores that payments need.
-_AIRFLOW_SETTINGS = {
-    "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
-    "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
-}
 
 Tell = Callable[[str], None]
+AnyPlatform = TypeVar("AnyPlatform", bound="Platform")
 
 
 class Interrupted(Exception):
@@ -60,19 +57,36 @@ class Platform:
     bootstrap_servers: str = ""
     airflow: AirflowService | None = None
 
-    def start_broker(self, tell: Tell) -> None:
-        """Kafka, and the application's topics."""
-        status = start_detached(self.home.root, progress=tell)
-        self.bootstrap_servers = status.bootstrap_servers
+    name: ClassVar[str] = "demo"
+    services: ClassVar[str] = "the broker"
+
+    def start_services(self, tell: Tell) -> None:
+        """What applications and Airflow need; gives the address of Kafka."""
+        self.bootstrap_servers = start_detached(self.home.root, progress=tell).bootstrap_servers
+
+    def stop_services(self) -> None:
+        """Ends them, whatever of them runs."""
+        stop_detached(self.home.root)
+
+    def airflow_settings(self) -> dict[str, str]:
+        """Settings over those of every local Airflow."""
+        # The files of the DAGs do not change during a demo, and reading them takes the cores that payments need.
+        return {
+            "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "1",
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
+        }
+
+    def create_topics(self, tell: Tell) -> None:
+        """The application's topics and the connector's jars."""
         # For the specification, here and in everything that is started from here on.
-        os.environ[BOOTSTRAP_VARIABLE] = status.bootstrap_servers
+        os.environ[BOOTSTRAP_VARIABLE] = self.bootstrap_servers
         for topic in create_topics(ops.load_spec(self.home.spec_path(APPLICATION))):
             tell(f"created topic {topic}")
         resolve_jars(SPARK_KAFKA_JARS, home=self.home.root, progress=tell)
 
     def start_airflow(self, tell: Tell) -> None:
         """Airflow standalone, until it answers."""
-        self.airflow = start_airflow(self.home, settings=_AIRFLOW_SETTINGS, progress=self._unless_ended(tell))
+        self.airflow = start_airflow(self.home, settings=self.airflow_settings(), progress=self._unless_ended(tell))
 
     def deploy(self, tell: Tell) -> None:
         """Triggers the deploy DAG over Airflow's REST interface and waits until the application is ready.
@@ -89,7 +103,7 @@ class Platform:
             what=f"Airflow did not show the DAG {_DAG}",
             remedy=f"see {self.airflow.directory / 'standalone.log'}",
         )
-        client.trigger(_DAG, _RUN, {"application": APPLICATION, "reason": "make demo"})
+        client.trigger(_DAG, _RUN, {"application": APPLICATION, "reason": f"make {self.name}"})
         tell(f"{_DAG} deploys {APPLICATION}")
         state = ""
 
@@ -135,7 +149,7 @@ class Platform:
         steps: list[tuple[str, Callable[[], object]]] = [(APPLICATION, self.stop_application)]
         if self.airflow is not None:
             steps.append(("Airflow", partial(self.airflow.stop, timeout_s=_AIRFLOW_STOP_LIMIT_S)))
-        steps.append(("the broker", lambda: stop_detached(self.home.root)))
+        steps.append((self.services, self.stop_services))
         for name, step in steps:
             tell(f"stopping {name}")
             try:
@@ -168,22 +182,22 @@ class Platform:
                 tell(f"{APPLICATION}: {seen.state or seen.text} ({now - begin:.0f} s)")
 
 
-def prepare(base: Path) -> Platform:
-    """An installation for one run, in ``base/demo``; what an earlier run left there is ended and removed.
+def prepare(base: Path, kind: type[AnyPlatform]) -> AnyPlatform:
+    """An installation for one run, in ``base/<name of the kind>``; what an earlier run left there is ended and removed.
 
     The jars are shared with the installation in ``base``. The lock is held until this process ends.
 
     Raises:
-        OperationError: another demo runs.
+        OperationError: another one of the kind runs.
     """
     base.mkdir(parents=True, exist_ok=True)
-    lock = os.open(base / "demo.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = os.open(base / f"{kind.name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
         os.close(lock)
-        raise OperationError("Another demo runs in this checkout.", remedy="end it with Ctrl-C") from error
-    root = base / "demo"
+        raise OperationError(f"Another {kind.name} runs in this checkout.", remedy="end it with Ctrl-C") from error
+    root = base / kind.name
     end_processes_of(root, patience_s=0)
     if root.exists():
         shutil.rmtree(root)
@@ -191,4 +205,4 @@ def prepare(base: Path) -> Platform:
     (base / "jars").mkdir(exist_ok=True)
     (root / "jars").symlink_to(base / "jars", target_is_directory=True)
     os.environ[HOME_VARIABLE] = str(root)
-    return Platform(ops.Home.at(root))
+    return kind(ops.Home.at(root))

@@ -12,6 +12,7 @@ CHECKS: tuple[tuple[str, ...], ...] = (
     (sys.executable, "-m", "ruff", "format", "--check", "."),
     (sys.executable, "-m", "mypy"),
     (str(Path(sys.executable).with_name("lint-imports")),),
+    (sys.executable, "scripts/audit.py"),
 )
 
 

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Prepares a machine: uv, the environment in .venv from uv.lock, Java 17 or newer, jars; with --tests also PostgreSQL's
-# server, which the tests of the order pipeline start, Prometheus, its Pushgateway and Alertmanager for the tests of
-# rules and dashboards, and Chromium for those of the page Streams. Does nothing that is done already.
+# Prepares a machine: uv, the environment in .venv from uv.lock, Java 17 or newer, jars; with --platform also
+# PostgreSQL's server, for Airflow's tables; with --tests, for the tests, also that, Prometheus, its Pushgateway and
+# Alertmanager (rules and dashboards), Chromium (the page Streams) and docker-compose. Does nothing that is done already.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -58,9 +58,19 @@ postgres_is_there() {
 }
 
 install_postgres() {
-    may_use_apt || { say "PostgreSQL was not found: the tests of the order pipeline will fail"; return; }
+    may_use_apt || { say "PostgreSQL was not found: what needs it will fail"; return; }
     say "PostgreSQL is missing: installing postgresql"
     apt update && apt install postgresql
+}
+
+compose_is_there() {
+    docker compose version >/dev/null 2>&1 || command -v docker-compose >/dev/null 2>&1
+}
+
+install_compose() {
+    may_use_apt || { say "docker-compose was not found: docker-compose.yml is not checked by it"; return; }
+    say "docker-compose is missing: installing it, without an engine"
+    apt update && apt install --no-install-recommends docker-compose
 }
 
 chromium_is_there() {
@@ -106,6 +116,7 @@ fi
 "$uv" sync --locked --quiet || fail "the environment could not be made. Remedy: see uv's message above"
 java_is_there || install_java
 .venv/bin/millrace prepare >/dev/null || fail "the installation could not be prepared, see above"
-[ "${1:-}" != --tests ] || postgres_is_there || install_postgres
+[ -z "${1:-}" ] || postgres_is_there || install_postgres
 [ "${1:-}" != --tests ] || prometheus_is_there || install_prometheus
 [ "${1:-}" != --tests ] || chromium_is_there || install_chromium
+[ "${1:-}" != --tests ] || compose_is_there || install_compose

@@ -9,10 +9,10 @@ import ipaddress
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from confluent_kafka.admin import (
     AclBinding,
+    AclBindingFilter,
     AdminClient,
     ScramCredentialInfo,
     ScramMechanism,
@@ -24,6 +24,8 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from millrace.kafka.broker import HOST, EmbeddedBroker, free_ports
+from millrace.kafka.groups import fence_transactional_ids
+from tests.application import wait_until
 from tests.broker import BROKER_PROPERTIES
 
 _LIMIT_S = 30
@@ -39,6 +41,7 @@ class SecureBroker:
     def __init__(self, directory: Path) -> None:
         self.authority = directory / "authority.pem"
         self.other_authority = directory / "other-authority.pem"
+        self.passwords = directory / "passwords"
         _make_certificates(self.authority, directory / "broker.pem")
         _make_certificates(self.other_authority, directory / "other.pem")
         (port,) = free_ports(1)
@@ -65,8 +68,9 @@ class SecureBroker:
         return self._broker.bootstrap_servers
 
     def start(self) -> None:
-        """Returns when it answers."""
-        self._broker.start(timeout_s=180)
+        """Returns when it answers, and its coordinators have loaded what they know of transactions."""
+        self._broker.start(timeout_s=300)
+        fence_transactional_ids(self.plain_servers, [f"warm-up-{number}" for number in range(12)])
         self._admin = AdminClient({"bootstrap.servers": self.plain_servers})
 
     def stop(self) -> None:
@@ -74,16 +78,18 @@ class SecureBroker:
         self._broker.stop()
 
     def add_user(self, name: str, password: str) -> dict[str, str]:
-        """Makes a user, who may do nothing yet; what a specification needs to log in as that."""
+        """Makes a user, who may do nothing yet, the password in a file; what a specification needs to log in so."""
         credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         change = UserScramCredentialUpsertion(name, credentials, password.encode())
         self._admin.alter_user_scram_credentials([change])[name].result(_LIMIT_S)
+        self.passwords.mkdir(exist_ok=True)
+        (self.passwords / name).write_text(f"{password}\n")
         return {
             "security.protocol": "SASL_SSL",
             "ssl.ca.location": str(self.authority),
             "sasl.mechanism": "SCRAM-SHA-512",
             "sasl.username": name,
-            "sasl.password": password,
+            "sasl.password": f"${{dir:{self.passwords}:{name}}}",
         }
 
     def grant(self, bindings: Iterable[AclBinding]) -> None:
@@ -91,10 +97,27 @@ class SecureBroker:
         for future in self._admin.create_acls(list(bindings)).values():
             future.result(_LIMIT_S)
 
-    def revoke(self, bindings: Iterable[Any]) -> None:
-        """Removes ACLs; those that match filters."""
-        for future in self._admin.delete_acls(list(bindings)).values():
+    def revoke(self, bindings: Iterable[AclBinding]) -> None:
+        """Removes ACLs; returns when the broker does not know them any more."""
+        filters = [
+            AclBindingFilter(
+                each.restype,
+                each.name,
+                each.resource_pattern_type,
+                each.principal,
+                each.host,
+                each.operation,
+                each.permission_type,
+            )
+            for each in bindings
+        ]
+        for future in self._admin.delete_acls(filters).values():
             future.result(_LIMIT_S)
+        wait_until(
+            lambda: not any(self._admin.describe_acls(each).result(_LIMIT_S) for each in filters),
+            timeout_s=_LIMIT_S,
+            what="ACLs removed",
+        )
 
     def denials(self, user: str) -> list[str]:
         """What the authorizer wrote of requests of a user that it denied."""

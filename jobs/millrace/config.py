@@ -8,6 +8,7 @@ that begin with ``security.``, ``sasl.`` or ``ssl.`` to every client of the brok
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
@@ -31,6 +32,8 @@ DROPPED_BY_OPERATORS = tuple(
     not in (DropReason.DESERIALIZATION, DropReason.PROCESSING, DropReason.PRODUCTION, DropReason.STALE_RESPONSE)
 )
 """Why operators drop records of the user by their definition, without an error."""
+
+_SECRET = re.compile(r"(?i)(password|secret|token|jaas[._]config|user[._]info|key[._]pem|(secret|access)[._]?key)$")
 
 OPTIMIZATIONS = {
     "reuse.ktable.source.topics": "reuse-source-topic",
@@ -257,6 +260,7 @@ class StreamsConfig(BaseModel):
     passed_on: dict[str, str] = Field(
         default_factory=dict,
         alias="passed_on",
+        repr=False,  # it may have secrets
         description="Settings of other components: those that begin with one of PASSED_ON_PREFIXES.",
     )
 
@@ -361,6 +365,11 @@ class StreamsConfig(BaseModel):
         """
         own = {key.removeprefix(prefix): value for key, value in self.passed_on.items() if key.startswith(prefix)}
         return {**login_settings(self.passed_on), **own} if prefix in CLIENT_PREFIXES else own
+
+
+def is_secret(name: str) -> bool:
+    """Whether a setting or variable of this name holds a secret: ``sasl.password``, ``spark.hadoop...secret.key``."""
+    return _SECRET.search(name) is not None
 
 
 def login_settings(settings: Mapping[str, str]) -> dict[str, str]:

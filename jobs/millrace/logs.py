@@ -42,7 +42,8 @@ def configure_logs(*, level: int = logging.INFO, log_format: LogFormat | None = 
     ]
     if chosen is LogFormat.JSON:
         rendering: list[structlog.typing.Processor] = [
-            structlog.processors.dict_tracebacks,
+            # Without the variables of each frame: settings have secrets.
+            structlog.processors.ExceptionRenderer(structlog.tracebacks.ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(),
         ]
     else:

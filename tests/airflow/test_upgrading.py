@@ -137,9 +137,9 @@ def test_a_new_version_that_does_not_run_is_rolled_back_to_the_last_good_one(
     platform: Platform, parcels: Orders
 ) -> None:
     good = load_spec_file(platform.home.spec_path(NAME)).hash
-    parcels.specify(launcher={"command": DOES_NOT_RUN})
-    conf = {"application": NAME, "upgrade_mode": "savepoint", "ready_timeout_s": 60}
-    assert platform.run(DEPLOY, "broken", conf, limit_s=400) == "failed"
+    parcels.specify(launcher={"command": DOES_NOT_RUN}, rollback_on_failure=True, upgrade_mode="savepoint")
+    """As the specification says: this run or supervision, whichever sees it first, goes to it and back."""
+    assert platform.run(DEPLOY, "broken", {"application": NAME}, limit_s=400) == "failed"
     end = platform.end_of_log(DEPLOY, "broken", "deploy")
     assert "parcels: rolled_back" in end
     assert "What to do: correct the specification" in end

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from millrace.cli import (
+    acls,
     applications,
     audit,
     broker,
@@ -61,6 +62,7 @@ def _options(
 applications.add_to(app)
 topology.add_to(app)
 plan.add_to(app)
+acls.add_to(app)
 audit.add_to(app)
 compact.add_to(app)
 export_metrics.add_to(app)

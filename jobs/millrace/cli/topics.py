@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
 
 from millrace.cli.console import out
-from millrace.cli.environment import bootstrap_servers
+from millrace.cli.environment import bootstrap_servers, read_login
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from concurrent.futures import Future
 
     from confluent_kafka.admin import AdminClient
@@ -28,16 +30,26 @@ Servers = Annotated[
         "--bootstrap-servers", help="host:port. Default: $MILLRACE_BOOTSTRAP_SERVERS, or the embedded broker."
     ),
 ]
+Login = Annotated[
+    Path | None,
+    typer.Option(
+        "--command-config",
+        envvar="MILLRACE_COMMAND_CONFIG",
+        help="Properties file with the login: security.*, sasl.*, ssl.*; secrets may be references.",
+        dir_okay=False,
+    ),
+]
 _LIMIT_S = 30.0
 
 
 @app.command("list", epilog="Example: [bold]millrace topics list --internal[/]")
 def list_topics(
     servers: Servers = None,
+    login: Login = None,
     internal: Annotated[bool, typer.Option("--internal", help="Also those that begin with two underscores.")] = False,
 ) -> None:
     """List the topics with their partitions and replicas."""
-    broker = _Broker(bootstrap_servers(servers))
+    broker = _Broker(bootstrap_servers(servers), read_login(login))
     table = _table("topic", right=("partitions", "replicas"))
     for name, topic in sorted(broker.metadata().topics.items()):
         if internal or not name.startswith("__"):
@@ -49,7 +61,9 @@ def list_topics(
 @app.command(epilog="Example: [bold]millrace topics create payments --partitions 4 --config retention.ms=-1[/]")
 def create(
     name: Annotated[str, typer.Argument(help="Name of the topic.")],
+    *,
     servers: Servers = None,
+    login: Login = None,
     partitions: Annotated[int, typer.Option(min=1, help="Number of partitions.")] = 1,
     replication_factor: Annotated[int, typer.Option(help="-1 takes the broker's default.")] = -1,
     config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="A topic setting; repeatable.")] = None,
@@ -58,28 +72,27 @@ def create(
     from confluent_kafka.cimpl import NewTopic
 
     settings = dict(_setting(text) for text in config or [])
-    broker = _Broker(bootstrap_servers(servers))
+    broker = _Broker(bootstrap_servers(servers), read_login(login))
     new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=settings)
     broker.result(broker.admin.create_topics([new], operation_timeout=_LIMIT_S)[name], doing=f"creating topic {name}")
     out.print(f"created {name} with {partitions} partitions", markup=False)
 
 
 @app.command(epilog="Example: [bold]millrace topics describe payments[/]")
-def describe(name: Annotated[str, typer.Argument(help="Name of the topic.")], servers: Servers = None) -> None:
+def describe(
+    name: Annotated[str, typer.Argument(help="Name of the topic.")], servers: Servers = None, login: Login = None
+) -> None:
     """Show a topic's partitions with their offsets, and the settings that were set for it."""
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import ConfigResource, ConfigSource, OffsetSpec, ResourceType
+    from confluent_kafka.admin import ConfigResource, ConfigSource, ResourceType
 
-    broker = _Broker(bootstrap_servers(servers))
+    from millrace.kafka.admin import KafkaAdmin
+    from millrace.kafka.offsets import End, begin_offsets, end_offsets
+
+    broker = _Broker(bootstrap_servers(servers), read_login(login))
     topic = broker.topic(name)
-    places = [TopicPartition(name, number) for number in sorted(topic.partitions)]
-    first, last = (
-        {place.partition: broker.result(future, doing=f"reading offsets of {name}").offset for place, future in asked}
-        for asked in (
-            broker.admin.list_offsets(dict.fromkeys(places, spec), request_timeout=_LIMIT_S).items()
-            for spec in (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
-        )
-    )
+    places = [(name, number) for number in sorted(topic.partitions)]
+    admin = KafkaAdmin(broker.servers, timeout_s=_LIMIT_S)
+    first, last = begin_offsets(admin, places), end_offsets(admin, places, End.HIGH_WATERMARK)
     table = _table("partition", "leader", "replicas", "in sync", right=("first offset", "end offset", "records"))
     for number, partition in sorted(topic.partitions.items()):
         table.add_row(
@@ -87,9 +100,9 @@ def describe(name: Annotated[str, typer.Argument(help="Name of the topic.")], se
             str(partition.leader),
             ",".join(map(str, partition.replicas)),
             ",".join(map(str, partition.isrs)),
-            str(first[number]),
-            str(last[number]),
-            str(last[number] - first[number]),
+            str(first[name, number]),
+            str(last[name, number]),
+            str(last[name, number] - first[name, number]),
         )
     out.print(table, soft_wrap=False)
     resource = ConfigResource(ResourceType.TOPIC, name)
@@ -105,13 +118,13 @@ def describe(name: Annotated[str, typer.Argument(help="Name of the topic.")], se
 class _Broker:
     """An admin client whose errors name the broker and what was tried."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, servers: str, login: Mapping[str, str]) -> None:
         from confluent_kafka.admin import AdminClient
 
         from millrace.kafka.clients import base_settings
 
         self.servers = servers
-        self.admin: AdminClient = AdminClient(base_settings(servers))
+        self.admin: AdminClient = AdminClient(base_settings(servers, login))
 
     def metadata(self) -> Any:
         """Brokers and topics."""

@@ -78,9 +78,18 @@ def write_atomically(path: Path, data: bytes, *, mode: int) -> None:
         raise
 
 
-def new_token(path: Path) -> str:
-    """A random bearer token, written to ``path`` readable by its owner only."""
-    token = secrets.token_urlsafe(32)
+CONTROL_TOKEN_VARIABLE = "MILLRACE_CONTROL_TOKEN"
+QUERY_TOKEN_VARIABLE = "MILLRACE_QUERY_TOKEN"
+
+
+def new_token(path: Path, variable: str = CONTROL_TOKEN_VARIABLE) -> str:
+    """A bearer token, written to ``path`` readable by its owner only, for those who ask from this host.
+
+    Args:
+        path: the file.
+        variable: of the environment, which may name the token; without it a random one is made.
+    """
+    token = os.environ.get(variable, "").strip() or secrets.token_urlsafe(32)
     write_atomically(path, token.encode(), mode=0o600)
     return token
 

@@ -107,7 +107,7 @@ class ControlServer:
         self._socket = listener
         started = threading.Event()
         settings = uvicorn.Config(
-            self._application(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2
+            self.application(), log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=2
         )
         self._server = _Server(settings, started)
         self._thread = threading.Thread(
@@ -127,7 +127,8 @@ class ControlServer:
             self._socket.close()
         self._server = self._thread = None
 
-    def _application(self) -> Starlette:
+    def application(self) -> Starlette:
+        """The ASGI application."""
         routes = [
             Route("/", self._page),
             Route("/health/live", self._live),

@@ -23,10 +23,10 @@ from millrace.errors import (
     TransactionAbortedError,
 )
 from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.topics import STATUS_TOPIC
 
 log = structlog.get_logger(__name__)
 
-STATUS_TOPIC = "_millrace-status"
 TRANSACTION_TIMEOUT_MS = 10_000
 STATUS_TOPIC_SETTINGS = {
     "cleanup.policy": "compact",

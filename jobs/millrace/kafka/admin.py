@@ -89,6 +89,13 @@ class KafkaAdmin:
                 )
         return found
 
+    def topic_names(self) -> frozenset[str]:
+        """The topics that there are, as far as the user may know of them."""
+        try:
+            return frozenset(self.client.list_topics(timeout=self.timeout_s).topics)
+        except KafkaException as error:
+            raise self.translated(kafka_error(error), "listing topics") from error
+
     def describe_topic(self, name: str) -> TopicDescription:
         """One topic.
 

@@ -85,6 +85,7 @@ class EmbeddedBroker:
         heap: Java's ``-Xmx``.
         properties: broker settings that override or extend the defaults.
         home: where the jars are; default :func:`millrace.home.millrace_home`.
+        cluster_id: of the cluster that it is formatted for; default: one of its own.
     """
 
     def __init__(
@@ -95,11 +96,13 @@ class EmbeddedBroker:
         heap: str = "512m",
         properties: Mapping[str, str] | None = None,
         home: Path | None = None,
+        cluster_id: str | None = None,
     ) -> None:
         self.directory = directory.absolute()
         self.heap = heap
         self.properties = dict(properties or {})
         self._home = home
+        self._cluster_id = cluster_id or new_cluster_id()
         self._process: subprocess.Popen[bytes] | None = None
         self._identity: ProcessIdentity | None = None
         self._port, self._controller_port = self._ports(port)
@@ -108,6 +111,11 @@ class EmbeddedBroker:
     def bootstrap_servers(self) -> str:
         """``host:port`` for clients."""
         return f"{HOST}:{self._port}"
+
+    @property
+    def controller(self) -> str:
+        """``host:port`` for other controllers."""
+        return f"{HOST}:{self._controller_port}"
 
     @property
     def identity(self) -> ProcessIdentity | None:
@@ -148,7 +156,7 @@ class EmbeddedBroker:
         self._write_configuration()
         if not (self.directory / "data" / "meta.properties").exists():
             self._format(jars)
-        elif not ended_in_order(self.directory / "data"):
+        elif self._is_alone() and not ended_in_order(self.directory / "data"):
             report("the last one was killed: its session is fenced first")
             self._fence_old_session(jars, timeout_s)
         with (self.directory / "java.log").open("ab") as output:
@@ -240,9 +248,9 @@ class EmbeddedBroker:
     def _settings(self) -> dict[str, str]:
         return {
             **_DEFAULT_PROPERTIES,
-            "controller.quorum.voters": f"1@{HOST}:{self._controller_port}",
-            "listeners": f"PLAINTEXT://{HOST}:{self._port},CONTROLLER://{HOST}:{self._controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{HOST}:{self._port}",
+            "controller.quorum.voters": f"1@{self.controller}",
+            "listeners": f"PLAINTEXT://{self.bootstrap_servers},CONTROLLER://{self.controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap_servers}",
             "log.dirs": str(self.directory / "data"),
             **self.properties,
         }
@@ -259,9 +267,12 @@ class EmbeddedBroker:
         (self.directory / "ports.json").write_text(json.dumps(ports), encoding="utf-8")
 
     def _fence_old_session(self, jars: tuple[Path, ...], timeout_s: float) -> None:
-        controller = f"{HOST}:{self._controller_port}"
         java = self._java(jars, logs="fencing-log4j2.properties")
-        fence_old_session(java, self.directory, self._settings(), controller, timeout_s=timeout_s)
+        fence_old_session(java, self.directory, self._settings(), self.controller, timeout_s=timeout_s)
+
+    def _is_alone(self) -> bool:
+        # Where there are other controllers, they fence a node while it is away.
+        return "," not in self._settings()["controller.quorum.voters"]
 
     def _java(self, jars: tuple[Path, ...], *, logs: str = "log4j2.properties") -> list[str]:
         return [
@@ -276,7 +287,7 @@ class EmbeddedBroker:
         command = [
             *self._java(jars), "-XX:TieredStopAtLevel=1", "-Xmx128m",
             "kafka.tools.StorageTool", "format",
-            "--cluster-id", _cluster_id(),
+            "--cluster-id", self._cluster_id,
             "--config", str(self._configuration_file),
         ]  # fmt: skip
         result = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
@@ -327,7 +338,8 @@ def _accepts_connections(port: int) -> bool:
         return False
 
 
-def _cluster_id() -> str:
+def new_cluster_id() -> str:
+    """An identifier for a new cluster."""
     # 22 characters of the URL-safe base64 alphabet: 16 bytes, as Kafka's own identifiers.
     # None that starts with a dash: the storage tool would take it for an option.
     while (text := base64.urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")).startswith("-"):

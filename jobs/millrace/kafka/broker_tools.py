@@ -13,7 +13,7 @@ from millrace.kafka.java import find_java
 from millrace.kafka.java_clients import java_login
 
 _LIMIT_S = 180.0
-_TIMEOUTS = {"request.timeout.ms": "20000", "default.api.timeout.ms": "40000"}
+_TIMEOUTS = {"request.timeout.ms": "60000", "default.api.timeout.ms": "120000"}
 
 
 def ask_broker_tool(

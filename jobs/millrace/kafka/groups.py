@@ -17,6 +17,7 @@ from millrace.errors import TaskMigratedError
 from millrace.kafka.admin import COORDINATOR_MOVES, KafkaAdmin
 from millrace.kafka.clients import base_settings
 from millrace.kafka.producer import Offsets, TaskProducer
+from millrace.kafka.topics import STATUS_TOPIC
 
 _FENCE_THREADS = 8
 _OFFSETS_TOPIC = "__consumer_offsets"
@@ -26,8 +27,7 @@ _REFUSED_AS_STRANGER = frozenset({
     KafkaError.STALE_MEMBER_EPOCH,
     KafkaError.REBALANCE_IN_PROGRESS,
 })  # fmt: skip
-# Without the topic no group of the cluster has ever done anything.
-_TAKEN_FOR_NO_MEMBERS = frozenset({KafkaError.OFFSET_METADATA_TOO_LARGE, KafkaError.UNKNOWN_TOPIC_OR_PART})
+_NOT_ASKED = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.TOPIC_AUTHORIZATION_FAILED})
 _TAKE_OVER_ATTEMPTS = 5
 _PROBE_POLL_S = 0.1
 
@@ -202,13 +202,31 @@ def _coordinator_knows_members(admin: KafkaAdmin, group: str) -> bool:
     """Asked by a consumer that never joins: the admin client's request for the same ends the process where the broker
     has no coordinator for the group yet (librdkafka issue 5040).
     """
+    # Every user of ours may read the status topic. The broker's own is there wherever a group has ever done anything;
+    # who may not read that either sees few topics, and any that it may read will do.
+    refusals = _refused_offsets(admin, group, [STATUS_TOPIC])
+    if not _codes(refusals) - _NOT_ASKED:
+        refusals = _refused_offsets(admin, group, [_OFFSETS_TOPIC])
+        if _codes(refusals) == {KafkaError.UNKNOWN_TOPIC_OR_PART}:
+            return False
+    if not _codes(refusals) - _NOT_ASKED:
+        refusals = _refused_offsets(admin, group, admin.topic_names())
+    if _codes(refusals) & _REFUSED_AS_STRANGER:
+        return True
+    if KafkaError.OFFSET_METADATA_TOO_LARGE in _codes(refusals):
+        return False
+    raise admin.translated(refusals[0], _asking_for_members(group))
+
+
+def _refused_offsets(admin: KafkaAdmin, group: str, topics: Collection[str]) -> list[KafkaError]:
+    """Why the coordinator does not take offsets that it never takes, by topic."""
     too_long = "x" * (int(admin.broker_settings()["offset.metadata.max.bytes"]) + 1)
-    probe = TopicPartition(_OFFSETS_TOPIC, 0, 0, too_long)
-    doing = f"asking for members of group {group}"
+    probes = [TopicPartition(topic, 0, 0, too_long) for topic in topics]
     answers: list[KafkaError] = []
 
     def take(error: KafkaError | None, positions: list[TopicPartition]) -> None:
-        answers.extend([error or (positions[0].error if positions else None) or KafkaError(KafkaError.NO_ERROR)])
+        refused = [position.error for position in positions if position.error is not None]
+        answers.extend(refused or [error or KafkaError(KafkaError.NO_ERROR)])
 
     consumer = Consumer({
         **base_settings(admin.bootstrap_servers, admin.settings),
@@ -220,22 +238,25 @@ def _coordinator_knows_members(admin: KafkaAdmin, group: str) -> bool:
     try:
         while True:
             answers.clear()
-            consumer.commit(offsets=[probe], asynchronous=True)
+            consumer.commit(offsets=probes, asynchronous=True)
             while not answers and time.monotonic() < deadline:
                 consumer.poll(_PROBE_POLL_S)
             if not answers:
-                raise admin.translated(KafkaError(KafkaError._TIMED_OUT), doing)
-            code = answers[0].code()
-            if code in _REFUSED_AS_STRANGER:
-                return True
-            if code in _TAKEN_FOR_NO_MEMBERS:
-                return False
-            if code not in COORDINATOR_MOVES or time.monotonic() >= deadline:
-                raise admin.translated(answers[0], doing)
+                raise admin.translated(KafkaError(KafkaError._TIMED_OUT), _asking_for_members(group))
+            if not _codes(answers) & COORDINATOR_MOVES or time.monotonic() >= deadline:
+                return answers
             # The coordinator is loading or moving: it is asked again.
             consumer.poll(_PROBE_POLL_S)
     finally:
         consumer.close()
+
+
+def _codes(errors: Collection[KafkaError]) -> set[int]:
+    return {error.code() for error in errors}
+
+
+def _asking_for_members(group: str) -> str:
+    return f"asking for members of group {group}"
 
 
 def delete_group(admin: KafkaAdmin, group: str) -> None:

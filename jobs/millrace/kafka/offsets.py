@@ -9,6 +9,7 @@ from enum import Enum
 from typing import Any
 
 from confluent_kafka import (
+    OFFSET_INVALID,
     Consumer,
     ConsumerGroupTopicPartitions,
     IsolationLevel,
@@ -123,7 +124,10 @@ def _committed_as_consumer(
     try:
         return ask_committed(consumer, partitions, timeout_s=admin.timeout_s)
     except KafkaException as error:
-        raise admin.translated(kafka_error(error), f"reading committed offsets of {group}") from error
+        # Where the group may not be described the request is never sent; the consumer has the reason.
+        event = consumer.poll(0)
+        refusal = event.error() if event is not None else None
+        raise admin.translated(refusal or kafka_error(error), f"reading committed offsets of {group}") from error
     finally:
         consumer.close()
 
@@ -266,13 +270,21 @@ def _list_offsets(admin: KafkaAdmin, specs: Mapping[Place, Any], end: End) -> di
             isolation_level=end.value,
             request_timeout=admin.timeout_s,
         )
-        tolerated = _WITHOUT_LEADER if time.monotonic() < deadline else frozenset()
+        is_last = time.monotonic() >= deadline
+        tolerated = frozenset() if is_last else _WITHOUT_LEADER
         for position, future in futures.items():
             answer: Any = admin.result(
                 future, doing=f"reading offsets of {position.topic}-{position.partition}", unless=tolerated
             )
-            if answer is not None:
+            # librdkafka's way to say that the leader that it knew of did not answer: the call itself succeeds.
+            is_missing = answer is None or answer.offset == OFFSET_INVALID
+            if not is_missing:
                 found[position.topic, position.partition] = answer.offset
+            elif is_last:
+                raise BrokerUnavailableError(
+                    f"The leader of {position.topic}-{position.partition} did not answer within {admin.timeout_s:g} s.",
+                    remedy="see whether its broker runs",
+                )
         if len(found) < len(specs):
             time.sleep(_LEADER_POLL_S)
             _ask_for_leaders(admin)

@@ -8,6 +8,9 @@ from dataclasses import dataclass, field
 from millrace.topology.nodes import RepartitionTopicSpec
 from millrace.topology.stores import StoreKind, StoreSpec
 
+STATUS_TOPIC = "_millrace-status"
+"""Where drivers publish the status of their applications."""
+
 BROKER_DEFAULT = -1
 """As partition count or replication factor: the broker's own default."""
 

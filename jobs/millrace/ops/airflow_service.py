@@ -25,11 +25,13 @@ from millrace.errors import ConfigurationError, OperationError
 from millrace.kafka.broker_record import read_record
 from millrace.ops.files import write_json
 from millrace.ops.home import Home
-from millrace.ops.spec import interpolate
+from millrace.ops.references import interpolate
 from millrace.processes import ProcessIdentity
 
 ROOT = Path(__file__).resolve().parents[3]
-SETTINGS_FILE = ROOT / "config" / "airflow" / "airflow.env"
+SETTINGS = ROOT / "config" / "airflow" / "airflow.env"
+LOCAL_SETTINGS = SETTINGS.with_name("local.env")
+HEALTH_PATH = "/api/v2/monitor/health"
 BROKER_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
 _POLL_S = 0.5
 
@@ -130,7 +132,7 @@ def start_airflow(
     Args:
         home: the installation; Airflow lives in its ``airflow`` directory, and its DAGs see this installation.
         port: port of the UI; 0 takes a free one.
-        settings: variables that win over ``config/airflow/airflow.env``.
+        settings: variables that win over those of ``config/airflow``.
         timeout_s: how long it may take to answer, seconds.
         progress: gets a line of text now and then while it waits.
 
@@ -151,7 +153,8 @@ def start_airflow(
     }
     environment = {
         **os.environ,
-        **read_settings(SETTINGS_FILE, places),
+        **read_settings(SETTINGS, places),
+        **read_settings(LOCAL_SETTINGS, places),
         "MILLRACE_HOME": str(home.root),
         "MILLRACE_CONFIG_DIR": str(home.specs),
         **_embedded_broker(home),
@@ -192,7 +195,7 @@ def _wait_until_it_answers(
     begin = said = time.monotonic()
     while True:
         try:
-            answer = httpx.get(f"{service.address}/api/v2/monitor/health", timeout=5, trust_env=False)
+            answer = httpx.get(f"{service.address}{HEALTH_PATH}", timeout=5, trust_env=False)
             health = answer.json() if answer.is_success else {}
         except (httpx.HTTPError, json.JSONDecodeError):
             health = {}

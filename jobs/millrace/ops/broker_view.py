@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaException
-
 from millrace.config import StreamsConfig
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
-from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.clients import kafka_error
 from millrace.kafka.groups import live_members
 from millrace.ops.connection import admin_of
 
@@ -81,15 +77,8 @@ def view_broker(config: StreamsConfig, *, topics: Collection[str]) -> BrokerView
             )
             for name, topic in described.items()
         },
-        names=_names(admin),
+        names=admin.topic_names(),
         settings=admin.broker_settings(),
         group_members=str(members) if members.is_live else "",
         statuses=read_statuses(config.bootstrap_servers, client_settings=config.client_settings("admin.")),
     )
-
-
-def _names(admin: KafkaAdmin) -> frozenset[str]:
-    try:
-        return frozenset(admin.client.list_topics(timeout=admin.timeout_s).topics)
-    except KafkaException as error:
-        raise admin.translated(kafka_error(error), "listing topics") from error

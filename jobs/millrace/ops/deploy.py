@@ -17,7 +17,15 @@ from millrace.ops.preflight import preflight
 from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
 from millrace.ops.spec import RunState, SpecFile, UpgradeMode, load_spec_file
 from millrace.ops.topics import create_topics, missing_topics
-from millrace.ops.upgrade import UpgradePlan, carry_on_upgrade, is_upgrade_to, plan_upgrade, upgrade
+from millrace.ops.upgrade import (
+    UpgradePlan,
+    carry_on_upgrade,
+    is_carried_out,
+    is_upgrade_to,
+    plan_upgrade,
+    upgrade,
+    wait_for_whoever_carries_out,
+)
 
 
 def deploy(
@@ -42,7 +50,8 @@ def deploy(
 
     A changed specification with a savepoint, with stores to be given up, or with a way back is an operation in steps
     (:mod:`millrace.ops.upgrade`). With a way back it waits until the application is healthy. One whose process was
-    killed is carried on here, where the specification is still the same.
+    killed is carried on here, where the specification is still the same; one that another process carries out,
+    supervision for example, is waited for.
 
     Args:
         home: the installation.
@@ -79,9 +88,64 @@ def deploy(
             remedy=f"set `state: running` in {home.spec_path(application)}",
         )
     if not dry_run and is_upgrade_to(directory, spec):
-        carried_on = carry_on_upgrade(home, application, progress=progress)
-        if carried_on is not None:
-            return replace(carried_on, operation="deploy")
+        done = _another_did_it(home, application, spec, progress) or carry_on_upgrade(
+            home, application, progress=progress
+        )
+        if done is not None:
+            return replace(done, operation="deploy")
+    try:
+        return _change(
+            home,
+            application,
+            spec,
+            owner=owner,
+            reason=reason,
+            within=within,
+            upgrade_mode=upgrade_mode or spec.spec.upgrade_mode,
+            rolls_back=spec.spec.rollback_on_failure if rollback_on_failure is None else rollback_on_failure,
+            ready_timeout_s=ready_timeout_s,
+            dry_run=dry_run,
+            progress=progress,
+        )
+    except OperationError:
+        # Supervision, for example, was a moment earlier.
+        done = None if dry_run else _another_did_it(home, application, spec, progress)
+        if done is None:
+            raise
+        return done
+
+
+def _another_did_it(home: Home, application: str, spec: SpecFile, progress: Callable[[str], None]) -> Outcome | None:
+    """Waits for a living process that goes to the same specification; what came of it, if that is what there was."""
+    directory = home.application(application)
+    if not (is_upgrade_to(directory, spec) and is_carried_out(directory)):
+        return None
+    progress(f"another process goes to specification {spec.hash}: waiting for its end")
+    wait_for_whoever_carries_out(directory)
+    record = read_record(directory)
+    if record is not None and record.rejected_hash == spec.hash:
+        text = f"another process went to specification {spec.hash}, which was not healthy in time, and back"
+        return _outcome(home, application, "rolled_back", text, ())
+    if record is not None and record.spec_hash == spec.hash and not is_upgrade_to(directory, spec):
+        return _outcome(home, application, "nothing", "another process has gone to this specification", ())
+    return None
+
+
+def _change(
+    home: Home,
+    application: str,
+    spec: SpecFile,
+    *,
+    owner: str,
+    reason: str,
+    within: str,
+    upgrade_mode: UpgradeMode,
+    rolls_back: bool,
+    ready_timeout_s: float | None,
+    dry_run: bool,
+    progress: Callable[[str], None],
+) -> Outcome:
+    directory = home.application(application)
     with application_lock(directory):
         refuse_held([directory], what="deploy", within=within)
         known = read_record(directory)
@@ -89,13 +153,12 @@ def deploy(
         if known is not None and not dry_run:
             record = adopt_unrecorded_driver(directory, record, operation="deploy")
         action = _action(directory, record, spec)
-        mode = upgrade_mode or spec.spec.upgrade_mode
         in_steps = plan_upgrade(
             home,
             record,
             spec,
-            mode=mode,
-            rolls_back=spec.spec.rollback_on_failure if rollback_on_failure is None else rollback_on_failure,
+            mode=upgrade_mode,
+            rolls_back=rolls_back,
             owner=owner,
             ready_timeout_s=ready_timeout_s,
         )

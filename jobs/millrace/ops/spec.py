@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -18,8 +17,7 @@ from millrace.config import StreamsConfig
 from millrace.errors import ConfigurationError, MillraceError
 from millrace.ops.files import write_atomically
 from millrace.ops.launcher_settings import LauncherSettings, Section
-
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+from millrace.ops.references import interpolate, refuse_written_secrets
 
 
 class RunState(StrEnum):
@@ -184,31 +182,6 @@ class SpecFile(BaseModel):
         write_atomically(path, yaml.safe_dump(self.raw, sort_keys=False).encode())
 
 
-def interpolate(value: Any, environment: Mapping[str, str]) -> Any:
-    """``value`` with ``${NAME}`` and ``${NAME:-default}`` in its texts replaced from ``environment``.
-
-    Raises:
-        ConfigurationError: a variable is not set and has no default.
-    """
-    if isinstance(value, str):
-        return _VARIABLE.sub(lambda match: _variable(match, environment), value)
-    if isinstance(value, dict):
-        return {key: interpolate(item, environment) for key, item in value.items()}
-    if isinstance(value, list):
-        return [interpolate(item, environment) for item in value]
-    return value
-
-
-def _variable(match: re.Match[str], environment: Mapping[str, str]) -> str:
-    name, default = match.group(1), match.group(2)
-    found = environment.get(name) or default
-    if found is None:
-        raise ConfigurationError(
-            f"The environment variable {name} is not set.", remedy=f"set it, or write ${{{name}:-default}}"
-        )
-    return found
-
-
 def load_spec_file(path: Path, *, environment: Mapping[str, str] | None = None) -> SpecFile:
     """Read and check one specification.
 
@@ -245,9 +218,10 @@ def spec_file_of(raw: dict[str, Any], *, where: str, environment: Mapping[str, s
         environment: where ``${NAME}`` is looked up; the process's own by default.
 
     Raises:
-        ConfigurationError: it says something unknown or wrong.
+        ConfigurationError: it says something unknown or wrong, or has a secret written out.
     """
     try:
+        refuse_written_secrets(raw)
         spec = ApplicationSpec.model_validate(interpolate(raw, os.environ if environment is None else environment))
     except ValidationError as error:
         raise ConfigurationError(f"{where} is not valid: {_problems(error)}.", remedy="correct the key") from error

@@ -9,7 +9,7 @@ from pathlib import Path
 import structlog
 
 from millrace.config import StreamsConfig
-from millrace.control.control_file import ControlFile, new_token, read_token
+from millrace.control.control_file import QUERY_TOKEN_VARIABLE, ControlFile, new_token, read_token
 from millrace.control.status_follower import StatusFollower
 from millrace.errors import ConfigurationError
 from millrace.processes import ProcessIdentity
@@ -45,7 +45,8 @@ def run_query_server(
         topology: its topology.
         run_directory: where ``query.json`` says where the server is reached, and where its token goes.
         address: ``host:port`` to listen on; port 0 takes a free one.
-        token_file: file with the bearer token of requests; ``None`` makes a new token.
+        token_file: file with the bearer token of requests; ``None`` takes the one of
+            ``MILLRACE_QUERY_TOKEN``, or makes a new one.
         freshness_ms: time between two looks for new commits, milliseconds.
         peers: addresses (``http://host:port``) of the query servers of other hosts, by host name.
         nice: priority of the server and its followers, -20 to 19, as of nice(1).
@@ -56,7 +57,7 @@ def run_query_server(
     """
     _set_priority(nice)
     token_path = token_file or run_directory / TOKEN_FILE
-    token = read_token(token_path) if token_file is not None else new_token(token_path)
+    token = read_token(token_path) if token_file is not None else new_token(token_path, QUERY_TOKEN_VARIABLE)
     catalog = Catalog(topology, config.application_id)
     statuses = StatusFollower(
         config.bootstrap_servers, config.application_id, client_settings=config.client_settings("admin.")

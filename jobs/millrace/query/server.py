@@ -103,15 +103,7 @@ class QueryServer:
 
     def application(self) -> ASGIApp:
         """The ASGI application: queries directly, since routing and its layers would cost more than the answer."""
-        others = Starlette(
-            routes=[
-                Route("/", self._page),
-                Route("/openapi.json", self._document),
-                Route("/health", self._health),
-                Route("/stores", self._stores),
-            ],
-            lifespan=self._lifespan,
-        )
+        others = Starlette(routes=self.routes(), lifespan=self._lifespan)
 
         async def application(scope: Scope, receive: Receive, send: Send) -> None:
             if scope["type"] == "http" and scope["path"].startswith(_STORES):
@@ -120,6 +112,15 @@ class QueryServer:
                 await others(scope, receive, send)
 
         return application
+
+    def routes(self) -> list[Route]:
+        """What it serves beside the queries."""
+        return [
+            Route("/", self._page),
+            Route("/openapi.json", self._document),
+            Route("/health", self._health),
+            Route("/stores", self._stores),
+        ]
 
     @contextlib.asynccontextmanager
     async def _lifespan(self, _: Starlette) -> AsyncIterator[None]:

@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from millrace.config import StreamsConfig
+from millrace.config import StreamsConfig, is_secret
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.spark.class_archive import class_archive_settings
 
@@ -73,8 +74,10 @@ def open_session(config: StreamsConfig) -> Future[SparkSession]:
 
     def open_it() -> None:
         try:
+            # What spark-submit started has its jars, and its pyspark is a file in which there are none.
             jars = () if is_submitted() else resolve_jars(SPARK_KAFKA_JARS)
-            session.set_result(create_session(config, jars, class_archive_settings(jars)))
+            archive = class_archive_settings(jars) if jars else {}
+            session.set_result(create_session(config, jars, archive))
         except BaseException as error:
             session.set_exception(error)
 
@@ -106,8 +109,14 @@ def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: M
     passed_on = {key: value for key, value in config.passed_on.items() if key.startswith("spark.")}
     if config.master.startswith("local"):
         own |= {_HOST: LOOPBACK, _BIND_ADDRESS: LOOPBACK}
-    for key, value in {**own, **passed_on}.items():
+    settings = {**own, **passed_on}
+    for key, value in settings.items():
         builder = builder.config(key, value)
+    if secret := {key for key in settings if is_secret(key)}:
+        # PySpark gives what it knows when it starts the JVM on its command line, which everybody on the host can read.
+        public = SparkConf().setMaster(config.master).setAppName(config.application_id)
+        public.setAll([(key, value) for key, value in settings.items() if key not in secret])
+        SparkContext._ensure_initialized(conf=public)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
     return session

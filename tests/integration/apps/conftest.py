@@ -11,10 +11,10 @@ import psycopg
 import pytest
 
 from apps import order_outbox
+from demo.postgres import running_postgres
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.topics import TopicSpec
 from tests.broker import RUN_VARIABLE, exclusive
-from tests.integration.apps.postgres import running_postgres
 
 
 @pytest.fixture(scope="module")

@@ -10,9 +10,10 @@ from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType
 
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.control.status_topic import STATUS_TOPIC, StatusPublisher, ensure_status_topic, read_statuses
+from millrace.control.status_topic import StatusPublisher, ensure_status_topic, read_statuses
 from millrace.errors import BrokerUnavailableError, DriverFencedError, TransactionAbortedError
 from millrace.kafka.clients import base_settings
+from millrace.kafka.topics import STATUS_TOPIC
 
 Open = Callable[..., StatusPublisher]
 

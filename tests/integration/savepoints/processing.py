@@ -33,11 +33,12 @@ def process(config: StreamsConfig, topology: Topology, *, only: Collection[int] 
     Returns:
         How many changelog records each task had to replay.
     """
-    admin = KafkaAdmin(config.bootstrap_servers)
+    settings = config.client_settings("admin.")
+    admin = KafkaAdmin(config.bootstrap_servers, settings=settings)
     lock = DirectoryLock(StateDirectory(config.state_dir).application(config.application_id))
     tasks: list[Task] = []
     try:
-        with StatusPublisher(config.bootstrap_servers, config.application_id) as publisher:
+        with StatusPublisher(config.bootstrap_servers, config.application_id, client_settings=settings) as publisher:
             last = publisher.open()
             prepared = Preparer(config, topology).prepare(last, run_id=publisher.epoch)
             offsets = {place: start.offset for place, start in prepared.starts.items()}

@@ -1,4 +1,6 @@
-"""An application that logs in by SCRAM over TLS, through Spark: it reads, repartitions, counts, and restores."""
+"""An application behind a login, through Spark: it may do what its ACLs say and nothing else, and its secrets are
+nowhere that others may look.
+"""
 
 from __future__ import annotations
 
@@ -6,15 +8,20 @@ import shutil
 from collections.abc import Iterator
 from uuid import uuid4
 
+import httpx
 import pytest
 
-from tests.integration.security.granting import everything
+from millrace.control.control_file import CONTROL_TOKEN_VARIABLE
+from millrace.ops.acls import Purpose, needed_acls
+from millrace.ops.spec import load_spec
+from tests.application import PREFIX_VARIABLE, Application
+from tests.integration.security.granting import bindings
 from tests.integration.spark.conftest import World
 from tests.records import Record
 from tests.secure_broker import SecureBroker
 
-PASSWORD_VARIABLE = "TEST_KAFKA_PASSWORD"
-PASSWORD = f"marker-{uuid4().hex}"
+PASSWORD, TOKEN, STORE_KEY = (f"marker-{uuid4().hex}" for _ in range(3))
+SHOWN = ("", "health/live", "health/ready", "metrics", "status", "tasks", "topology", "topology.svg")
 
 
 @pytest.fixture(scope="module")
@@ -26,37 +33,62 @@ def world(secure_broker: SecureBroker, tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.mark.timeout(900)
-def test_it_works_and_restores_behind_a_login(secure_broker: SecureBroker, world: World) -> None:
-    login = secure_broker.add_user("rekeyed", PASSWORD)
-    secure_broker.grant(everything("rekeyed"))
+def test_it_works_and_restores_behind_a_login_and_keeps_its_secrets(
+    secure_broker: SecureBroker, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    user = world.name("user")
     application = world.application(
         "rekeyed",
         config={
-            **login,
-            "sasl.password": f"${{{PASSWORD_VARIABLE}}}",
+            **secure_broker.add_user(user, PASSWORD),
             "bootstrap.servers": secure_broker.bootstrap_servers,
             "repartition.purge.interval.ms": 500,
+            "spark.hadoop.fs.s3a.secret.key": "${STORE_KEY}",
         },
-        environment={PASSWORD_VARIABLE: PASSWORD},
+        environment={"STORE_KEY": STORE_KEY, CONTROL_TOKEN_VARIABLE: TOKEN},
     )
+    monkeypatch.setenv("STORE_KEY", STORE_KEY)
+    monkeypatch.setenv(PREFIX_VARIABLE, world.name("")[:-1])
+    secure_broker.grant(bindings(needed_acls(load_spec(application.write_specification()), purpose=Purpose.RUN)))
     application.start_and_wait()
     send(world, b"a", b"b")
     application.wait_until_caught_up()
-    assert counts(world) == 2
+    assert count(world) == 2
+    shown = [httpx.get(f"{application.control_address()}/{path}", timeout=30).text for path in SHOWN]
+    command_lines = [" ".join(process.cmdline()) for process in application.session()]
+    assert any("java" in line for line in command_lines)
+    assert_no_secret_in(*shown, *command_lines)
+    assert application.post("pause").status_code == 202, "the token of the environment opens the control plane"
+    application.post("resume")
     assert application.stop() == 0
+
     shutil.rmtree(application.state_directory)
     application.start_and_wait()
     send(world, b"c")
     application.wait_until_caught_up()
-    assert counts(world) == 3
+    assert count(world) == 3
     assert application.metric("millrace_stream_task_restore_records_total") > 0
     assert application.stop() == 0
+    assert secure_broker.denials(user) == []
+    assert_no_secret_in(*texts_of(application))
 
 
 def send(world: World, *keys: bytes) -> None:
     world.send("events", *(Record(key, b'{"group":"x"}', 1_000, partition=0) for key in keys))
 
 
-def counts(world: World) -> int:
-    last = world.read("groups")[-1].value
-    return int.from_bytes(last or b"", "big")
+def count(world: World) -> int:
+    return int.from_bytes(world.read("groups")[-1].value or b"", "big")
+
+
+def texts_of(application: Application) -> Iterator[str]:
+    """Everything that was written: specification, run directory, state, checkpoints, logs; but the token's own file."""
+    for path in application.directory.rglob("*"):
+        if path.is_file() and path.name != "control.token":
+            yield path.read_text(errors="replace")
+
+
+def assert_no_secret_in(*texts: str) -> None:
+    for text in texts:
+        for secret in (PASSWORD, TOKEN, STORE_KEY):
+            assert secret not in text, text[:500]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -18,8 +21,11 @@ from millrace.kafka.topics import TopicSpec
 from millrace.kafka.transactions import list_transactions
 from millrace.ops.connection import Connection
 from millrace.state.changelog_reader import BrokerChangelogReader
+from tests.application import ROOT
 from tests.integration.security.granting import everything
 from tests.secure_broker import SecureBroker
+
+pytestmark = pytest.mark.timeout(900)  # the first one starts the broker
 
 PASSWORD = 'with "quotes" and \\ é'
 
@@ -34,7 +40,7 @@ def login(secure_broker: SecureBroker) -> dict[str, str]:
     """The login of somebody who may do everything."""
     login = secure_broker.add_user("somebody", PASSWORD)
     secure_broker.grant(everything("somebody"))
-    return login
+    return {**login, "sasl.password": PASSWORD}
 
 
 def test_a_login_reaches_every_client(secure_broker: SecureBroker, login: dict[str, str], unique: str) -> None:
@@ -93,3 +99,21 @@ def test_certificates_that_cannot_be_read_are_named(
     connection = Connection.of(config_of(secure_broker, {**login, **missing}))
     with pytest.raises(ConfigurationError, match=r"ssl\.ca\.location, .*none\.pem, cannot be read"):
         connection.administrator()
+
+
+def test_topics_are_listed_behind_a_login(
+    secure_broker: SecureBroker, login: dict[str, str], tmp_path: Path, unique: str
+) -> None:
+    Connection.of(config_of(secure_broker, login)).administrator().create_missing([TopicSpec(name=unique)])
+    (tmp_path / "password").write_text(PASSWORD)
+    lines = {**login, "sasl.password": f"${{dir:{tmp_path}:password}}"}
+    file = tmp_path / "login.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    command = [sys.executable, "-m", "millrace", "topics", "list", "--bootstrap-servers"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "jobs")}
+    listed = subprocess.run(
+        [*command, secure_broker.bootstrap_servers, "--command-config", str(file)],
+        env=environment, capture_output=True, text=True, timeout=240, check=False,
+    )  # fmt: skip
+    assert listed.returncode == 0, listed.stderr
+    assert unique in listed.stdout

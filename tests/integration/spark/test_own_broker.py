@@ -80,11 +80,13 @@ def test_wrong_credentials_are_named(broker: EmbeddedBroker, own_world: World) -
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "PLAIN",
             "sasl.username": "reader",
-            "sasl.password": "wrong",
+            "sasl.password": "${TEST_PASSWORD}",
         }.items()
     }
     secure = broker.secure_servers  # type: ignore[attr-defined]
-    refused = own_world.application("copying", "refused", bootstrap_servers=secure, config=settings)
+    refused = own_world.application(
+        "copying", "refused", bootstrap_servers=secure, config=settings, environment={"TEST_PASSWORD": "wrong"}
+    )
 
     assert refused.start().wait_for_exit(60) == 1
     assert "uthentication" in refused.errors()

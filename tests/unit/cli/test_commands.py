@@ -48,6 +48,7 @@ def test_every_help_shows_an_example(cli: Cli, words: list[str]) -> None:
 def test_the_commands_are_there() -> None:
     names = {words[0] for words in command_lines() if words}
     assert names == {
+        "acls",
         "audit",
         "broker",
         "canary",

@@ -7,6 +7,8 @@ import pytest
 from millrace.control.control_file import ControlFile, new_token, read_token
 from millrace.errors import ConfigurationError, OperationError
 
+VARIABLE = "TEST_TOKEN"
+
 
 def make(pid: int = 1) -> ControlFile:
     return ControlFile(pid=pid, start_time=2, address="http://127.0.0.1:1", token_file="/t")
@@ -40,10 +42,18 @@ def test_a_missing_or_broken_control_file_is_an_error_with_its_path(tmp_path: Pa
 
 def test_a_new_token_is_random_and_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "control.token"
-    first = new_token(path)
+    first = new_token(path, VARIABLE)
     assert path.stat().st_mode & 0o777 == 0o600
     assert read_token(path) == first
-    assert new_token(path) != first
+    assert new_token(path, VARIABLE) != first
+
+
+def test_the_environment_may_name_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "control.token"
+    monkeypatch.setenv(VARIABLE, " given\n")
+    assert new_token(path, VARIABLE) == "given"
+    assert read_token(path) == "given"
+    assert path.stat().st_mode & 0o777 == 0o600
 
 
 def test_an_empty_or_missing_token_file_is_refused(tmp_path: Path) -> None:

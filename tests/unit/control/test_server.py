@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 import pytest
+from starlette.routing import Route
+from starlette.testclient import TestClient
 
 from millrace.control.health import Health, HealthReason
 from millrace.control.lifecycle import ApplicationState
@@ -55,7 +57,7 @@ def world(make_status: Callable[..., Any]) -> World:
 
 
 @pytest.fixture
-def client(world: World) -> Iterator[httpx.Client]:
+def server(world: World) -> ControlServer:
     surface = ControlSurface(
         status=lambda: world.status,
         health=lambda: world.health,
@@ -67,7 +69,11 @@ def client(world: World) -> Iterator[httpx.Client]:
         picture=lambda: b"<svg/>",
         operate=world.operate,
     )
-    server = ControlServer("127.0.0.1:0", "secret", surface)
+    return ControlServer("127.0.0.1:0", "secret", surface)
+
+
+@pytest.fixture
+def client(server: ControlServer) -> Iterator[httpx.Client]:
     server.start()
     with httpx.Client(base_url=server.address) as each:
         yield each
@@ -118,12 +124,23 @@ def test_the_page_shows_state_tasks_and_lag_and_escapes_names(client: httpx.Clie
     assert all(text in page for text in ("RUNNING", "RESTORING", "h/12", "works"))
 
 
-@pytest.mark.parametrize("path", ["/stop", "/pause", "/resume"])
 @pytest.mark.parametrize("headers", [{}, {"authorization": "Bearer wrong"}, {"authorization": "secret"}])
-def test_a_change_without_the_token_is_refused(
-    client: httpx.Client, world: World, path: str, headers: dict[str, str]
+def test_every_route_that_takes_more_than_reading_refuses_without_the_token(
+    server: ControlServer, world: World, headers: dict[str, str]
 ) -> None:
-    assert client.post(path, headers=headers).status_code == 401
+    application = server.application()
+    assert all(isinstance(route, Route) for route in application.routes), "a mount hides its routes from this test"
+    changing = {
+        (method, route.path)
+        for route in application.routes
+        if isinstance(route, Route)
+        for method in (route.methods or set()) - {"GET", "HEAD"}
+    }
+    assert changing >= {("POST", path) for path in ("/stop", "/pause", "/resume", "/operations/{name}")}
+    client = TestClient(application)
+    for method, path in sorted(changing):
+        answer = client.request(method, path.replace("{name}", "look"), headers=headers)
+        assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "Bearer"), path
     assert world.calls == []
 
 

@@ -6,14 +6,27 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from millrace.errors import OperationError
-from millrace.ops import Home, Verdict, deploy, observe, read_record, reconcile, rollback, stop, wait_until_ready
+from millrace.ops import (
+    Home,
+    Outcome,
+    Verdict,
+    deploy,
+    observe,
+    read_record,
+    reconcile,
+    rollback,
+    stop,
+    wait_until_ready,
+)
 from millrace.ops.files import read_journal
 from millrace.ops.operations import abandon, unfinished_operation
 from millrace.ops.readiness import last_good, previous_good
@@ -253,6 +266,29 @@ def test_a_killed_upgrade_is_carried_on_by_deploying_the_same_again_and_refuses_
     write_spec(description="another one")
     assert deploy(home, NAME).action == "upgrade"
     assert record_of(home).spec_hash == new != good
+
+
+@pytest.mark.parametrize("launcher", [None, BROKEN], ids=["runs", "broken"])
+def test_a_deployment_waits_for_another_to_the_same_specification(
+    home: Home, write_spec: WriteSpec, good: str, launcher: dict[str, Any] | None
+) -> None:
+    """Supervision sees a changed file at the same moment as the one who deploys it."""
+    write_spec(description="another one", **({"launcher": launcher} if launcher else {}))
+    waits = threading.Event()
+    others: list[Future[Outcome]] = []
+
+    with ThreadPoolExecutor(1) as pool:
+
+        def deploy_too(line: str) -> None:
+            if line.startswith("Wait until it is healthy") and not others:
+                others.append(pool.submit(deploy, home, NAME, progress=lambda _: waits.set()))
+                assert waits.wait(60)
+
+        first = deploy(home, NAME, rollback_on_failure=True, progress=deploy_too)
+        second = others[0].result(120)
+    assert (first.action, second.action) == (("rolled_back",) * 2 if launcher else ("upgrade", "nothing"))
+    launches = [line for line in read_journal(home.application(NAME)) if line["what"] == "launched"]
+    assert len(launches) == (3 if launcher else 2)
 
 
 def test_a_killed_upgrade_that_is_given_up_is_begun_anew_by_supervision(

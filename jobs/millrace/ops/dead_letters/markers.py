@@ -39,6 +39,11 @@ class Marker:
     at: str
 
 
+def replay_transactional_id(topic: str) -> str:
+    """Under which letters of a topic are replayed or marked as purged: one at a time does so."""
+    return f"millrace-replay-{topic}"
+
+
 def ensure_marker_topic(admin: KafkaAdmin) -> None:
     """Creates the topic where it is missing."""
     admin.create_missing([TopicSpec(name=MARKER_TOPIC, partitions=1, settings=_SETTINGS)])

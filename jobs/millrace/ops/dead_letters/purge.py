@@ -11,7 +11,13 @@ from millrace.errors import OperationError
 from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets, offsets_for_times
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.dead_letters.box import LetterBox, letter_box
-from millrace.ops.dead_letters.markers import MARKER_TOPIC, encode_markers, read_markers, times_of_now
+from millrace.ops.dead_letters.markers import (
+    MARKER_TOPIC,
+    encode_markers,
+    read_markers,
+    replay_transactional_id,
+    times_of_now,
+)
 from millrace.ops.dead_letters.selection import Selection
 from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
@@ -148,7 +154,7 @@ def _forget(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
     box = _same_box(context, decided)
     with TaskProducer(
         box.connection.bootstrap_servers,
-        transactional_id=f"millrace-replay-{decided.topic}",
+        transactional_id=replay_transactional_id(decided.topic),
         settings=box.connection.producer,
     ) as producer:
         producer.init()

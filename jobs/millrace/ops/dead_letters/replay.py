@@ -25,6 +25,7 @@ from millrace.ops.dead_letters.markers import (
     encode_markers,
     ensure_marker_topic,
     read_markers,
+    replay_transactional_id,
     times_of_now,
 )
 from millrace.ops.dead_letters.originals import with_originals
@@ -252,7 +253,7 @@ def _send(context: StepContext, decided: ReplayDecisions) -> Mapping[str, Any]:
     with TaskProducer(
         box.connection.bootstrap_servers,
         # One for the topic, not the application: two replays of the same letters must fence each other.
-        transactional_id=f"millrace-replay-{decided.topic}",
+        transactional_id=replay_transactional_id(decided.topic),
         settings=box.connection.producer,
         max_message_bytes=admin.max_message_bytes([*decided.partitions, MARKER_TOPIC]),
     ) as producer:

@@ -20,6 +20,7 @@ from millrace.errors import OperationError
 from millrace.kafka.java import find_java
 from millrace.processes import ProcessIdentity
 
+_HOST = "127.0.0.1"
 _POLL_S = 0.2
 
 
@@ -47,7 +48,7 @@ class SparkCluster:
     @property
     def master(self) -> str:
         """URL for ``launcher.master``."""
-        return f"spark://127.0.0.1:{self._port}"
+        return f"spark://{_HOST}:{self._port}"
 
     def start(self, *, timeout_s: float = 60.0) -> None:
         """Start everything and return when all workers are registered.
@@ -56,20 +57,18 @@ class SparkCluster:
             OperationError: they were not in time; everything is ended again.
         """
         self.directory.mkdir(parents=True, exist_ok=True)
-        host = ["--host", "127.0.0.1"]
         try:
-            self._spawn(
-                "master",
-                ["org.apache.spark.deploy.master.Master", *host, "--port", str(self._port)],
-                ["--webui-port", str(self._ui_port)],
-            )
+            self._spawn("master", master_arguments(port=self._port, ui_port=self._ui_port))
             for number in range(self._workers):
-                self._spawn(
-                    f"worker-{number}",
-                    ["org.apache.spark.deploy.worker.Worker", *host, "--webui-port", "0"],
-                    ["--cores", str(self._cores), "--memory", self._memory],
-                    ["--work-dir", str(self.directory / f"worker-{number}"), self.master],
+                name = f"worker-{number}"
+                arguments = worker_arguments(
+                    self.master,
+                    ui_port=0,
+                    cores=self._cores,
+                    memory=self._memory,
+                    directory=self.directory / name,
                 )
+                self._spawn(name, arguments)
             self._wait(timeout_s)
         except BaseException:
             self.stop()
@@ -78,7 +77,7 @@ class SparkCluster:
     def state(self) -> dict[str, Any]:
         """What the master says of workers and applications; empty if it does not answer."""
         try:
-            answer = httpx.get(f"http://127.0.0.1:{self._ui_port}/json/", timeout=5, trust_env=False)
+            answer = httpx.get(f"http://{_HOST}:{self._ui_port}/json/", timeout=5, trust_env=False)
             return dict(answer.json()) if answer.is_success else {}
         except (httpx.HTTPError, ValueError):
             return {}
@@ -102,11 +101,11 @@ class SparkCluster:
     ) -> None:
         self.stop()
 
-    def _spawn(self, name: str, *arguments: Sequence[str]) -> None:
+    def _spawn(self, name: str, arguments: Sequence[str]) -> None:
         home = spark_home()
         with (self.directory / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
-                [str(home / "bin" / "spark-class"), *(part for group in arguments for part in group)],
+                [str(home / "bin" / "spark-class"), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -114,7 +113,7 @@ class SparkCluster:
                     **os.environ,
                     "SPARK_HOME": str(home),
                     "JAVA_HOME": str(find_java().resolve().parent.parent),
-                    "SPARK_LOCAL_IP": "127.0.0.1",
+                    "SPARK_LOCAL_IP": _HOST,
                 },
                 start_new_session=True,
             )
@@ -137,6 +136,21 @@ class SparkCluster:
             time.sleep(_POLL_S)
 
 
+def master_arguments(*, port: int, ui_port: int) -> list[str]:
+    """Arguments of ``spark-class`` for a master on the loopback."""
+    return [
+        "org.apache.spark.deploy.master.Master", "--host", _HOST, "--port", str(port), "--webui-port", str(ui_port),
+    ]  # fmt: skip
+
+
+def worker_arguments(master: str, *, ui_port: int, cores: int, memory: str, directory: Path) -> list[str]:
+    """Arguments of ``spark-class`` for a worker on the loopback; ``directory`` is for the executors' files."""
+    return [
+        "org.apache.spark.deploy.worker.Worker", "--host", _HOST, "--webui-port", str(ui_port),
+        "--cores", str(cores), "--memory", memory, "--work-dir", str(directory), master,
+    ]  # fmt: skip
+
+
 def spark_home() -> Path:
     """Directory of the installed pyspark, which is a whole Spark."""
     found = importlib.util.find_spec("pyspark")
@@ -147,5 +161,5 @@ def spark_home() -> Path:
 
 def _free_port() -> int:
     with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
+        probe.bind((_HOST, 0))
         return int(probe.getsockname()[1])

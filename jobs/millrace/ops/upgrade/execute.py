@@ -81,6 +81,12 @@ def is_carried_out(directory: ApplicationDirectory) -> bool:
     return False
 
 
+def wait_for_whoever_carries_out(directory: ApplicationDirectory) -> None:
+    """Return once no living process carries an operation of the application out."""
+    with directory.operations_lock.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+
 def carried_out(home: Home, application: str, run: Callable[[], Outcome], *, dry_run: bool = False) -> Outcome:
     """What an upgrade or a rollback, which ``run`` carries out, comes to; gives up what failed before any change."""
     try:

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
 from html import unescape
+from typing import cast
 
 import pytest
 import yaml
+from fastapi.routing import APIRoute
+from starlette.applications import Starlette
+from starlette.routing import Mount
 from starlette.testclient import TestClient
 
 from millrace.ops import Home
@@ -29,6 +33,29 @@ def test_every_page_wants_a_person_and_has_a_strict_policy(admin: TestClient) ->
             policy = each.headers["content-security-policy"]
             assert "default-src 'none'" in policy
             assert "unsafe" not in policy
+
+
+def test_no_route_is_for_nobody_and_none_that_changes_something_for_who_may_not(
+    admin: TestClient, airflow: StandInAirflow
+) -> None:
+    """Over all routes that there are, so that a new one cannot be forgotten."""
+    del admin.headers["x-person"]
+    mount = cast(Starlette, admin.app).routes[0]
+    assert isinstance(mount, Mount)
+    assert all(isinstance(route, APIRoute) for route in mount.routes), "another kind escapes the common dependencies"
+    changing = []
+    for route in mount.routes:
+        assert isinstance(route, APIRoute)
+        path = f"/millrace{route.path.format(name=APPLICATION, dag_id='millrace_stop', file='streams.css')}"
+        for method in route.methods:
+            assert admin.request(method, path, headers=SAME).status_code == 401, path
+            if method not in {"GET", "HEAD"}:
+                changing.append(path)
+                assert admin.request(method, path, headers={**SAME, "x-person": "viewer"}).status_code == 403, path
+                other_site = {"x-person": "admin", "sec-fetch-site": "cross-site"}
+                assert admin.request(method, path, headers=other_site).status_code == 403, path
+    assert changing == [f"{PAGE}/actions/millrace_stop"]
+    assert airflow.started == []
 
 
 def test_no_page_has_script_or_style_in_it(admin: TestClient) -> None:

@@ -1,10 +1,10 @@
-"""A real PostgreSQL for one test module: its own directory, a free port, gone afterwards."""
+"""A real PostgreSQL for a while: its own directory, a free port, gone afterwards."""
 
 from __future__ import annotations
 
 import os
 import shutil
-import socket
+import signal
 import subprocess
 import tempfile
 import time
@@ -15,6 +15,9 @@ from typing import Any
 
 import psycopg
 
+from millrace.errors import OperationError, PreflightError
+from millrace.kafka.broker import free_ports
+
 _START_LIMIT_S = 60.0
 _DEBIAN = Path("/usr/lib/postgresql")
 _ACCOUNT = "postgres"
@@ -24,22 +27,16 @@ def server_programs() -> Path:
     """The directory of ``initdb`` and ``postgres``.
 
     Raises:
-        RuntimeError: they are not installed.
+        PreflightError: they are not installed.
     """
     if (found := shutil.which("initdb")) is not None:
         return Path(found).resolve().parent
     versions = sorted(_DEBIAN.glob("*/bin/initdb"), key=lambda path: float(path.parents[1].name))
     if not versions:
-        raise RuntimeError(
-            "PostgreSQL's server programs were not found. Remedy: install them (Debian, Ubuntu: postgresql)"
+        raise PreflightError(
+            "PostgreSQL's server programs were not found.", remedy="install them (Debian, Ubuntu: postgresql)"
         )
     return versions[-1].parent
-
-
-def _free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return int(listener.getsockname()[1])
 
 
 def _account() -> Mapping[str, Any]:
@@ -48,11 +45,11 @@ def _account() -> Mapping[str, Any]:
 
 
 @contextmanager
-def running_postgres() -> Iterator[str]:
-    """A server that trusts local connections; gives its connection string."""
+def running_postgres(*, account: str = "shop") -> Iterator[str]:
+    """A server that trusts local connections; gives the connection string of its superuser ``account``."""
     programs = server_programs()
     directory = Path(tempfile.mkdtemp(prefix="millrace-postgres-"))
-    port = _free_port()
+    (port,) = free_ports(1)
     if os.getuid() == 0:
         shutil.chown(directory, _ACCOUNT, _ACCOUNT)
     initialise: list[str | Path] = [
@@ -60,7 +57,7 @@ def running_postgres() -> Iterator[str]:
         "-D",
         directory / "data",
         "-U",
-        "shop",
+        account,
         "-A",
         "trust",
         "--no-sync",
@@ -81,12 +78,13 @@ def running_postgres() -> Iterator[str]:
         server: subprocess.Popen[bytes] = subprocess.Popen(
             [*serve, "-F"], stdout=log, stderr=log, cwd=directory, **_account()
         )
-    address = f"host=127.0.0.1 port={port} user=shop dbname=postgres"
+    address = f"host=127.0.0.1 port={port} user={account} dbname=postgres"
     try:
         _wait_until_it_answers(address, server, directory / "log")
         yield address
     finally:
-        server.terminate()
+        # Fast: whoever is connected still is disconnected.
+        server.send_signal(signal.SIGINT)
         server.wait(30)
         shutil.rmtree(directory)
 
@@ -98,7 +96,8 @@ def _wait_until_it_answers(address: str, server: subprocess.Popen[bytes], log: P
             psycopg.connect(address, connect_timeout=5).close()
         except psycopg.OperationalError:
             if server.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text(errors='replace')}") from None
+                said = log.read_text(errors="replace").strip()[-500:]
+                raise OperationError(f"PostgreSQL did not start: {said}", remedy="check the disk and memory") from None
             time.sleep(0.05)
         else:
             return

@@ -1,0 +1,250 @@
+"""What an application's user must be allowed to do on the broker, derived from its topology and configuration."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from enum import StrEnum
+from typing import Any
+
+from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.dsl.loading import load_topology
+from millrace.errors import ConfigurationError
+from millrace.kafka.topics import STATUS_TOPIC
+from millrace.ops.broker_checks import changelog_topics, output_topics
+from millrace.ops.dead_letters.markers import MARKER_TOPIC, replay_transactional_id
+from millrace.ops.spec import ApplicationSpec
+from millrace.topology.labels import written_topic
+from millrace.topology.topology import Topology
+
+READERS_PREFIX = "millrace-"
+"""How the group names of consumers begin that have no group: a client of the broker needs one."""
+
+
+class Resource(StrEnum):
+    """Kinds of resources, as ``kafka-acls.sh`` has options for them."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+    CLUSTER = "cluster"
+
+
+class Permission(StrEnum):
+    """Operations, as ``kafka-acls.sh`` calls them. READ, WRITE and DELETE include the right to describe."""
+
+    READ = "Read"
+    WRITE = "Write"
+    CREATE = "Create"
+    DELETE = "Delete"
+    DESCRIBE = "Describe"
+    DESCRIBE_CONFIGS = "DescribeConfigs"
+    ALTER_CONFIGS = "AlterConfigs"
+
+
+class Purpose(StrEnum):
+    """What a permission is needed for."""
+
+    RUN = "run"
+    OPERATE = "operate"
+    """Deploying, reset, savepoints, compaction, take-over, dead letters, the export of metrics."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Acl:
+    """Operations that are to be allowed on one resource, or on all whose names begin alike.
+
+    Args:
+        resource: its kind.
+        name: its name.
+        prefixed: whether the name is the beginning of names.
+        operations: what is to be allowed.
+        purpose: what for.
+        reason: the same for people.
+    """
+
+    resource: Resource
+    name: str
+    prefixed: bool = False
+    operations: tuple[Permission, ...]
+    purpose: Purpose
+    reason: str
+
+    def arguments(self) -> list[str]:
+        """The arguments of ``kafka-acls.sh`` that say the same."""
+        named = [f"--{self.resource}"] if self.resource is Resource.CLUSTER else [f"--{self.resource}", self.name]
+        pattern = ["--resource-pattern-type", "prefixed"] if self.prefixed else []
+        return [*(part for each in self.operations for part in ("--operation", each)), *named, *pattern]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NeededAcls:
+    """What an application's user must be allowed.
+
+    Args:
+        application: its ``application.id``.
+        bootstrap_servers: where.
+        principal: the user, as the broker calls it.
+        acls: the list.
+        notes: what cannot be known before records come.
+    """
+
+    application: str
+    bootstrap_servers: str
+    principal: str
+    acls: tuple[Acl, ...]
+    notes: tuple[str, ...]
+
+    def document(self) -> dict[str, Any]:
+        """The same as JSON-compatible data."""
+        return asdict(self)
+
+    def commands(self) -> list[str]:
+        """One command of ``kafka-acls.sh`` each; ``admin.properties`` is the login of somebody who may alter ACLs."""
+        connection = ["--bootstrap-server", self.bootstrap_servers, "--command-config", "admin.properties"]
+        head = ["kafka-acls.sh", *connection, "--add", "--allow-principal", self.principal]
+        return [shlex.join([*head, *acl.arguments()]) for acl in self.acls]
+
+
+def needed_acls(spec: ApplicationSpec, *, principal: str | None = None, purpose: Purpose | None = None) -> NeededAcls:
+    """The least that lets an application work; needs no broker.
+
+    Internal topics and transactional ids are allowed by their beginning, ``<application.id>-``: a changed topology
+    then needs no others. Since Kafka 2.8 whoever may write to a topic may do so idempotently (KIP-679), so nothing is
+    needed on the cluster for that.
+
+    Args:
+        spec: the specification.
+        principal: the user; by default ``User:`` and ``sasl.username``.
+        purpose: only what is needed for that.
+
+    Raises:
+        ConfigurationError: there is no user name in the configuration and none was given, or the module cannot be
+            imported.
+        TopologyError: the topology cannot be built.
+    """
+    config = spec.streams_config()
+    topology = load_topology(spec.module, config)
+    name = config.client_settings("admin.").get("sasl.username")
+    if principal is None and name is None:
+        raise ConfigurationError(
+            f"The configuration of {spec.name} names no user: it has no sasl.username.",
+            remedy="give --principal: that of a certificate is its distinguished name, as in User:CN=payments",
+        )
+    acls = [*_running(topology, config), *_operating(spec, topology, config)]
+    return NeededAcls(
+        application=config.application_id,
+        bootstrap_servers=config.bootstrap_servers,
+        principal=principal or f"User:{name}",
+        acls=tuple(acl for acl in acls if purpose in (None, acl.purpose)),
+        notes=tuple(
+            f"{sink.name} chooses topics record by record ({written_topic(sink)}): allow Write and DescribeConfigs on "
+            "each of them"
+            for sink in topology.choosing_sinks
+        ),
+    )
+
+
+def _running(topology: Topology, config: StreamsConfig) -> Iterator[Acl]:
+    own = f"{config.application_id}-"
+    for topic in sorted(topology.external_inputs):
+        yield _topic(topic, Permission.READ, Permission.DESCRIBE_CONFIGS, reason="read input")
+    for topic in output_topics(topology, config):
+        yield _topic(topic, Permission.WRITE, Permission.DESCRIBE_CONFIGS, reason="write output")
+    if changelog_topics(topology, config.application_id) or topology.repartition_topics:
+        purges = (Permission.DELETE,) if topology.repartition_topics else ()
+        yield Acl(
+            resource=Resource.TOPIC,
+            name=own,
+            prefixed=True,
+            operations=(
+                Permission.CREATE,
+                Permission.READ,
+                Permission.WRITE,
+                *purges,
+                Permission.DESCRIBE_CONFIGS,
+            ),
+            purpose=Purpose.RUN,
+            reason="internal topics" + (", and deleting processed records of them" if purges else ""),
+        )
+    yield _topic(STATUS_TOPIC, Permission.CREATE, Permission.READ, Permission.WRITE, reason="publish the status")
+    yield Acl(
+        resource=Resource.GROUP,
+        name=config.application_id,
+        operations=(Permission.READ,),
+        purpose=Purpose.RUN,
+        reason="committed offsets",
+    )
+    yield Acl(
+        resource=Resource.GROUP,
+        name=READERS_PREFIX,
+        prefixed=True,
+        operations=(Permission.DESCRIBE,),
+        purpose=Purpose.RUN,
+        reason="read without a group: the client library asks for a coordinator nevertheless",
+    )
+    exactly_once = config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+    yield Acl(
+        resource=Resource.TRANSACTIONAL_ID,
+        name=own,
+        prefixed=True,
+        operations=(Permission.WRITE,),
+        purpose=Purpose.RUN,
+        reason="transactions of tasks and of the driver" if exactly_once else "the driver's transactions",
+    )
+    yield Acl(
+        resource=Resource.CLUSTER,
+        name="kafka-cluster",
+        operations=(Permission.DESCRIBE_CONFIGS,),
+        purpose=Purpose.RUN,
+        reason="read the broker's limits",
+    )
+
+
+def _operating(spec: ApplicationSpec, topology: Topology, config: StreamsConfig) -> Iterator[Acl]:
+    for declared in spec.topics:
+        yield _topic(declared.name, Permission.CREATE, purpose=Purpose.OPERATE, reason="created by a deployment")
+    yield Acl(
+        resource=Resource.TOPIC,
+        name=f"{config.application_id}-",
+        prefixed=True,
+        operations=(*([] if topology.repartition_topics else [Permission.DELETE]), Permission.ALTER_CONFIGS),
+        purpose=Purpose.OPERATE,
+        reason="reset, restoring savepoints, compaction",
+    )
+    yield Acl(
+        resource=Resource.CLUSTER,
+        name="kafka-cluster",
+        operations=(Permission.DESCRIBE,),
+        purpose=Purpose.OPERATE,
+        reason="sizes of logs",
+    )
+    letters = config.errors_dead_letter_queue_topic_name
+    if letters is None:
+        return
+    yield _topic(
+        letters, Permission.READ, Permission.DELETE, purpose=Purpose.OPERATE, reason="list and purge dead letters"
+    )
+    yield _topic(
+        MARKER_TOPIC,
+        Permission.CREATE,
+        Permission.READ,
+        Permission.WRITE,
+        Permission.DESCRIBE_CONFIGS,
+        purpose=Purpose.OPERATE,
+        reason="mark replayed dead letters",
+    )
+    for topic in sorted(topology.external_inputs):
+        yield _topic(topic, Permission.WRITE, purpose=Purpose.OPERATE, reason="replay dead letters")
+    yield Acl(
+        resource=Resource.TRANSACTIONAL_ID,
+        name=replay_transactional_id(letters),
+        operations=(Permission.WRITE,),
+        purpose=Purpose.OPERATE,
+        reason="replay dead letters",
+    )
+
+
+def _topic(name: str, *operations: Permission, reason: str, purpose: Purpose = Purpose.RUN) -> Acl:
+    return Acl(resource=Resource.TOPIC, name=name, operations=operations, purpose=purpose, reason=reason)

@@ -1,0 +1,70 @@
+"""`make platform` as its user runs it: what docker-compose.yml deploys, without containers, and a broker is lost."""
+
+from __future__ import annotations
+
+import signal
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from demo.leftovers import processes_of
+from millrace.kafka.clients import base_settings
+from millrace.ops import observe
+
+from .conftest import wait_for
+from .demo_command import APPLICATION, DemoCommand
+
+INPUT = "payments"
+
+
+@pytest.mark.long
+@pytest.mark.timeout(1200)
+def test_the_platform_is_exactly_once_although_the_leader_of_its_input_is_killed(tmp_path: Path) -> None:
+    command = DemoCommand(tmp_path, "platform", "--cluster", "--rate", "200")
+    try:
+        wait_for(lambda: command.said("ALERT"), limit_s=600)
+        brokers = client_of(command)
+        lost = leader_of(brokers)
+        driver = observe(command.home, APPLICATION).process
+        kill_node(command.home.root, lost)
+        wait_for(lambda: leader_of(brokers) not in {lost, -1}, limit_s=90)
+        in_sync = brokers.list_topics(INPUT, timeout=30).topics[INPUT].partitions[0].isrs
+        assert set(in_sync) == {1, 2, 3} - {lost}
+        seen = command.times("ALERT")
+        wait_for(lambda: command.times("ALERT") > seen, limit_s=240)
+        assert observe(command.home, APPLICATION).process == driver, "its driver goes on with the brokers that are left"
+        # Both workers have an executor of the application.
+        assert {path.parents[1].name for path in command.home.root.glob("spark/worker-*/app-*/*")} == {
+            "worker-0",
+            "worker-1",
+        }
+        command.interrupt()
+        code = command.exit_code(400)
+    finally:
+        command.end()
+    printed = "\n".join(command.lines)
+    assert code == 0, printed
+    assert "EXACTLY ONCE" in printed
+    assert "no process is left" in printed
+    assert processes_of(command.home.root) == []
+    assert not (command.home.root / "airflow" / "airflow.db").exists(), "Airflow's tables are in PostgreSQL"
+
+
+def client_of(command: DemoCommand) -> AdminClient:
+    (addresses,) = [line.split()[1] for line in command.lines if line.startswith("Kafka ")]
+    assert addresses.count(",") == 2
+    return AdminClient(base_settings(addresses))
+
+
+def leader_of(brokers: AdminClient) -> int:
+    """Number of the node that leads the input's first partition."""
+    return int(brokers.list_topics(INPUT, timeout=30).topics[INPUT].partitions[0].leader)
+
+
+def kill_node(home: Path, number: int) -> None:
+    configuration = str(home / "brokers" / f"node-{number}" / "server.properties")
+    (node,) = [each for each in processes_of(home) if configuration in psutil.Process(each.pid).cmdline()]
+    node.send_signal(signal.SIGKILL)
+    assert node.wait_until_gone(10)

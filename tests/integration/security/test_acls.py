@@ -1,0 +1,113 @@
+"""The ACLs of ``millrace acls`` let an application work and nothing of them can be left out: a broker decides."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from millrace.errors import PreflightError
+from millrace.kafka.topics import TopicSpec
+from millrace.ops.acls import Purpose, needed_acls
+from millrace.ops.connection import admin_of
+from millrace.ops.dead_letters import list_letters
+from millrace.ops.export.lag import records_behind
+from millrace.ops.reset import ResetOptions, reset
+from millrace.ops.savepoints import create_savepoint, restore_savepoint
+from millrace.ops.savepoints.location import spec_of
+from tests.application import PREFIX_VARIABLE
+from tests.integration.savepoints.conftest import Installation
+from tests.integration.security.granting import bindings, bindings_of
+from tests.records import Record, produce
+from tests.secure_broker import SecureBroker
+
+PASSWORD = "a marker of a password"
+
+
+class Behind:
+    """An application whose user may do what ``millrace acls`` says, and nothing else.
+
+    Args:
+        broker: the broker, which allows nothing else.
+        installation: where the application is.
+        purpose: what the ACLs are for.
+    """
+
+    def __init__(self, broker: SecureBroker, installation: Installation, purpose: Purpose | None) -> None:
+        self.broker = broker
+        self.installation = installation
+        self.user = f"{installation.prefix}-user"
+        letters = f"{installation.prefix}-letters"
+        installation.admin.create_missing([TopicSpec(name=letters)])
+        config: dict[str, Any] = {
+            **broker.add_user(self.user, PASSWORD),
+            "bootstrap.servers": broker.bootstrap_servers,
+            "errors.dead.letter.queue.topic.name": letters,
+        }
+        self.name = installation.specify(**config)
+        self.needed = needed_acls(spec_of(installation.home, self.name, as_launched=False), purpose=purpose)
+        broker.grant(bindings(self.needed))
+
+    def run(self) -> None:
+        """From its changelogs, as on another host."""
+        shutil.rmtree(self.installation.home.root / "state", ignore_errors=True)
+        self.installation.run(self.name)
+
+
+@pytest.fixture
+def behind(secure_broker: SecureBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Behind]:
+    """``behind(purpose)`` makes one."""
+
+    def make(purpose: Purpose | None) -> Behind:
+        installation = Installation(secure_broker.plain_servers, tmp_path / "installation", partitions=1)
+        monkeypatch.setenv(PREFIX_VARIABLE, installation.prefix)
+        return Behind(secure_broker, installation, purpose)
+
+    return make
+
+
+@pytest.mark.timeout(900)
+def test_an_application_runs_with_them_and_asks_for_nothing_else(behind: Callable[..., Behind]) -> None:
+    application = behind(Purpose.RUN)
+    application.installation.send(100)
+    application.run()
+    application.installation.check_outputs()
+    assert application.broker.denials(application.user) == []
+    application.installation.send(100)
+    for acl in application.needed.acls:
+        granted = bindings_of(acl, application.needed.principal)
+        application.broker.revoke(granted)
+        with pytest.raises(PreflightError, match="uthorization failed") as raised:
+            application.run()
+        assert "grant the permission" in raised.value.remedy, acl
+        application.broker.grant(granted)
+    application.run()
+    application.installation.check_outputs()
+
+
+@pytest.mark.timeout(900)
+def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., Behind]) -> None:
+    application = behind(None)
+    home, name, installation = application.installation.home, application.name, application.installation
+    config = spec_of(home, name, as_launched=False).streams_config()
+    installation.send(100)
+    application.run()
+    create_savepoint(home, name, name="one")
+    installation.send(100)
+    application.run()
+    restore_savepoint(home, name, "one")
+    application.run()
+    installation.check_outputs()
+    places = [(installation.input, 0)]
+    assert records_behind(admin_of(config), config, places) == {places[0]: 0}
+    assert list_letters(home, name) == []
+    produce(installation.bootstrap_servers, f"{installation.prefix}-letters", [Record(b"k", b"v")])
+    reset(home, name, options=ResetOptions(empties_dead_letters=True))
+    application.run()
+    installation.check_outputs()
+    assert application.broker.denials(application.user) == []
+    written = [path for path in home.root.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
+    assert written == []

@@ -38,8 +38,8 @@ def lines(page: Path) -> list[str]:
 def test_a_command_in_a_block_can_be_typed(page: Path) -> None:
     for line in lines(page):
         if line.startswith("millrace "):
-            # What another command reads is cut off.
-            found, arguments = command(shlex.split(re.sub(r"[\[\]]| \| .*", "", line))[1:])
+            # What another command or a file gets is cut off.
+            found, arguments = command(shlex.split(re.sub(r"[\[\]]| [|>] .*", "", line))[1:])
             # Unknown options, missing arguments and wrong numbers are errors; only files are the reader's.
             try:
                 found.make_context(line, arguments)

@@ -55,7 +55,7 @@ def test_every_sample_is_run_by_some_test(page: str, text: str) -> None:
 @pytest.mark.parametrize(("page", "text"), [(title(page), text) for page in PAGES for text in blocks(page, "yaml")])
 def test_a_specification_that_a_page_shows_is_valid(page: str, text: str) -> None:
     """A part of one stands for the whole; secrets are in files that only the reader has."""
-    shown = yaml.safe_load(re.sub(r"\$\{(?:file|dir):[^}]*\}", "secret", text))
+    shown = yaml.safe_load(re.sub(r"\$\{(?:file|dir):[^}]*\}", "${SECRET}", text))
     document = {"name": "sample", "module": "apps.sample:build", **shown}
     document["config"] = {"bootstrap.servers": "localhost:9092", **document.get("config", {})}
-    spec_file_of(document, where=page, environment={})
+    spec_file_of(document, where=page, environment={"SECRET": "known"})

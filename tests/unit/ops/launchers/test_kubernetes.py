@@ -246,7 +246,7 @@ def test_claims_keep_the_stores_of_executors(write: Write) -> None:
     home = write(
         launcher={
             "kubernetes": {"image": "i", "namespace": "streams", "state_size": "20Gi", "storage_class": "fast"},
-            "environment": {"PASSWORD": "back\\slash"},
+            "environment": {"PLACE": "back\\slash"},
         }
     )
     deploy(home, "orders")
@@ -256,7 +256,7 @@ def test_claims_keep_the_stores_of_executors(write: Write) -> None:
     claim = "spark.kubernetes.executor.volumes.persistentVolumeClaim.millrace-state"
     assert f"{claim}.options.claimName=OnDemand" in lines
     assert f"{claim}.options.storageClass=fast" in lines
-    assert "spark.executorEnv.PASSWORD=back\\\\slash" in lines
+    assert "spark.executorEnv.PLACE=back\\\\slash" in lines
     with pytest.raises(OperationError, match="in claims of the executors' pods, 20Gi each"):
         refuse_state_elsewhere(load_spec(home.spec_path("orders")), what="audit")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import base64
 import os
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from selenium import webdriver
 from selenium.common.exceptions import StaleElementReferenceException, TimeoutException
@@ -15,6 +16,8 @@ from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
+
+T = TypeVar("T")
 
 AXE = Path(__file__).with_name("axe") / "axe.min.js"
 SCREENSHOTS_VARIABLE = "MILLRACE_SCREENSHOTS"
@@ -101,6 +104,20 @@ class Browser:
             raise AssertionError(f"no {selector} on {self.driver.current_url}, which shows:\n{page}") from error
         assert element is not None
         return element
+
+    def on(self, selector: str, act: Callable[[WebElement], T]) -> T:
+        """What ``act`` gives of the first element; it is found again where the page has replaced it meanwhile."""
+        wait = WebDriverWait(self.driver, LIMIT_S, ignored_exceptions=(StaleElementReferenceException,))
+        (result,) = wait.until(lambda _: (act(self.find(selector)),))
+        return result
+
+    def click(self, selector: str) -> None:
+        """Click the first element."""
+        self.on(selector, lambda element: element.click())
+
+    def text(self, selector: str) -> str:
+        """The text of the first element."""
+        return self.on(selector, lambda element: element.text)
 
     def all(self, selector: str) -> list[WebElement]:
         """All elements of a CSS selector now."""

@@ -112,7 +112,7 @@ def test_streams_is_in_the_navigation_and_shows_the_page_in_airflows_theme(admin
         )
         admin.screenshot(f"in-airflow-{theme}")
         admin.driver.switch_to.frame(frame)
-        assert admin.find(f"#to-{orders}").text == orders
+        assert admin.text(f"#to-{orders}") == orders
         assert admin.all(f"html[data-theme={theme}]")
 
 
@@ -139,27 +139,27 @@ def test_every_page_is_accessible_and_fits_in_every_size_and_theme(admin: Browse
 
 def test_the_table_and_the_picture_show_what_the_driver_says(admin: Browser, orders: str) -> None:
     admin.open(STREAMS)
-    row = admin.find(f"#to-{orders}").find_element(By.XPATH, "ancestor::tr")
-    assert "Healthy" in row.text
-    assert "/s" in row.text
-    admin.find(f"#to-{orders}").click()
+    row = admin.on(f"#to-{orders}", lambda link: link.find_element(By.XPATH, "ancestor::tr").text)
+    assert "Healthy" in row
+    assert "/s" in row
+    admin.click(f"#to-{orders}")
     admin.find("svg.topology")
-    text = admin.find("svg.topology").get_attribute("textContent") or ""
+    text = admin.on("svg.topology", lambda picture: picture.get_attribute("textContent")) or ""
     for words in ("placed-orders", "credit-by-customer", "behind", "lag"):
         assert words in text
-    assert "<b>prices</b>" in admin.find(".description").text
-    tasks = admin.find("section[aria-labelledby=tasks-title]").text
+    assert "<b>prices</b>" in admin.text(".description")
+    tasks = admin.text("section[aria-labelledby=tasks-title]")
     assert "worker-0.example/" in tasks
-    assert "launch" in admin.find("section[aria-labelledby=journal-title]").text
+    assert "launch" in admin.text("section[aria-labelledby=journal-title]")
 
 
 def test_the_page_keeps_up_by_itself_and_keeps_focus_and_opened_lists(admin: Browser, orders: str) -> None:
     admin.open(ORDERS_PAGE)
-    admin.find("#topology-list summary").click()
+    admin.click("#topology-list summary")
     picture = admin.find("#picture")
     admin.driver.execute_script("arguments[0].focus(); arguments[0].scrollLeft = 150", picture)
-    before = admin.find(".figures").text
-    WebDriverWait(admin.driver, LIMIT_S).until(lambda _: admin.find(".figures").text != before)
+    before = admin.text(".figures")
+    WebDriverWait(admin.driver, LIMIT_S).until(lambda _: admin.text(".figures") != before)
     assert admin.all("#topology-list[open]")
     assert admin.driver.execute_script("return document.activeElement.id") == "picture"
     assert admin.driver.execute_script("return document.getElementById('picture').scrollLeft") == 150
@@ -218,7 +218,7 @@ def test_the_link_to_a_run_leaves_the_frame(admin: Browser) -> None:
     """Airflow's frame allows no page in it to navigate the whole window."""
     admin.open("/plugin/streams")
     admin.driver.switch_to.frame(admin.find("iframe"))
-    admin.find(f"#to-{APPLICATION}").click()
+    admin.click(f"#to-{APPLICATION}")
     admin.find("#do-millrace_preflight").send_keys(Keys.ENTER)
     admin.find("form button[type=submit]").send_keys(Keys.ENTER)
     link = admin.find("#run-link")

@@ -50,7 +50,7 @@ def parcels(platform: Platform, bootstrap_servers: str) -> Iterator[Orders]:
     application.send(20)
     for dag_id in (DEPLOY, CANARY, DRILL):
         wait_for(lambda dag_id=dag_id: NAME in choices(platform, dag_id), limit_s=120)  # type: ignore[misc]
-    assert platform.run(DEPLOY, "first", {"application": NAME}, limit_s=300) == "success"
+    assert platform.run(DEPLOY, "parcels_first", {"application": NAME}, limit_s=300) == "success"
     application.wait_until_caught_up()
     yield application
     for name in (CLONE, NAME):
@@ -98,22 +98,22 @@ def sent(application: Orders) -> Counter[bytes]:
 
 def test_a_drill_kills_a_worker_and_measures_its_recovery(platform: Platform, parcels: Orders) -> None:
     with steady_input(parcels):
-        assert platform.run(DRILL, "drilled", {"application": NAME, "dry_run": False}) == "success"
+        assert platform.run(DRILL, "parcels_drilled", {"application": NAME, "dry_run": False}) == "success"
     (line,) = [orjson.loads(each) for each in platform.home.application(NAME).drills.read_text().splitlines()]
     assert line["ok"]
     assert 0 < line["seconds"] < 300
-    assert f"parcels: recovered, task {line['task']} committed" in platform.log(DRILL, "drilled", "drill")
+    assert f"parcels: recovered, task {line['task']} committed" in platform.log(DRILL, "parcels_drilled", "drill")
     assert counted(parcels) == sent(parcels)
     # Nothing arrives any more.
-    assert platform.run(DRILL, "nothing", {"application": NAME, "dry_run": False}) == "failed"
-    assert "What to do:" in platform.end_of_log(DRILL, "nothing", "drill")
+    assert platform.run(DRILL, "parcels_nothing", {"application": NAME, "dry_run": False}) == "failed"
+    assert "What to do:" in platform.end_of_log(DRILL, "parcels_nothing", "drill")
     with pytest.raises(OperationError, match="answered 400"):
-        platform.client.trigger(DRILL, "refused", {"application": "for_production"})
+        platform.client.trigger(DRILL, "parcels_refused", {"application": "for_production"})
 
 
 def test_the_export_has_what_was_measured_and_names_what_could_not_be_had(platform: Platform, parcels: Orders) -> None:
     file = platform.home.root / "prometheus" / "exported.prom"
-    assert platform.run(EXPORT, "all_there", {}) == "success"
+    assert platform.run(EXPORT, "parcels_all_there", {}) == "success"
     assert f'application_id="{NAME}"' in file.read_text()
     unreachable = Orders(platform.home, "localhost:1", "unreachable", "parcels")
     unreachable.specify(
@@ -122,12 +122,12 @@ def test_the_export_has_what_was_measured_and_names_what_could_not_be_had(platfo
     file.unlink()
     try:
         ops.deploy(platform.home, unreachable.name)
-        assert platform.run(EXPORT, "unreachable", {}) == "failed"
+        assert platform.run(EXPORT, "parcels_unreachable", {}) == "failed"
     finally:
         ops.stop(platform.home, unreachable.name)
         platform.home.spec_path(unreachable.name).unlink()
         platform.home.application(unreachable.name).record.unlink()
-    end = platform.end_of_log(EXPORT, "unreachable", "export")
+    end = platform.end_of_log(EXPORT, "parcels_unreachable", "export")
     assert "unreachable" in end
     assert "What to do: mend what is named" in end
     assert f'application_id="{NAME}"' in file.read_text(), "what could be had is exported"
@@ -139,8 +139,8 @@ def test_a_new_version_that_does_not_run_is_rolled_back_to_the_last_good_one(
     good = load_spec_file(platform.home.spec_path(NAME)).hash
     parcels.specify(launcher={"command": DOES_NOT_RUN}, rollback_on_failure=True, upgrade_mode="savepoint")
     """As the specification says: this run or supervision, whichever sees it first, goes to it and back."""
-    assert platform.run(DEPLOY, "broken", {"application": NAME}, limit_s=400) == "failed"
-    end = platform.end_of_log(DEPLOY, "broken", "deploy")
+    assert platform.run(DEPLOY, "parcels_broken", {"application": NAME}, limit_s=400) == "failed"
+    end = platform.end_of_log(DEPLOY, "parcels_broken", "deploy")
     assert "parcels: rolled_back" in end
     assert "What to do: correct the specification" in end
     record = ops.read_record(platform.home.application(NAME))
@@ -156,7 +156,7 @@ def test_a_new_version_goes_on_as_the_mode_says(platform: Platform, parcels: Ord
     """The specification says it, so that it holds whoever is the first to see the new one: this run, or supervision."""
     before, savepoints = sent(parcels), len(list_savepoints(platform.home, NAME))
     parcels.specify(upgrade_mode=mode)
-    assert platform.run(DEPLOY, mode, {"application": NAME}, limit_s=400) == "success"
+    assert platform.run(DEPLOY, f"parcels_{mode}", {"application": NAME}, limit_s=400) == "success"
     record = ops.read_record(platform.home.application(NAME))
     assert record is not None
     assert record.spec_hash == load_spec_file(platform.home.spec_path(NAME)).hash

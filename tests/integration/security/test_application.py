@@ -12,6 +12,7 @@ import httpx
 import pytest
 
 from millrace.control.control_file import CONTROL_TOKEN_VARIABLE
+from millrace.control.status_topic import ensure_status_topic
 from millrace.ops.acls import Purpose, needed_acls
 from millrace.ops.spec import load_spec
 from tests.application import PREFIX_VARIABLE, Application
@@ -28,6 +29,8 @@ SHOWN = ("", "health/live", "health/ready", "metrics", "status", "tasks", "topol
 def world(secure_broker: SecureBroker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[World]:
     made = World(secure_broker.plain_servers, f"w{uuid4().hex[:8]}", tmp_path_factory.mktemp("applications"))
     made.create("events", "groups", partitions=2)
+    # Where there is none yet, the first start asks the broker's own topic, which is refused, and goes on.
+    ensure_status_topic(secure_broker.plain_servers)
     yield made
     made.close()
 

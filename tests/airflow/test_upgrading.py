@@ -111,6 +111,8 @@ def test_a_drill_kills_a_worker_and_measures_its_recovery(platform: Platform, pa
         platform.client.trigger(DRILL, "parcels_refused", {"application": "for_production"})
 
 
+# Each application whose broker is away costs an export two minutes, and other modules leave some.
+@pytest.mark.long
 def test_the_export_has_what_was_measured_and_names_what_could_not_be_had(platform: Platform, parcels: Orders) -> None:
     file = platform.home.root / "prometheus" / "exported.prom"
     assert platform.run(EXPORT, "parcels_all_there", {}) == "success"

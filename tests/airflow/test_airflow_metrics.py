@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from scripts.dashboards.airflow import AIRFLOW
-from tests.airflow.conftest import Platform, wait_for
+from tests.airflow.conftest import Platform, dag_ids, wait_for
 
 END = re.compile(r"_(?:sum|count)$")
 
@@ -18,6 +18,7 @@ def test_airflow_sends_what_its_dashboard_shows(platform: Platform) -> None:
         for name in re.findall(r"\bairflow_[a-z_]+", query.expr)
     }
     assert len(shown) > 8
+    wait_for(lambda: "millrace_reconcile" in dag_ids(platform.client), limit_s=240)
     assert platform.run("millrace_reconcile", "for-metrics") == "success"
     wait_for(lambda: shown <= {*platform.metrics.labels}, limit_s=240)
     assert platform.metrics.labels["airflow_ti_finish"] >= {"dag_id", "task_id", "state"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -10,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from millrace.errors import OperationError
 from millrace.kafka.jars import BROKER_JARS, class_path, resolve_jars
 from millrace.kafka.java import find_java
-from millrace.kafka.java_clients import java_login
+from millrace.kafka.java_clients import java_login, properties_text
 
 _LIMIT_S = 180.0
 _TIMEOUTS = {"request.timeout.ms": "60000", "default.api.timeout.ms": "120000"}
@@ -39,9 +38,7 @@ def ask_broker_tool(
         ConfigurationError: a Java client cannot log in so.
     """
     with tempfile.NamedTemporaryFile("w", suffix=".properties") as properties:
-        connecting = {**_TIMEOUTS, **java_login(settings or {})}
-        # Where a value of a properties file needs an escape, it is JSON's.
-        properties.writelines(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in connecting.items())
+        properties.write(properties_text({**_TIMEOUTS, **java_login(settings or {})}))
         properties.flush()
         connection = ["--bootstrap-server", bootstrap_servers, "--command-config", properties.name]
         filled = [part for given in arguments for part in (connection if given == "{connection}" else [given])]

@@ -248,9 +248,19 @@ def _archive_types(jar_set: JarSet) -> list[str]:
 
 
 def _ivy_jar() -> Path:
-    spec = importlib.util.find_spec("pyspark")
-    places = spec.submodule_search_locations if spec is not None else None
-    found = sorted(jar for place in places or () for jar in (Path(place) / "jars").glob("ivy-*.jar"))
+    found = sorted((spark_home() / "jars").glob("ivy-*.jar"))
     if not found:
         raise PreflightError("pyspark with its jars is not installed.", remedy="run `uv sync`")
     return found[-1]
+
+
+def spark_home() -> Path:
+    """Directory of the installed pyspark, which is a whole Spark.
+
+    Raises:
+        PreflightError: it is not installed.
+    """
+    found = importlib.util.find_spec("pyspark")
+    if found is None or found.origin is None:
+        raise PreflightError("pyspark is not installed.", remedy="run `uv sync`")
+    return Path(found.origin).parent

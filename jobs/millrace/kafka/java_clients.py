@@ -6,6 +6,7 @@ certificates are read as PEM from files or from the settings themselves.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -76,6 +77,12 @@ def java_login(settings: Mapping[str, str]) -> dict[str, str]:
                 )
             java |= {"ssl.keystore.type": "PEM", translated: text}
     return java | _sasl(login)
+
+
+def properties_text(settings: Mapping[str, str]) -> str:
+    """The content of a properties file, which Java programs read."""
+    # Where a value needs an escape, it is JSON's.
+    return "".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items())
 
 
 def _sasl(login: Mapping[str, str]) -> dict[str, str]:

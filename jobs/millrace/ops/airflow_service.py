@@ -9,7 +9,6 @@ import json
 import os
 import secrets
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -22,6 +21,7 @@ import httpx
 import psutil
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.kafka.broker import free_ports
 from millrace.kafka.broker_record import read_record
 from millrace.ops.files import write_json
 from millrace.ops.home import Home
@@ -141,7 +141,7 @@ def start_airflow(
     """
     directory = home.root / "airflow"
     directory.mkdir(parents=True, exist_ok=True)
-    port = port or _free_port()
+    port = port or free_ports(1)[0]
     password = secrets.token_urlsafe(12)
     write_json(directory / "passwords.json", {"admin": password, "viewer": secrets.token_urlsafe(12)})
     (directory / "passwords.json").chmod(0o600)
@@ -220,12 +220,6 @@ def _embedded_broker(home: Home) -> dict[str, str]:
 
 def _end_of(log: Path) -> str:
     return " | ".join(log.read_text(errors="replace").splitlines()[-5:])
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class AirflowClient:

@@ -8,7 +8,6 @@ the same Java with the same jars only: a virtual machine that finds another clas
 from __future__ import annotations
 
 import hashlib
-import importlib.util
 import subprocess
 import sys
 import tempfile
@@ -18,7 +17,7 @@ from pathlib import Path
 from millrace.errors import OperationError
 from millrace.home import millrace_home
 from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.jars import SPARK_KAFKA_JARS, Progress, class_path, resolve_jars
+from millrace.kafka.jars import SPARK_KAFKA_JARS, Progress, class_path, resolve_jars, spark_home
 from millrace.kafka.java import locate_java
 
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
@@ -105,11 +104,8 @@ def _record(bootstrap_servers: str, archive: Path, directory: Path) -> None:
 def _archive(jars: Sequence[Path]) -> Path:
     """Named by what it depends on, since a virtual machine says nothing when it leaves an archive aside."""
     java = locate_java().resolve()
-    spec = importlib.util.find_spec("pyspark")
-    assert spec is not None
-    assert spec.origin is not None
-    spark_jars = Path(spec.origin).with_name("jars")
-    parts = [f"{file}:{file.stat().st_mtime_ns}" for file in (java, spark_jars, *(jar.resolve() for jar in jars))]
+    files = (java, spark_home() / "jars", *(jar.resolve() for jar in jars))
+    parts = [f"{file}:{file.stat().st_mtime_ns}" for file in files]
     digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
     return (millrace_home() / "jars").resolve() / f"spark-{digest}.jsa"
 

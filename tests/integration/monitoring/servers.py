@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,13 +18,6 @@ CONFIG = ROOT / "config" / "prometheus"
 FASTER = 30
 """A rule waits so many times shorter than in production; its expression stays as it is."""
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
-
-
-def free_port() -> int:
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        port: int = listener.getsockname()[1]
-        return port
 
 
 def configuration(directory: Path, *, targets: Path, pushgateway: str) -> Path:

@@ -11,8 +11,9 @@ import httpx
 import pytest
 import yaml
 
+from millrace.kafka.broker import free_ports
 from tests.application import ROOT, wait_until
-from tests.integration.monitoring.servers import free_port, running
+from tests.integration.monitoring.servers import running
 from tests.unit.monitoring.test_rules import alerts
 
 CONFIG = ROOT / "config" / "alertmanager" / "alertmanager.yml"
@@ -36,7 +37,7 @@ class Alertmanager:
 
 @pytest.fixture
 def alertmanager(tmp_path: Path) -> Iterator[Alertmanager]:
-    address = f"127.0.0.1:{free_port()}"
+    address = f"127.0.0.1:{free_ports(1)[0]}"
     command = ["prometheus-alertmanager", f"--config.file={CONFIG}", f"--web.listen-address={address}"]
     command += [f"--storage.path={tmp_path / 'data'}", "--cluster.listen-address="]
     with running(command, address=address, log=tmp_path / "alertmanager.log") as url:

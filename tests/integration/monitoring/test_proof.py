@@ -12,13 +12,14 @@ import orjson
 import pytest
 
 from millrace.control.lifecycle import ApplicationState
+from millrace.kafka.broker import free_ports
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.export import Pushgateway, export_metrics
 from millrace.ops.savepoints import create_savepoint
 from scripts.dashboards.all import DASHBOARDS
 from tests.application import PREFIX_VARIABLE, ROOT, wait_until
 from tests.integration.monitoring.driving import DrivenApplication
-from tests.integration.monitoring.servers import Prometheus, configuration, free_port, running
+from tests.integration.monitoring.servers import Prometheus, configuration, running
 from tests.integration.monitoring.topologies import FAIL_VARIABLE
 from tests.records import Record
 
@@ -53,7 +54,7 @@ def test_every_panel_has_its_series_and_the_alerts_of_what_happens_fire_and_no_o
     )
 
     began = time.time()
-    gateway_address, address = f"127.0.0.1:{free_port()}", f"127.0.0.1:{free_port()}"
+    gateway_address, address = (f"127.0.0.1:{port}" for port in free_ports(2))
     config = configuration(
         tmp_path / "prometheus", targets=home.scrape_target(name).parent, pushgateway=gateway_address
     )

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import importlib.util
 import os
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Sequence
@@ -17,6 +15,8 @@ from typing import Any
 import httpx
 
 from millrace.errors import OperationError
+from millrace.kafka.broker import free_ports
+from millrace.kafka.jars import spark_home
 from millrace.kafka.java import find_java
 from millrace.processes import ProcessIdentity
 
@@ -41,8 +41,7 @@ class SparkCluster:
         self._workers = workers
         self._cores = cores
         self._memory = memory
-        self._port = _free_port()
-        self._ui_port = _free_port()
+        self._port, self._ui_port = free_ports(2)
         self._processes: list[tuple[subprocess.Popen[bytes], ProcessIdentity]] = []
 
     @property
@@ -149,17 +148,3 @@ def worker_arguments(master: str, *, ui_port: int, cores: int, memory: str, dire
         "org.apache.spark.deploy.worker.Worker", "--host", _HOST, "--webui-port", str(ui_port),
         "--cores", str(cores), "--memory", memory, "--work-dir", str(directory), master,
     ]  # fmt: skip
-
-
-def spark_home() -> Path:
-    """Directory of the installed pyspark, which is a whole Spark."""
-    found = importlib.util.find_spec("pyspark")
-    if found is None or found.origin is None:
-        raise OperationError("pyspark is not installed.", remedy="install the project's environment with `uv sync`")
-    return Path(found.origin).parent
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((_HOST, 0))
-        return int(probe.getsockname()[1])

@@ -2,38 +2,26 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
 from millrace.control.control_file import new_token, read_token, write_atomically
 from millrace.errors import ConfigurationError, OperationError
+from millrace.kafka.jars import spark_home
 from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launcher_settings import CONTROL_TOKEN
 from millrace.ops.launchers.base import Launch, rotate_log
+from millrace.ops.launchers.instance import DriverInstance
 from millrace.ops.launchers.tools import Tool, ToolOutput
 from millrace.ops.spec import ApplicationSpec
 
 _SUBMIT_LIMIT_S = 300.0
-_BACKSLASH = "\\"
 
 
 def spark_submit() -> str:
     """The program of ``SPARK_HOME``, else the one that pyspark brings."""
     home = os.environ.get("SPARK_HOME")
-    if home is None:
-        found = importlib.util.find_spec("pyspark")
-        assert found is not None
-        assert found.submodule_search_locations is not None
-        home = found.submodule_search_locations[0]
-    return str(Path(home) / "bin" / "spark-submit")
-
-
-def properties_text(settings: Mapping[str, str]) -> str:
-    """A file for ``--properties-file``: values may be secrets, and must not be in a process list."""
-    lines = (f"{key}={value.replace(_BACKSLASH, _BACKSLASH * 2)}" for key, value in settings.items())
-    return "".join(line.replace("\n", "\\n") + "\n" for line in lines)
+    return str((spark_home() if home is None else Path(home)) / "bin" / "spark-submit")
 
 
 def driver_settings(spec: ApplicationSpec) -> dict[str, str]:
@@ -89,8 +77,21 @@ def control_token(directory: ApplicationDirectory) -> Path:
 
 
 def properties_file(directory: ApplicationDirectory) -> Path:
-    """Where the settings of a submission are."""
+    """Where the settings of a submission are: they may be secrets, and must not be in a process list."""
     return directory.path / "submission.properties"
+
+
+def refuse_second(other: DriverInstance | None, directory: ApplicationDirectory) -> None:
+    """Refuse a launch beside a driver that was found.
+
+    Raises:
+        OperationError: there is one.
+    """
+    if other is not None:
+        raise OperationError(
+            f"A driver of {directory.application} is there already: {other.name}.",
+            remedy="stop it with `millrace stop`",
+        )
 
 
 def submit(launch: Launch, directory: ApplicationDirectory) -> ToolOutput:

@@ -10,6 +10,7 @@ import yaml
 
 from millrace.control.control_file import read_token
 from millrace.errors import ConfigurationError, OperationError
+from millrace.kafka.java_clients import properties_text
 from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launcher_settings import POD_STATE_DIRECTORY
 from millrace.ops.launchers.base import Launch
@@ -31,8 +32,8 @@ from millrace.ops.launchers.submission import (
     control_token,
     driver_settings,
     properties_file,
-    properties_text,
     refuse_command,
+    refuse_second,
     spark_submit,
     submit,
 )
@@ -95,11 +96,7 @@ class KubernetesLauncher:
             OperationError: the cluster refuses or does not answer, there is a driver already, or spark-submit failed.
         """
         file = load_spec_file(directory.spec)
-        if (other := self.find(directory)) is not None:
-            raise OperationError(
-                f"A driver of {directory.application} is there already: {other.name}.",
-                remedy="stop it with `millrace stop`",
-            )
+        refuse_second(self.find(directory), directory)
         token = read_token(control_token(directory))
         _kubectl(file.spec).apply([specification_map(file), token_secret(file.spec, token)])
         submit(launch, directory)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.kafka.java_clients import properties_text
 from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launchers.base import Launch
 from millrace.ops.launchers.instance import DriverInstance
@@ -17,8 +18,8 @@ from millrace.ops.launchers.submission import (
     control_token,
     driver_settings,
     properties_file,
-    properties_text,
     refuse_command,
+    refuse_second,
     spark_submit,
     submit,
 )
@@ -79,11 +80,7 @@ class YarnLauncher:
             OperationError: spark-submit failed or named no application, there is a driver already, or the resource
                 manager does not answer.
         """
-        if (other := self.find(directory)) is not None:
-            raise OperationError(
-                f"A driver of {directory.application} is there already: {other.name}.",
-                remedy="stop it with `millrace stop`",
-            )
+        refuse_second(self.find(directory), directory)
         control_token(directory)
         output = submit(launch, directory)
         found = application_id(output.messages + output.text)

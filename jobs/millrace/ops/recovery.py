@@ -14,6 +14,7 @@ from millrace.sizing.recovery import RESTORE_RECORDS_PER_S, RESTORE_START_S, est
 if TYPE_CHECKING:
     # Importing what reads stores and standbys takes a second, and DAG files import the package that this is in.
     from millrace.config import StreamsConfig
+    from millrace.kafka.admin import KafkaAdmin
     from millrace.topology.topology import Topology
 
 
@@ -70,7 +71,11 @@ def recovery_estimate(home: Home, application: str, *, standby_state_dir: Path |
 
 
 def estimate_for(
-    config: StreamsConfig, topology: Topology, *, standby_state_dir: Path | None = None
+    config: StreamsConfig,
+    topology: Topology,
+    *,
+    standby_state_dir: Path | None = None,
+    admin: KafkaAdmin | None = None,
 ) -> RecoveryEstimate:
     """As :func:`recovery_estimate`, for a topology at hand.
 
@@ -78,6 +83,7 @@ def estimate_for(
         config: the application's configuration.
         topology: its topology.
         standby_state_dir: where the standby keeps its copies; the application's ``state.dir`` by default.
+        admin: an administrator of the cluster, where there is one.
 
     Raises:
         MillraceError: as :func:`recovery_estimate`.
@@ -88,7 +94,7 @@ def estimate_for(
     from millrace.state import StateDirectory
     from millrace.state.restore_rate import kept_rate
 
-    admin = admin_of(config)
+    admin = admin or admin_of(config)
     state_dir = Path(config.state_dir)
     tasks = copied_tasks(config, topology, admin, state_dir=state_dir)
     places = {name: [(topic, task.partition) for topic in task.changelogs.values()] for name, task in tasks.items()}

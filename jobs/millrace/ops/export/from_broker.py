@@ -55,8 +55,7 @@ def changelogs(subject: Subject) -> Iterable[Sample]:
 def transactions(subject: Subject) -> Iterable[Sample]:
     """The broker's view of the application's transactional ids."""
     config = subject.config
-    # The broker's tool takes minutes to find that nobody answers.
-    subject.admin.number_of_brokers()
+    _ = subject.admin  # the broker's tool takes minutes to find that nobody answers
     own = own_transactional_ids(config.application_id)
     states = {name: each for name, each in subject.clusters.transactions(config).items() if own.fullmatch(name)}
     counts = Counter(_STATES[each] for each in states.values() if each in _STATES)
@@ -86,7 +85,7 @@ def lag(subject: Subject) -> Iterable[Sample]:
 
 def recovery(subject: Subject) -> Iterable[Sample]:
     """How long a restoration on this host would take."""
-    estimate = estimate_for(subject.config, subject.topology)
+    estimate = estimate_for(subject.config, subject.topology, admin=subject.admin)
     yield Sample(m.RESTORE_ESTIMATE, estimate.restore_s, (RestoreFrom.CHANGELOG,))
     yield Sample(m.RESTORE_ESTIMATE_RECORDS, estimate.records, (RestoreFrom.CHANGELOG,))
     if estimate.standby_runs:

@@ -8,6 +8,7 @@ from functools import cached_property
 
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
+from millrace.errors import MillraceError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.transactions import list_transactions
 from millrace.ops.connection import admin_of
@@ -23,15 +24,40 @@ ClusterKey = tuple[str, tuple[tuple[str, str], ...]]
 class Clusters:
     """Answers that hold for all applications of a cluster, asked for once in an export."""
 
+    _administrators: dict[ClusterKey, KafkaAdmin | MillraceError] = field(default_factory=dict)
     _transactions: dict[ClusterKey, Mapping[str, str]] = field(default_factory=dict)
+
+    def administrator(self, config: StreamsConfig) -> KafkaAdmin:
+        """An administrator of a cluster that answers: what nobody answers takes its time limit once, not in each part.
+
+        Raises:
+            MillraceError: it does not, or did not when it was asked for another part or application.
+        """
+        key = _key(config)
+        if key not in self._administrators:
+            admin = admin_of(config)
+            try:
+                admin.number_of_brokers()
+            except MillraceError as error:
+                self._administrators[key] = error
+            else:
+                self._administrators[key] = admin
+        found = self._administrators[key]
+        if isinstance(found, MillraceError):
+            raise found
+        return found
 
     def transactions(self, config: StreamsConfig) -> Mapping[str, str]:
         """See :func:`list_transactions`."""
-        settings = config.client_settings("admin.")
-        key = (config.bootstrap_servers, tuple(sorted(settings.items())))
+        key = _key(config)
         if key not in self._transactions:
+            settings = config.client_settings("admin.")
             self._transactions[key] = list_transactions(config.bootstrap_servers, settings=settings)
         return self._transactions[key]
+
+
+def _key(config: StreamsConfig) -> ClusterKey:
+    return config.bootstrap_servers, tuple(sorted(config.client_settings("admin.").items()))
 
 
 @dataclass
@@ -70,5 +96,5 @@ class Subject:
 
     @cached_property
     def admin(self) -> KafkaAdmin:
-        """The broker."""
-        return admin_of(self.config)
+        """The broker, which has answered."""
+        return self.clusters.administrator(self.config)

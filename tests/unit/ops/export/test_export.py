@@ -12,7 +12,7 @@ import pytest
 import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
-from millrace.errors import OperationError
+from millrace.errors import BrokerUnavailableError, OperationError
 from millrace.kafka.transactions import parse_table
 from millrace.metrics import exported as m
 from millrace.metrics.exported import ExportPart
@@ -22,8 +22,10 @@ from millrace.ops.export import TextFile, export_metrics
 from millrace.ops.export.from_broker import own_transactional_ids
 from millrace.ops.export.from_driver import eos_overhead
 from millrace.ops.export.series import Sample, openmetrics, text_format
+from millrace.ops.export.subject import Clusters
 from millrace.ops.operations.journal import OperationJournal, OperationState
 from millrace.ops.operations.operation import OperationPlan
+from millrace.ops.spec import load_spec
 
 NAME = "payments"
 FILES = (ExportPart.SUPERVISION, ExportPart.OPERATIONS)
@@ -88,6 +90,19 @@ def test_what_the_broker_does_not_answer_is_left_out_and_told_and_the_rest_is_ex
     assert _values(samples, m.DRILL_LAST) == {("worker", "passed"): 1767225600.0, ("driver", "failed"): 1767225600.0}
     assert _values(samples, m.DRILLS)["driver", "failed"] == 1
     assert _values(samples, m.DISK_SIZE)[()] >= _values(samples, m.DISK_FREE)[()] > 0
+
+
+def test_a_cluster_that_does_not_answer_is_asked_once_for_all_parts(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.ops.connection.ADMIN_TIMEOUT_S", 1.0)
+    clusters = Clusters()
+    config = load_spec(home.spec_path(NAME)).streams_config()
+    with pytest.raises(BrokerUnavailableError) as first:
+        clusters.administrator(config)
+    with pytest.raises(BrokerUnavailableError) as second:
+        clusters.administrator(config)
+    assert second.value is first.value
 
 
 def test_an_operation_lasts_from_its_begin_to_its_end(home: Home) -> None:

@@ -1,6 +1,7 @@
 """Deployments of new versions, canaries, recovery drills and the export, in a real Airflow on a real application.
 
-The tests share one application and come in the order of the file.
+The tests share one application and come in the order of the file; they come before those of other modules that leave
+applications without a broker, which no export has whole.
 """
 
 from __future__ import annotations
@@ -111,8 +112,6 @@ def test_a_drill_kills_a_worker_and_measures_its_recovery(platform: Platform, pa
         platform.client.trigger(DRILL, "parcels_refused", {"application": "for_production"})
 
 
-# Each application whose broker is away costs an export two minutes, and other modules leave some.
-@pytest.mark.long
 def test_the_export_has_what_was_measured_and_names_what_could_not_be_had(platform: Platform, parcels: Orders) -> None:
     file = platform.home.root / "prometheus" / "exported.prom"
     assert platform.run(EXPORT, "parcels_all_there", {}) == "success"

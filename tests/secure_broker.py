@@ -49,7 +49,7 @@ class SecureBroker:
         self._broker = EmbeddedBroker(directory / "broker", properties=BROKER_PROPERTIES)
         plain = f"PLAINTEXT://{self._broker.bootstrap_servers},SECURE://{self.bootstrap_servers}"
         self._broker.properties |= {
-            "listeners": f"{plain},CONTROLLER://{HOST}:{self._broker._controller_port}",
+            "listeners": f"{plain},CONTROLLER://{self._broker.controller}",
             "advertised.listeners": plain,
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
             "listener.name.secure.sasl.enabled.mechanisms": "SCRAM-SHA-512",

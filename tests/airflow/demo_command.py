@@ -11,8 +11,8 @@ from pathlib import Path
 
 from millrace.home import HOME_VARIABLE, millrace_home
 from millrace.ops import Home
+from tests.application import ROOT, SEARCH_PATH
 
-ROOT = Path(__file__).resolve().parents[2]
 APPLICATION = "fraud-detection"
 
 
@@ -38,7 +38,7 @@ class DemoCommand:
             env={
                 **os.environ,
                 HOME_VARIABLE: str(base),
-                "PYTHONPATH": f"{ROOT / 'jobs'}{os.pathsep}{ROOT}",
+                "PYTHONPATH": SEARCH_PATH,
                 "COLUMNS": "200",
             },
             text=True,

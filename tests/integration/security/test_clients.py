@@ -21,7 +21,7 @@ from millrace.kafka.topics import TopicSpec
 from millrace.kafka.transactions import list_transactions
 from millrace.ops.connection import Connection
 from millrace.state.changelog_reader import BrokerChangelogReader
-from tests.application import ROOT
+from tests.application import SEARCH_PATH
 from tests.integration.security.granting import everything
 from tests.secure_broker import SecureBroker
 
@@ -110,7 +110,7 @@ def test_topics_are_listed_behind_a_login(
     file = tmp_path / "login.properties"
     file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
     command = [sys.executable, "-m", "millrace", "topics", "list", "--bootstrap-servers"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "jobs")}
+    environment = {**os.environ, "PYTHONPATH": SEARCH_PATH}
     listed = subprocess.run(
         [*command, secure_broker.bootstrap_servers, "--command-config", str(file)],
         env=environment, capture_output=True, text=True, timeout=240, check=False,

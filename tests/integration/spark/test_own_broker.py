@@ -30,7 +30,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedBroker]
         "offsets.retention.check.interval.ms": "2000",
         "log.message.timestamp.type": "LogAppendTime",
         "listeners": f"PLAINTEXT://{started.bootstrap_servers},SECURE://{HOST}:{secure_port},"
-        f"CONTROLLER://{HOST}:{started._controller_port}",
+        f"CONTROLLER://{started.controller}",
         "advertised.listeners": f"PLAINTEXT://{started.bootstrap_servers},SECURE://{HOST}:{secure_port}",
         "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_PLAINTEXT",
         "sasl.enabled.mechanisms": "PLAIN",

@@ -53,7 +53,7 @@ def test_the_platform_is_exactly_once_although_the_leader_of_its_input_is_killed
 
 
 def client_of(command: DemoCommand) -> AdminClient:
-    (addresses,) = [line.split()[1] for line in command.lines if line.startswith("Kafka ")]
+    (addresses,) = [line.split()[1] for line in command.lines if line.startswith("Kafka  ")]
     assert addresses.count(",") == 2
     return AdminClient(base_settings(addresses))
 

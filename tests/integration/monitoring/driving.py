@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import shutil
+import subprocess
 import time
 from pathlib import Path
 from typing import Any
@@ -87,6 +87,7 @@ class DrivenApplication:
         self._tasks: list[tuple[Any, Task]] = []
         self._batch = 0
         self._server: ControlServer | None = None
+        self._driver: subprocess.Popen[bytes] | None = None
         self.metrics = ApplicationMetrics(self.name)
 
     @staticmethod
@@ -149,16 +150,23 @@ class DrivenApplication:
         return succeeded
 
     def end(self) -> None:
-        """Closes the tasks and the control plane."""
+        """Closes the tasks, and ends the control plane and the driver's process."""
         for _, task in self._tasks:
             task.close()
         self._tasks = []
         if self._server is not None:
             self._server.stop()
             self._server = None
+        if self._driver is not None:
+            self._driver.kill()
+            self._driver.wait(10)
+            self._driver = None
 
     def serve(self, *, restarts: int = 0) -> None:
-        """Serves the control plane, and writes down what a deploy and a driver write."""
+        """Serves the control plane, and writes down what a deploy and a driver write.
+
+        The process that is looked at as the driver leads a session, as one does that was launched; it only lives.
+        """
         directory = self.home.application(self.name)
         surface = ControlSurface(
             status=self.status,
@@ -172,16 +180,16 @@ class DrivenApplication:
         token = directory.path / "token"
         self._server = ControlServer("127.0.0.1:0", new_token(token), surface)
         self._server.start()
-        own = ProcessIdentity.current()
-        ControlFile(pid=own.pid, start_time=own.start_time, address=self._server.address, token_file=token.name).write(
-            directory.control
-        )
-        leader = ProcessIdentity.of(os.getsid(0))
-        assert leader is not None
+        self._driver = subprocess.Popen(["sleep", "infinity"], start_new_session=True)
+        driver = ProcessIdentity.of(self._driver.pid)
+        assert driver is not None
+        ControlFile(
+            pid=driver.pid, start_time=driver.start_time, address=self._server.address, token_file=token.name
+        ).write(directory.control)
         record = JobRecord(
             application=self.name,
             desired=DesiredState.RUNNING,
-            driver=LocalProcess(leader),
+            driver=LocalProcess(driver),
             launched_at=time.time(),
             restarts=restarts,
         )

@@ -68,8 +68,21 @@ def client(queried: Queried) -> QueryClient:
     if not queried.application.is_alive():
         queried.application.start_and_wait()
     queried.application.wait_until_caught_up()
-    wait_until(lambda: queried.client.get("sums", "k42") is not None, timeout_s=60, what="the state is there")
+    wait_until(lambda: _shows_all(queried), timeout_s=60, what="the server shows what is committed")
     return queried.client
+
+
+def _shows_all(queried: Queried) -> bool:
+    """Whether the tasks' states are shown as of the committed positions: the server looks at a commit after it."""
+    topic, committed = queried.world.name("numbers"), queried.application.committed()
+    shown = {}
+    try:
+        for key in ("k0", "k1", "k2", "k3", "k4", "k5"):  # Keys of both partitions.
+            shown.update(queried.client.answer("sums", "get", key=key)["position"][topic])
+        latest = queried.client.get("prices", "apple")
+    except QueryRefusedError:
+        return False
+    return latest == 30 and shown == {str(place[1]): offset for place, offset in committed.items() if place[0] == topic}
 
 
 def test_every_kind_of_store_answers_with_the_values_of_the_input(client: QueryClient) -> None:

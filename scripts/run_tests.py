@@ -16,10 +16,10 @@ from typing import IO
 
 ROOT = Path(__file__).resolve().parents[1]
 _PYTEST = ("-m", "pytest", "-q", "--durations=5")
-_NOT_LONG = ("-m", "not long and not timing")
+_BESIDE = ("-m", "not long and not alone")
 _WORKERS = ("-n", str(max(2, os.cpu_count() or 2)))
 _BY_FILE = (*_WORKERS, "--dist", "loadfile")
-_IN_THEIR_ORDER = (*_BY_FILE, "--no-loadscope-reorder", *_NOT_LONG)
+_IN_THEIR_ORDER = (*_BY_FILE, "--no-loadscope-reorder", *_BESIDE)
 """Files go to workers as they were collected, see ``tests/integration/conftest.py``."""
 TESTS_FAILED = 1
 """pytest's exit code when tests ran and some failed; other codes mean that something else went wrong."""
@@ -65,28 +65,28 @@ class Part:
 def parts() -> list[Part]:
     """All parts, in the order in which they run: what fails fast comes first."""
     ordered = (*_PYTEST, *_IN_THEIR_ORDER)
-    long = (*_PYTEST, "-m", "long", "tests/integration/savepoints", "tests/airflow")
+    long = (*_PYTEST, "-m", "long", "tests/integration/savepoints")
     bench = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
     return [
         Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
         Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_BY_FILE)),
         Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_WORKERS)),
         Part("integration", "real broker, real Spark", "tests/integration", ordered, second_attempt=True),
-        Part("chaos", "kill -9 everywhere", "tests/chaos", (*_PYTEST, *_NOT_LONG), second_attempt=True),
+        Part("chaos", "kill -9 everywhere", "tests/chaos", (*_PYTEST, *_BESIDE), second_attempt=True),
         Part(
             "airflow",
             "real Airflow, real supervision, real browser",
             "tests/airflow",
-            (*_PYTEST, *_NOT_LONG),
+            (*_PYTEST, *_BESIDE),
             second_attempt=True,
             beside_others=True,
         ),
         Part("bench-smoke", "the benchmark's machinery, tiny", None, bench),
         Part(
-            "timing",
-            "predicted times, nothing beside them",
+            "alone",
+            "predicted times, the whole platform: nothing beside them",
             "tests/integration",
-            (*_PYTEST, "-m", "timing"),
+            (*_PYTEST, "-m", "alone", "tests/airflow"),
             second_attempt=True,
             alone=True,
         ),

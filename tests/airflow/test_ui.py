@@ -17,6 +17,8 @@ from selenium.webdriver.support.ui import WebDriverWait
 from millrace.ops import deploy, observe, stop
 from millrace.ops.driver import UNRESPONSIVE
 from tests.application import SEARCH_PATH
+from tests.dead_letters import letter_of
+from tests.records import produce
 
 from .browser import LIMIT_S, LOOKS, Browser, Look, screenshots_directory
 from .conftest import APPLICATION, Platform, wait_for
@@ -24,6 +26,7 @@ from .conftest import APPLICATION, Platform, wait_for
 pytestmark = [pytest.mark.timeout(600)]
 
 ORDERS = "orders"
+LETTERS = "letters-of-the-page"
 STREAMS = "/millrace/"
 PAGE = f"{STREAMS}applications/{APPLICATION}"
 ORDERS_PAGE = f"{STREAMS}applications/{ORDERS}"
@@ -40,15 +43,19 @@ def token(platform: Platform, username: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def orders(platform: Platform) -> Iterator[str]:
+def orders(platform: Platform, bootstrap_servers: str) -> Iterator[str]:
     """An application with a large topology, whose lag grows, beside the one that the other tests look after."""
+    produce(bootstrap_servers, LETTERS, [letter_of("placed-orders", 7, b"k", ValueError("<b>no number</b>"))])
     platform.home.spec_path(ORDERS).write_text(
         yaml.safe_dump(
             {
                 "name": ORDERS,
                 "module": "apps.order_pipeline:build",
                 "description": "Decides which orders are accepted: <b>prices</b>, limits, credit.",
-                "config": {"bootstrap.servers": "localhost:1", "errors.dead.letter.queue.topic.name": "orders-dlq"},
+                "config": {
+                    "bootstrap.servers": bootstrap_servers,
+                    "errors.dead.letter.queue.topic.name": LETTERS,
+                },
                 "launcher": {
                     "command": ["{python}", "-m", "tests.airflow.shown_job", "{run_directory}"],
                     "environment": {"PYTHONPATH": SEARCH_PATH},
@@ -120,6 +127,7 @@ def test_every_page_is_accessible_and_fits_in_every_size_and_theme(admin: Browse
     pages = {
         "applications": STREAMS,
         "application": ORDERS_PAGE,
+        "dead-letters": f"{ORDERS_PAGE}/dead-letters",
         "panel": f"{ORDERS_PAGE}/actions/millrace_stop",
         "not-found": f"{STREAMS}applications/nobody",
     }
@@ -151,6 +159,14 @@ def test_the_table_and_the_picture_show_what_the_driver_says(admin: Browser, ord
     tasks = admin.text("section[aria-labelledby=tasks-title]")
     assert "worker-0.example/" in tasks
     assert "launch" in admin.text("section[aria-labelledby=journal-title]")
+
+
+def test_the_latest_dead_letters_are_one_step_away(viewer: Browser, orders: str) -> None:
+    viewer.open(ORDERS_PAGE)
+    viewer.click("#dead-letters")
+    row = viewer.text("tbody tr")
+    for words in ("0:0", "ValueError", "<b>no number</b>", "placed-orders-1, offset 7"):
+        assert words in row
 
 
 def test_the_page_keeps_up_by_itself_and_keeps_focus_and_opened_lists(admin: Browser, orders: str) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from anyio import CapacityLimiter
+from anyio.to_thread import run_sync
 from fastapi import Depends, FastAPI
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -14,6 +16,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 
 from millrace.errors import MillraceError
 from millrace.ops import Home
+from millrace.ops.dead_letters import list_letters
 from millrace.ops.overview import ApplicationDetails, OverviewWatch
 from millrace_airflow.ui import pages
 from millrace_airflow.ui.actions import ACTIONS, Action
@@ -24,6 +27,8 @@ from millrace_airflow.ui.words import ago, size
 
 _FRAGMENT = "x-streams-fragment"
 _LONGEST_FORM = 64 * 1024
+_LETTERS = 100
+_LETTER_READERS = 4
 
 
 def airflow_app() -> FastAPI:
@@ -82,6 +87,10 @@ def create_app(
     async def start(request: Request, name: str, dag_id: str) -> Response:
         return await site.start(request, name, dag_id)
 
+    @app.get("/applications/{name}/dead-letters")
+    async def dead_letters(request: Request, name: str) -> Response:
+        return await site.dead_letters(request, name)
+
     @app.get("/applications/{name}/run")
     async def run(request: Request, name: str) -> Response:
         return await site.run(request, name)
@@ -101,6 +110,8 @@ class _Site:
     def __init__(self, watch: OverviewWatch, airflow: Airflow) -> None:
         self._watch = watch
         self._airflow = airflow
+        # A cluster that does not answer keeps these waiting, and none of the threads that Airflow's own answers need.
+        self._letter_readers = CapacityLimiter(_LETTER_READERS)
 
     async def applications(self, request: Request) -> Response:
         found = await run_in_threadpool(self._watch.applications)
@@ -140,6 +151,16 @@ class _Site:
                     f"{pages.base(request)}/applications/{quote(name)}/run?{query}", status_code=303
                 )
         return pages.panel(request, details, action, filled, is_paused=dag.is_paused, problem=problem)
+
+    async def dead_letters(self, request: Request, name: str) -> Response:
+        details = await self._details(name)
+        try:
+            found = await run_sync(
+                lambda: list_letters(self._watch.home, name, limit=_LETTERS), limiter=self._letter_readers
+            )
+        except MillraceError as error:
+            return pages.dead_letters(request, details, (), problem=str(error), limit=_LETTERS)
+        return pages.dead_letters(request, details, found, limit=_LETTERS)
 
     async def run(self, request: Request, name: str) -> Response:
         action, run_id = _action(request.query_params.get("dag", "")), request.query_params.get("run", "")

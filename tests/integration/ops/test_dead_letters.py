@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 
 import pytest
+from starlette.testclient import TestClient
 
 from millrace.errors import OperationError, SerializationError
-from millrace.handlers import ErrorHandlerContext, dead_letters_for
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.murmur2 import partition_for
 from millrace.kafka.offsets import begin_offsets
 from millrace.ops.dead_letters import Selection, list_letters, purge_letters, replay_letters
 from millrace.ops.operations import resume
+from millrace.ops.overview import OverviewWatch
+from millrace_airflow.ui.app import create_app
+from millrace_airflow.ui.gateway import AirflowGateway
+from tests.dead_letters import TIME, letter_of
 from tests.integration.ops.resetting import Left, create, killed_at
-from tests.records import ReadRecord, Record, produce, read_topic
+from tests.records import ReadRecord, Record, produce, produce_transaction, read_topic
 
-TIME = 1_700_000_000_000
 KEYS = (b"a", b"b", None, b"c")
 
 
@@ -32,24 +36,6 @@ def letters(leave: Callable[..., Left], admin: KafkaAdmin, unique: str) -> Left:
     ]
     produce(admin.bootstrap_servers, topic, [*records, letter_of("elsewhere", 9, b"x", ValueError("no"))])
     return application
-
-
-def letter_of(topic: str, offset: int, key: bytes | None, error: Exception) -> Record:
-    """A letter as the built-in handlers write it; all lie in partition 0 of the dead letter topic."""
-    context = ErrorHandlerContext(
-        topic=topic,
-        partition=1,
-        offset=offset,
-        # Such a header may be the record's own, where it was read from a dead letter topic.
-        headers=[("trace", b"\x00\xff"), ("empty", None), ("__streams.errors.topic", b"older")],
-        processor_node_id="node",
-        task_id="0_1",
-        timestamp=TIME + offset,
-        source_raw_key=key,
-        source_raw_value=b"\xfe%d" % offset,
-    )
-    (letter,) = dead_letters_for("ignored", context, error)
-    return Record(letter.key, letter.value, letter.timestamp, partition=0, headers=letter.headers)
 
 
 def sent_back(admin: KafkaAdmin, unique: str) -> list[ReadRecord]:
@@ -149,3 +135,42 @@ def test_a_purge_says_what_is_left_and_forgets_what_was_replayed(letters: Left, 
     assert list_letters(letters.home, letters.application_id) == []
     with pytest.raises(OperationError, match="lies before that"):
         purge_letters(letters.home, letters.application_id)
+
+
+def test_the_latest_are_found_from_the_end_of_the_topic(letters: Left, admin: KafkaAdmin, unique: str) -> None:
+    """Most offsets of the topic are no letters: ends of transactions, half of them aborted."""
+    topic = f"{unique}-dlq"
+    for number in range(40):
+        produce_transaction(
+            admin.bootstrap_servers,
+            topic,
+            [letter_of(f"{unique}-in", 100 + number, b"k", ValueError("no"))],
+            transactional_id=f"{unique}-letters",
+            commit=number % 4 == 0,
+        )
+    latest = list_letters(letters.home, letters.application_id, limit=8)
+    assert [each.letter.timestamp - TIME for each in latest] == [108, 112, 116, 120, 124, 128, 132, 136]
+    everything = list_letters(letters.home, letters.application_id, limit=100)
+    assert everything == list_letters(letters.home, letters.application_id)
+    assert len(everything) == 15
+
+
+def test_the_page_lists_them_without_their_records(letters: Left, admin: KafkaAdmin, unique: str) -> None:
+    replay_letters(letters.home, letters.application_id, selection=Selection(letters=frozenset({(0, 1)})))
+    watch = OverviewWatch(letters.home)
+    pages = create_app(watch, AirflowGateway(), who=lambda: "viewer", may_look=lambda: None, may_run=lambda: None)
+    path = f"/applications/{letters.application_id}/dead-letters"
+    try:
+        with TestClient(pages) as client:
+            shown = client.get(path).text
+            admin.delete_topics([f"{unique}-dlq"])
+            gone = client.get(path)
+    finally:
+        watch.close()
+    rows = [re.sub(r"<[^>]+>", " ", row) for row in re.findall(r"<tr><th scope=.row.>.*?</tr>", shown)]
+    assert [row.split()[0] for row in rows] == ["0:4", "0:3", "0:2", "0:1", "0:0"]
+    assert [row.split()[-1] == "no" for row in rows] == [True, True, True, False, True]
+    assert "SerializationError" in rows[1]
+    assert f"{unique}-in-1, offset 3" in rows[1]
+    assert gone.status_code == 200
+    assert "They cannot be listed" in gone.text

@@ -59,7 +59,7 @@ def test_a_join_puts_out_as_many_records_as_estimated(match_share: float, left: 
         assert Join(driver).run(2_000, match_share)[1] == estimate.output_records_per_second
 
 
-@pytest.mark.timing
+@pytest.mark.alone
 def test_the_capacity_of_a_join_follows_from_the_costs_of_its_ends() -> None:
     """What a record without and one with a partner cost is measured; what a load of some of each takes follows."""
     with topology(left=False) as driver:
@@ -76,7 +76,7 @@ def test_the_capacity_of_a_join_follows_from_the_costs_of_its_ends() -> None:
     assert estimate.capacity_records_per_second == pytest.approx(1_000_000 / estimate.record_us)
 
 
-@pytest.mark.timing
+@pytest.mark.alone
 def test_the_costs_that_are_assumed_are_those_of_a_machine_like_this_one() -> None:
     assumed = estimate_join_performance(records_per_second=1, match_share=0.5, table_keys=USERS, entry_bytes=20)
     with topology(left=False) as driver:

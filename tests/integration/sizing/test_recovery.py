@@ -65,7 +65,7 @@ def seconds_to_restore(
     return taken
 
 
-@pytest.mark.timing
+@pytest.mark.alone
 def test_a_whole_restoration_and_that_of_a_standby_s_tail_take_the_estimated_time(
     tmp_path: Path, changelog: str, bootstrap_servers: str
 ) -> None:

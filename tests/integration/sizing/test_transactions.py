@@ -71,7 +71,7 @@ def test_a_transaction_leaves_as_many_markers_and_bytes_as_calculated(
     assert log_bytes(transactional) - written == pytest.approx(expected, abs=count * partitions * 61)
 
 
-@pytest.mark.timing
+@pytest.mark.alone
 def test_the_time_of_transactions_is_predicted_from_every_other_one(
     make_topic: MakeTopic, open_producer: OpenProducer, unique: str
 ) -> None:

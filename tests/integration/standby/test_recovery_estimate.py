@@ -60,7 +60,7 @@ def restore_all(counting: Counting, end: int) -> float:
     return time.perf_counter() - began
 
 
-@pytest.mark.timing
+@pytest.mark.alone
 def test_the_estimate_is_within_a_quarter_of_what_restorations_took(filled: tuple[Counting, int]) -> None:
     """Each restoration gives the rate for the estimate of the next. Where others use the machine between the two, one
     prediction says little; so the best of some counts, and none is far off."""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from millrace.errors import OperationError
-from millrace.kafka.offsets import Place, begin_offsets
+from millrace.kafka.offsets import Place, begin_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.ops.connection import Connection, config_of
 from millrace.ops.dead_letters.letter import DeadLetter
@@ -57,6 +57,35 @@ class LetterBox:
                 yield KnownLetter(letter=letter, replayed=markers.get(place))
         selection.check_found(found)
 
+    def latest(self, count: int) -> list[KnownLetter]:
+        """The letters with the latest records, without reading the whole topic, by partition and offset.
+
+        Args:
+            count: how many at most.
+        """
+        administrator, begins = self.connection.administrator(), self.begins()
+        ends = end_offsets(administrator, self.topic.places)
+        # Half of the offsets are ends of transactions where each wrote one letter, more where many were aborted.
+        span = 2 * count
+        while True:
+            starts = {place: max(begin, ends[place] - span) for place, begin in begins.items()}
+            found = list(letters(self.connection, starts))
+            if len(found) >= count or starts == begins:
+                break
+            span *= 4
+        markers = read_markers(self.connection, self.topic.topic_id)
+        known = [
+            KnownLetter(letter=letter, replayed=markers.get((letter.partition, letter.offset))) for letter in found
+        ]
+        return _last(known, count)
+
+
+def _last(known: Iterable[KnownLetter], count: int | None) -> list[KnownLetter]:
+    """Those with the latest records, or all, by partition and offset."""
+    by_time = sorted(known, key=lambda each: each.letter.timestamp)
+    kept = by_time if count is None else by_time[-count:]
+    return sorted(kept, key=lambda each: (each.letter.partition, each.letter.offset))
+
 
 def letter_box(home: Home, application: str) -> LetterBox:
     """The dead letter topic of an application.
@@ -89,11 +118,12 @@ def list_letters(
         home: the installation.
         application: its name.
         selection: which; by default all.
-        limit: how many at most, the last ones.
+        limit: how many at most, those with the latest records.
 
     Raises:
         MillraceError: see :func:`letter_box` and :meth:`LetterBox.select`.
     """
-    found = list(letter_box(home, application).select(selection or Selection()))
-    found.sort(key=lambda each: (each.letter.partition, each.letter.offset))
-    return found if limit is None else found[-limit:]
+    box, selection = letter_box(home, application), selection or Selection()
+    if limit is not None and selection == Selection():
+        return box.latest(limit)
+    return _last(box.select(selection), limit)

@@ -59,12 +59,17 @@ def test_no_route_is_for_nobody_and_none_that_changes_something_for_who_may_not(
 
 
 def test_no_page_has_script_or_style_in_it(admin: TestClient) -> None:
-    for path in ("/millrace/", PAGE, f"{PAGE}/actions/millrace_stop", "/millrace/nothing"):
+    for path in ("/millrace/", PAGE, f"{PAGE}/actions/millrace_stop", f"{PAGE}/dead-letters", "/millrace/nothing"):
         text = admin.get(path).text
         assert text.count("<script") == 1
         assert "<style" not in text
         assert " style=" not in text
         assert "http:" not in text.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_an_application_without_a_dead_letter_topic_says_so(admin: TestClient) -> None:
+    assert "payments has no dead letter topic" in admin.get(f"{PAGE}/dead-letters").text
+    assert f'href="{PAGE}/dead-letters"' not in admin.get(PAGE).text
 
 
 def test_what_comes_from_outside_is_escaped(admin: TestClient, home: Home) -> None:

@@ -12,13 +12,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from confluent_kafka import Message
+
 from apps.fraud_detection import ALERTS, PAYMENTS
-from apps.fraud_model import Alert
+from apps.fraud_model import Alert, LoggedPayment
 from apps.payments import PaymentStream
 from demo.cluster import ClusterPlatform
 from demo.comparison import compare
 from demo.platform import APPLICATION, Interrupted, Platform, prepare
-from demo.topics import TopicReader, alert_of, committed_offsets
+from demo.topics import TopicReader, alert_of, committed_offsets, end_offsets, payment_of
 from millrace import ops
 from millrace.cli.console import messages, out, progress, show_error
 from millrace.errors import MillraceError
@@ -36,10 +38,11 @@ class Readings:
 
     alerts: list[Alert] = field(default_factory=list)
     dead_letters: int = 0
+    payments: list[LoggedPayment] = field(default_factory=list)
 
-    def alert(self, key: bytes | None, value: bytes | None) -> None:
+    def alert(self, message: Message) -> None:
         """Takes an alert and prints it."""
-        alert = alert_of(key, value)
+        alert = alert_of(message)
         self.alerts.append(alert)
         window = time.strftime("%H:%M", time.gmtime(alert.window_start / 1000))
         out.print(
@@ -49,10 +52,14 @@ class Readings:
             markup=False,
         )
 
-    def dead_letter(self, key: bytes | None, value: bytes | None) -> None:
+    def dead_letter(self, message: Message) -> None:
         """Counts a dead letter."""
-        del key, value
+        del message
         self.dead_letters += 1
+
+    def payment(self, message: Message) -> None:
+        """Takes a payment."""
+        self.payments.append(payment_of(message))
 
 
 def run(platform: Platform, *, seconds: float | None, rate: float) -> bool:
@@ -83,13 +90,21 @@ def run(platform: Platform, *, seconds: float | None, rate: float) -> bool:
     stream = PaymentStream(platform.bootstrap_servers, topic=PAYMENTS, rate=rate, seed=int(time.time()))
     _stream(platform, stream, readings, seconds=seconds)
     with _step("waiting until everything is processed"):
-        _catch_up(platform, stream)
+        _catch_up(platform)
     with _step(f"stopping {APPLICATION}"):
         platform.stop_application()
+    # The topic itself says what was sent, in which order: an acknowledgement that came twice has no offset.
+    readers.append(TopicReader(platform.bootstrap_servers, PAYMENTS, readings.payment))
     for reader in readers:
         reader.read_to_the_end()
     committed = committed_offsets(platform.bootstrap_servers, APPLICATION, PAYMENTS)
-    comparison = compare(stream.log, committed, readings.alerts, readings.dead_letters)
+    comparison = compare(
+        readings.payments,
+        committed,
+        readings.alerts,
+        acknowledged=stream.sent,
+        dead_letters=readings.dead_letters,
+    )
     out.print("\n" + "\n".join(comparison.lines()), style="green" if comparison.ok else "red", markup=False)
     return comparison.ok
 
@@ -149,11 +164,9 @@ def _report(
     return now, records
 
 
-def _catch_up(platform: Platform, stream: PaymentStream) -> None:
+def _catch_up(platform: Platform) -> None:
     """Waits, for a while, until the application has committed all that was sent; the comparison tells what is left."""
-    ends: dict[int, int] = {}
-    for payment in stream.log:
-        ends[payment.partition] = max(ends.get(payment.partition, 0), payment.offset + 1)
+    ends = end_offsets(platform.bootstrap_servers, PAYMENTS)
     deadline = time.monotonic() + _CATCH_UP_LIMIT_S
     while time.monotonic() < deadline:
         committed = committed_offsets(platform.bootstrap_servers, APPLICATION, PAYMENTS)

@@ -16,7 +16,8 @@ class Comparison:
     """The result of a demo.
 
     Args:
-        payments: payments that were sent.
+        payments: payments in their topic.
+        acknowledged: payments that the broker has acknowledged.
         unprocessed: of these, how many the application had not committed when it stopped.
         late: how many came too late, by the model.
         poison: how many cannot be read, by the model.
@@ -28,6 +29,7 @@ class Comparison:
     """
 
     payments: int
+    acknowledged: int
     unprocessed: int
     late: int
     poison: int
@@ -40,7 +42,10 @@ class Comparison:
     @property
     def ok(self) -> bool:
         """Whether everything was processed, nothing was lost and nothing came twice."""
-        return not (self.unprocessed or self.missing or self.unexpected) and self.dead_letters == self.poison
+        as_sent = self.payments == self.acknowledged
+        return (
+            as_sent and not (self.unprocessed or self.missing or self.unexpected) and self.dead_letters == self.poison
+        )
 
     def lines(self) -> list[str]:
         """The comparison for people."""
@@ -52,6 +57,8 @@ class Comparison:
             f"unexpected, double {len(self.unexpected):>9,}",
             f"dead letters       {self.dead_letters:>9,}   expected {self.poison:,}",
         ]
+        if self.payments != self.acknowledged:
+            lines.append(f"acknowledged       {self.acknowledged:>9,}   payments, and others stand in their topic")
         if self.unprocessed:
             lines.append(f"unprocessed        {self.unprocessed:>9,}   payments, when the application was stopped")
         lines += [f"  missing: {alert}" for alert in self.missing[:_SHOWN]]
@@ -61,14 +68,20 @@ class Comparison:
 
 
 def compare(
-    sent: Sequence[LoggedPayment], committed: dict[int, int], alerts: Iterable[Alert], dead_letters: int
+    sent: Sequence[LoggedPayment],
+    committed: dict[int, int],
+    alerts: Iterable[Alert],
+    *,
+    acknowledged: int,
+    dead_letters: int,
 ) -> Comparison:
     """Judges a run.
 
     Args:
-        sent: the payments, with the places that the broker gave them.
+        sent: the payments as they stand in their topic.
         committed: the application's committed offset of each partition of the payments.
         alerts: what was read from the alerts' topic.
+        acknowledged: number of payments that the broker has acknowledged.
         dead_letters: number of records in the dead letter topic.
     """
     processed = [payment for payment in sent if payment.offset < committed.get(payment.partition, 0)]
@@ -76,6 +89,7 @@ def compare(
     wanted, found = Counter(expectation.alerts), Counter(alerts)
     return Comparison(
         payments=len(sent),
+        acknowledged=acknowledged,
         unprocessed=len(sent) - len(processed),
         late=expectation.late,
         poison=expectation.poison,

@@ -1,4 +1,4 @@
-"""Reading the demo's topics: alerts as they come, and everything that is committed at the end."""
+"""Reading the demo's topics: alerts as they come, and at the end everything that is committed."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import orjson
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, Message, TopicPartition
 
-from apps.fraud_model import Alert
+from apps.fraud_model import Alert, LoggedPayment
 from millrace.errors import OperationError
 from millrace.kafka.clients import base_settings
 
@@ -31,13 +31,17 @@ def reader(bootstrap_servers: str, group: str) -> Consumer:
     )
 
 
-def end_offsets(consumer: Consumer, topic: str) -> dict[int, int]:
+def end_offsets(bootstrap_servers: str, topic: str) -> dict[int, int]:
     """The last stable offset of each partition."""
-    partitions = consumer.list_topics(topic, timeout=_LIMIT_S).topics[topic].partitions
-    return {
-        number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_LIMIT_S, cached=False)[1]
-        for number in partitions
-    }
+    consumer = reader(bootstrap_servers, "demo-end-offsets")
+    try:
+        partitions = consumer.list_topics(topic, timeout=_LIMIT_S).topics[topic].partitions
+        return {
+            number: consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=_LIMIT_S, cached=False)[1]
+            for number in partitions
+        }
+    finally:
+        consumer.close()
 
 
 def committed_offsets(bootstrap_servers: str, group: str, topic: str) -> dict[int, int]:
@@ -57,12 +61,10 @@ class TopicReader:
     Args:
         bootstrap_servers: the broker.
         topic: the topic.
-        on_record: called for each record with its key and value, in the reading thread.
+        on_record: called for each record, in the reading thread.
     """
 
-    def __init__(
-        self, bootstrap_servers: str, topic: str, on_record: Callable[[bytes | None, bytes | None], None]
-    ) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, on_record: Callable[[Message], None]) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._topic = topic
         self._on_record = on_record
@@ -78,11 +80,7 @@ class TopicReader:
         Raises:
             OperationError: it was not read in time, or reading failed.
         """
-        probe = reader(self._bootstrap_servers, "demo-end-offsets")
-        try:
-            ends = end_offsets(probe, self._topic)
-        finally:
-            probe.close()
+        ends = end_offsets(self._bootstrap_servers, self._topic)
         deadline = time.monotonic() + timeout_s
         while self._failure is None and any(self._positions.get(number, 0) < end for number, end in ends.items()):
             if time.monotonic() > deadline:
@@ -112,7 +110,7 @@ class TopicReader:
                 for message in consumer.consume(500, timeout=0.2):
                     if message.error() is not None:
                         raise OperationError(str(message.error()), remedy="see the broker's log")
-                    self._on_record(_bytes(message.key()), _bytes(message.value()))
+                    self._on_record(message)
                 # The position, not the last record's offset: the markers of transactions have offsets too.
                 for place in consumer.position(places):
                     self._positions[place.partition] = max(place.offset, 0)
@@ -122,12 +120,13 @@ class TopicReader:
             consumer.close()
 
 
-def alert_of(key: bytes | None, value: bytes | None) -> Alert:
+def alert_of(message: Message) -> Alert:
     """An alert as it was read.
 
     Raises:
         OperationError: it is none, or its key is not its account.
     """
+    key, value = _bytes(message.key()), _bytes(message.value())
     if key is None or value is None:
         raise OperationError(f"An alert without key or value: {key!r}, {value!r}.")
     document: Mapping[str, Any] = orjson.loads(value)
@@ -135,6 +134,14 @@ def alert_of(key: bytes | None, value: bytes | None) -> Alert:
     if key.decode() != alert.account:
         raise OperationError(f"The alert {alert} has the key {key!r}.")
     return alert
+
+
+def payment_of(message: Message) -> LoggedPayment:
+    """A payment as it stands in its topic."""
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return LoggedPayment(partition, offset, message.timestamp()[1], _bytes(message.key()), _bytes(message.value()))
 
 
 def _bytes(part: str | bytes | None) -> bytes | None:

@@ -2,7 +2,8 @@
 
 Usage: ``python fake_job.py <run directory>``. Its mood is in ``mood`` in the run directory, read at each request:
 ``well`` (default), ``stalled`` (lag without progress), ``html`` and ``empty`` (an unreadable status), ``deaf`` (ignores
-POST /stop and SIGTERM), ``wide`` (5,000 partitions with lag).
+POST /stop and SIGTERM), ``wide`` (5,000 partitions with lag), ``untried`` (a second sub-topology that has input and has
+processed nothing).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def status() -> dict[str, object]:
     lag: dict[str, dict[int, int]] = {"payments": {0: 7 if stalled else 0}}
     if mood() == "wide":
         lag = {"payments": {partition: partition for partition in range(5000)}}
+    untried = {1: {"active": True, "lag": 3, "lag_since": now, "last_progress_at": now}}
     return {
         "application_id": DIRECTORY.name,
         "state": "RUNNING",
@@ -50,7 +52,8 @@ def status() -> dict[str, object]:
                 "lag": 7 if stalled else 0,
                 "lag_since": STARTED if stalled else None,
                 "last_progress_at": STARTED if stalled else now,
-            }
+            },
+            **(untried if mood() == "untried" else {}),
         },
         "started_at": STARTED,
         "updated_at": now,

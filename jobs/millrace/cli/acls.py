@@ -25,11 +25,12 @@ class Format(StrEnum):
 
 
 class Purpose(StrEnum):
-    """As :class:`millrace.ops.acls.Purpose`, and both; without its imports, which take seconds."""
+    """As :class:`millrace.ops.acls.Purpose`, and all; without its imports, which take seconds."""
 
     ALL = "all"
     RUN = "run"
     OPERATE = "operate"
+    CANARY = "canary"
 
 
 def add_to(app: typer.Typer) -> None:
@@ -44,7 +45,7 @@ def acls(
         str | None, typer.Option(help="The user, as the broker calls it. Default: User: and sasl.username.")
     ] = None,
     purpose: Annotated[
-        Purpose, typer.Option("--for", help="Only what running needs, or what operations need beside it.")
+        Purpose, typer.Option("--for", help="Only what running needs, or what operations or a canary need beside it.")
     ] = Purpose.ALL,
     form: Annotated[Format, typer.Option("--format", help="text, json, or commands of kafka-acls.sh.")] = Format.TEXT,
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
@@ -13,6 +13,7 @@ from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
 from millrace.kafka.topics import STATUS_TOPIC
 from millrace.ops.broker_checks import changelog_topics, output_topics
+from millrace.ops.canary.clone import clone_of
 from millrace.ops.dead_letters.markers import MARKER_TOPIC, replay_transactional_id
 from millrace.ops.spec import ApplicationSpec
 from millrace.topology.labels import written_topic
@@ -49,6 +50,8 @@ class Purpose(StrEnum):
     RUN = "run"
     OPERATE = "operate"
     """Deploying, reset, savepoints, compaction, take-over, dead letters, the export of metrics."""
+    CANARY = "canary"
+    """Running its canary, comparing both, and deleting what is the canary's."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -132,7 +135,11 @@ def needed_acls(spec: ApplicationSpec, *, principal: str | None = None, purpose:
             f"The configuration of {spec.name} names no user: it has no sasl.username.",
             remedy="give --principal: that of a certificate is its distinguished name, as in User:CN=payments",
         )
-    acls = [*_running(topology, config), *_operating(spec, topology, config)]
+    acls = [
+        *_running(topology, config),
+        *_operating(spec, topology, config),
+        *_canary(spec.name, topology.external_outputs),
+    ]
     return NeededAcls(
         application=config.application_id,
         bootstrap_servers=config.bootstrap_servers,
@@ -243,6 +250,41 @@ def _operating(spec: ApplicationSpec, topology: Topology, config: StreamsConfig)
         operations=(Permission.WRITE,),
         purpose=Purpose.OPERATE,
         reason="replay dead letters",
+    )
+
+
+def _canary(application: str, outputs: Iterable[str]) -> Iterator[Acl]:
+    clone = clone_of(application)
+    for topic in sorted(outputs):
+        yield _topic(topic, Permission.READ, purpose=Purpose.CANARY, reason="compare what both have written")
+    yield Acl(
+        resource=Resource.TOPIC,
+        name=f"{clone}-",
+        prefixed=True,
+        operations=(
+            Permission.CREATE,
+            Permission.READ,
+            Permission.WRITE,
+            Permission.DELETE,
+            Permission.DESCRIBE_CONFIGS,
+        ),
+        purpose=Purpose.CANARY,
+        reason="its internal topics and its copies of the outputs",
+    )
+    yield Acl(
+        resource=Resource.GROUP,
+        name=clone,
+        operations=(Permission.READ, Permission.DELETE),
+        purpose=Purpose.CANARY,
+        reason="its committed offsets",
+    )
+    yield Acl(
+        resource=Resource.TRANSACTIONAL_ID,
+        name=f"{clone}-",
+        prefixed=True,
+        operations=(Permission.WRITE,),
+        purpose=Purpose.CANARY,
+        reason="its transactions",
     )
 
 

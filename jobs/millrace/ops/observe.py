@@ -81,6 +81,7 @@ class Observation:
         state: the application's own state, where it answered.
         lag: records behind, where known.
         records: input records processed since the driver started, where known.
+        untried: sub-topologies that have processed nothing since then and are, or may be, behind.
         worst_partitions: the partitions that are furthest behind, at most five.
         restore_remaining: changelog records that restoring tasks have still to apply.
         restore_rate: how many of them are applied per second.
@@ -100,6 +101,7 @@ class Observation:
     state: str = ""
     lag: int | None = None
     records: int | None = None
+    untried: tuple[int, ...] = ()
     worst_partitions: tuple[tuple[str, int], ...] = ()
     restore_remaining: int = 0
     restore_rate: float = 0.0
@@ -356,6 +358,7 @@ def _with_status(spec: ApplicationSpec, record: JobRecord, answer: Answer, now: 
         state=status.state.value,
         lag=status.total_lag,
         records=sum(each.records for each in status.progress.values()),
+        untried=tuple(number for number, each in status.progress.items() if not each.records and each.lag != 0),
         restore_remaining=status.restore_remaining,
         restore_rate=status.restore_rate,
         worst_partitions=tuple((name, lag) for name, lag in worst if lag > 0 and math.isfinite(lag)),

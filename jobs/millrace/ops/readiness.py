@@ -9,7 +9,7 @@ from millrace.errors import OperationError
 from millrace.ops.driver import end_of_log
 from millrace.ops.files import append_journal, application_lock, write_atomically
 from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.observe import Observation, Verdict, observe
+from millrace.ops.observe import Observation, Reason, Verdict, observe
 from millrace.ops.record import read_record
 from millrace.ops.spec import SpecFile, load_spec_file
 
@@ -42,23 +42,39 @@ def wait_until_ready(
     while True:
         observation = observe(home, application)
         on_look(observation)
-        if observation.verdict is Verdict.HEALTHY:
+        if is_proven(observation):
             with application_lock(directory):
                 mark_good(directory)
             return observation
         late = time.monotonic() >= deadline
-        if late or observation.verdict is not Verdict.WAITING:
+        if late or observation.verdict not in {Verdict.WAITING, Verdict.HEALTHY}:
             when = f"{timeout_s:g} s after its start" if late else "after its start"
             raise OperationError(
-                f"{application} is not ready {when}: {observation.reason}, {observation.text}. "
+                f"{application} is not ready {when}: {why_not_proven(observation)}. "
                 f"The end of its log: {end_of_log(directory)}",
                 remedy=f"read {directory.log}",
             )
         time.sleep(_READY_POLL_S)
 
 
+def is_proven(observation: Observation) -> bool:
+    """Whether an application is healthy and has shown it.
+
+    One whose queries have only just begun is healthy before the first batch of one of them fails. So each must have
+    processed something, or have nothing to process.
+    """
+    return observation.verdict is Verdict.HEALTHY and (not observation.untried or observation.reason is Reason.PAUSED)
+
+
+def why_not_proven(observation: Observation) -> str:
+    """What it lacks, for people."""
+    if observation.verdict is not Verdict.HEALTHY:
+        return f"{observation.reason}, {observation.text}"
+    return f"sub-topologies {', '.join(map(str, observation.untried))} have input and have processed nothing yet"
+
+
 def mark_good(directory: ApplicationDirectory) -> None:
-    """Keep the specification of the running driver, which was seen healthy, as the last good one.
+    """Keep the specification of the running driver, which is proven, as the last good one.
 
     The one before it becomes the previous good one. The caller holds the application's lock. Safe to repeat; a kill in
     between at worst leaves the same specification in both places, which the next good one corrects.

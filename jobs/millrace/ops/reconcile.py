@@ -22,11 +22,11 @@ from millrace.ops.driver import (
 )
 from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.observe import Evidence, Observation, Reason, Verdict, judge, look, observe, remember
+from millrace.ops.observe import Evidence, Observation, Reason, judge, look, observe, remember
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
-from millrace.ops.readiness import mark_good
+from millrace.ops.readiness import is_proven, mark_good
 from millrace.ops.record import JobRecord, read_record, write_record
 from millrace.ops.spec import SpecFile
 from millrace.ops.upgrade import carry_on_upgrade, plan_upgrade
@@ -115,7 +115,7 @@ class _Reconciliation:
         evidence = look(self.home, self.application)
         assert evidence.record is not None
         observation = self._judge(evidence)
-        if observation.verdict is Verdict.HEALTHY and not self.dry_run:
+        if is_proven(observation) and not self.dry_run:
             mark_good(self.directory)
         decision = self._decide(observation, evidence)
         if evidence.spec_error:

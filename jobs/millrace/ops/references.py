@@ -12,6 +12,7 @@ from typing import Any
 
 from millrace.config import is_secret
 from millrace.errors import ConfigurationError
+from millrace.urls import has_written_password
 
 _REFERENCE = re.compile(
     r"\$\{(?:"
@@ -51,9 +52,10 @@ def refuse_written_secrets(raw: Mapping[str, Any]) -> None:
         ConfigurationError: which one; what it is, is not told.
     """
     for name, value in _leaves(raw, ""):
-        if is_secret(name) and str(value) and not _REFERENCE.fullmatch(str(value)):
+        is_written = is_secret(name) and str(value) and not _REFERENCE.fullmatch(str(value))
+        if is_written or has_written_password(str(value)):
             raise ConfigurationError(
-                f"{name} is a secret, and a specification is kept as it is written.",
+                f"{name} {'is' if is_written else 'has'} a secret, and a specification is kept as it is written.",
                 remedy="refer to it: ${NAME} for a variable of the environment, ${dir:/run/secrets:NAME} for a file",
             )
 

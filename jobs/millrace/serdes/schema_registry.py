@@ -13,6 +13,7 @@ from confluent_kafka.schema_registry.error import SchemaRegistryError
 
 from millrace.errors import ConfigurationError, SchemaRegistryUnavailableError, SerializationError
 from millrace.serdes.avro_codec import AvroCodec
+from millrace.urls import without_login
 
 CLIENT_DEFAULTS: dict[str, Any] = {
     # Without one a request that gets no answer would hold the task up for ever.
@@ -55,12 +56,12 @@ class SchemaRegistry:
     """
 
     def __init__(self, url: str, settings: tuple[tuple[str, Any], ...]) -> None:
-        self._url = url
+        self._url = without_login(url)
         try:
             self._client = SchemaRegistryClient({**CLIENT_DEFAULTS, **dict(settings), "url": url})
         except (ValueError, TypeError, OSError) as error:
             raise ConfigurationError(
-                f"The client of the schema registry {url} cannot be made: {error}.",
+                f"The client of the schema registry {self._url} cannot be made: {error}.",
                 remedy="correct registry_url or registry_settings",
             ) from error
         self._ids: dict[tuple[str, str, bool], int] = {}

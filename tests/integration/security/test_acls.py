@@ -9,19 +9,25 @@ from typing import Any
 
 import pytest
 
+from millrace import ops
+from millrace.control.status_topic import ensure_status_topic
 from millrace.errors import PreflightError
 from millrace.kafka.topics import TopicSpec
+from millrace.ops import canary
 from millrace.ops.acls import Purpose, needed_acls
+from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.connection import admin_of
-from millrace.ops.dead_letters import list_letters
+from millrace.ops.dead_letters import list_letters, purge_letters, replay_letters
+from millrace.ops.export import TextFile, export_metrics
 from millrace.ops.export.lag import records_behind
 from millrace.ops.reset import ResetOptions, reset
 from millrace.ops.savepoints import create_savepoint, restore_savepoint
 from millrace.ops.savepoints.location import spec_of
 from tests.application import PREFIX_VARIABLE
+from tests.dead_letters import letter_of
 from tests.integration.savepoints.conftest import Installation
 from tests.integration.security.granting import bindings, bindings_of
-from tests.records import Record, produce
+from tests.records import Record, produce, read_topic
 from tests.secure_broker import SecureBroker
 
 PASSWORD = "a marker of a password"
@@ -40,12 +46,12 @@ class Behind:
         self.broker = broker
         self.installation = installation
         self.user = f"{installation.prefix}-user"
-        letters = f"{installation.prefix}-letters"
-        installation.admin.create_missing([TopicSpec(name=letters)])
+        self.letters = f"{installation.prefix}-letters"
+        installation.admin.create_missing([TopicSpec(name=self.letters)])
         config: dict[str, Any] = {
             **broker.add_user(self.user, PASSWORD),
             "bootstrap.servers": broker.bootstrap_servers,
-            "errors.dead.letter.queue.topic.name": letters,
+            "errors.dead.letter.queue.topic.name": self.letters,
         }
         self.name = installation.specify(**config)
         self.needed = needed_acls(spec_of(installation.home, self.name, as_launched=False), purpose=purpose)
@@ -104,10 +110,60 @@ def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., 
     places = [(installation.input, 0)]
     assert records_behind(admin_of(config), config, places) == {places[0]: 0}
     assert list_letters(home, name) == []
-    produce(installation.bootstrap_servers, f"{installation.prefix}-letters", [Record(b"k", b"v")])
+    produce(installation.bootstrap_servers, application.letters, [Record(b"k", b"v")])
     reset(home, name, options=ResetOptions(empties_dead_letters=True))
     application.run()
     installation.check_outputs()
     assert application.broker.denials(application.user) == []
     written = [path for path in home.root.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
     assert written == []
+
+
+@pytest.mark.timeout(900)
+def test_maintenance_does_with_them_and_asks_for_nothing_else(behind: Callable[..., Behind]) -> None:
+    application = behind(None)
+    home, name, installation = application.installation.home, application.name, application.installation
+    installation.send(100)
+    application.run()
+    produce(installation.bootstrap_servers, application.letters, [letter_of(installation.input, 0, b"k", ValueError())])
+    assert replay_letters(home, name).results["send"]["sent"] == {installation.input: 1}
+    assert len(read_topic(installation.bootstrap_servers, installation.input)) == 101
+    purge_letters(home, name)
+    assert list_letters(home, name) == []
+
+    # This broker's cleaner never runs: what compaction asks of it is all there is to be seen.
+    changelogs = [f"{name}-{store}-changelog" for store in ("by-key", "by-bucket")]
+    before = [installation.admin.own_topic_settings(topic) for topic in changelogs]
+    options = CompactionOptions(least_bytes=1, least_superfluous=0.0, budget_s=2.0)
+    cleaner = compact(home, name, options, reason="a test").results["wait-for-cleaner"]
+    assert {topic.rpartition("-")[0] for topic in cleaner["waiting"]} >= set(changelogs)
+    assert [installation.admin.own_topic_settings(topic) for topic in changelogs] == before
+    assert application.broker.denials(application.user) == []
+
+
+@pytest.mark.timeout(900)
+def test_a_canary_and_the_export_do_with_them_and_ask_for_nothing_else(
+    behind: Callable[..., Behind], tmp_path: Path
+) -> None:
+    application = behind(None)
+    home, name, installation = application.installation.home, application.name, application.installation
+    # Where there is none yet, the first start asks the broker's own topic, which is refused, and goes on.
+    ensure_status_topic(installation.bootstrap_servers)
+    installation.send(100)
+    ops.deploy(home, name)
+    try:
+        ops.wait_until_ready(home, name)
+        candidate = tmp_path / "new.yaml"
+        shutil.copy(home.spec_path(name), candidate)
+        canary.start(home, name, candidate)
+        ops.wait_until_ready(home, f"{name}-canary")
+        installation.send(100)
+        found = canary.compare(home, name, wait_s=120)
+        assert (found.agrees, found.at_rest, found.keys > 50) == (True, True, True), found
+        report = export_metrics(home, [TextFile(tmp_path / "millrace.prom")])
+        assert report.problems == ()
+        assert {each.application for each in report.applications} == {name, f"{name}-canary"}
+        canary.drop(home, name)
+    finally:
+        installation.close()
+    assert application.broker.denials(application.user) == []

@@ -67,6 +67,13 @@ def test_operations_need_what_is_declared_created_and_dead_letters_what_they_tou
     ), "nothing stands there twice"
 
 
+def test_a_canary_may_touch_its_own_only_and_read_what_the_application_writes() -> None:
+    acls = needed_acls(spec(**USER), purpose=Purpose.CANARY).acls
+    others = {(acl.name, acl.operations) for acl in acls if not acl.name.startswith("fraud-canary")}
+    assert others == {("fraud-alerts", (Permission.READ,))}
+    assert find(acls, Resource.GROUP, "fraud-canary")[0].operations == (Permission.READ, Permission.DELETE)
+
+
 def test_topics_that_records_choose_are_said_to_be_unknown() -> None:
     needed = needed_acls(spec(f"{__name__}:choosing", **USER))
     (note,) = needed.notes

@@ -154,6 +154,24 @@ def test_an_unreadable_status_is_no_reason_to_restart(deployed: Home, mood: str)
     assert pid_of(deployed) == before
 
 
+def test_an_application_is_ready_only_when_each_sub_topology_has_processed_something(
+    home: Home, write_spec: WriteSpec
+) -> None:
+    write_spec(health={"no_progress_timeout_s": 60})
+    directory = home.application("payments")
+    directory.path.mkdir(parents=True)
+    (directory.path / "mood").write_text("untried")
+    deploy(home, "payments")
+    with pytest.raises(OperationError, match="sub-topologies 1 have input and have processed nothing yet"):
+        wait_until_ready(home, "payments", timeout_s=3)
+    assert observe(home, "payments").verdict is Verdict.HEALTHY
+    reconcile(home, "payments")
+    assert not directory.last_good_spec.exists(), "a rollback does not go to what is not proven"
+    (directory.path / "mood").write_text("well")
+    wait_until_ready(home, "payments", timeout_s=20)
+    assert directory.last_good_spec.exists()
+
+
 def test_restarts_end_at_the_limit_with_the_reason(home: Home, write_spec: WriteSpec) -> None:
     write_spec(restart={"max_attempts": 2, "initial_backoff_s": 0.0})
     home.application("payments").path.mkdir(parents=True)

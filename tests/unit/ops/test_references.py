@@ -69,3 +69,15 @@ def test_a_secret_of_the_driver_s_environment_is_one_as_well() -> None:
 @pytest.mark.parametrize("name", ["control.token.file", "ssl.ca.location", "sasl.username", "ssl.certificate.pem"])
 def test_what_only_sounds_alike_is_no_secret(name: str) -> None:
     assert not is_secret(name)
+
+
+def test_a_password_in_an_address_is_refused_and_a_reference_in_it_is_not() -> None:
+    def spec_with(url: str) -> None:
+        raw = {**MINIMAL, "config": {"bootstrap.servers": "b:1", "spark.registry": url}}
+        spec_file_of(raw, where="here", environment={"PASSWORD": "p"})
+
+    with pytest.raises(ConfigurationError, match=r"config\.spark\.registry has a secret") as raised:
+        spec_with("https://me:hunter2@registry:8081")
+    assert "hunter2" not in str(raised.value)
+    spec_with("https://me:${PASSWORD}@registry:8081")
+    spec_with("https://registry:8081/a:b@c")

@@ -15,6 +15,7 @@ import httpx
 from millrace.errors import OperationError
 from millrace.ops.export.series import Groups, openmetrics, text_format
 from millrace.ops.files import write_atomically
+from millrace.urls import login_of, without_login
 
 JOB = "millrace-export"
 _LIMIT_S = 10.0
@@ -64,16 +65,18 @@ class Pushgateway:
     """A Pushgateway with one group for each application of each installation.
 
     Args:
-        url: its address, for example ``http://127.0.0.1:9091``.
+        url: its address, for example ``http://127.0.0.1:9091``; with user and password where it wants a login.
         instance: names the installation. Groups of other installations are left alone.
     """
 
-    url: str
+    url: str = field(repr=False)
     instance: str = field(default_factory=socket.gethostname)
 
     def write(self, groups: Groups) -> tuple[str, ...]:
         """See :meth:`MetricsTarget.write`."""
-        with httpx.Client(base_url=self.url.rstrip("/"), timeout=_LIMIT_S, trust_env=False) as client:
+        # The client writes the address of each request into its log.
+        address, login = without_login(self.url).rstrip("/"), login_of(self.url)
+        with httpx.Client(base_url=address, auth=login, timeout=_LIMIT_S, trust_env=False) as client:
             for application, samples in groups.items():
                 self._ask(client, "PUT", self._path(application), content=text_format({application: samples}))
             gone = sorted(set(self._groups(client)) - set(groups))
@@ -95,12 +98,13 @@ class Pushgateway:
             answer = client.request(method, path, **more)
         except httpx.HTTPError as error:
             raise OperationError(
-                f"The Pushgateway {self.url} does not answer: {type(error).__name__} {error}.",
+                f"The Pushgateway {without_login(self.url)} does not answer: {type(error).__name__} {error}.",
                 remedy="see whether it runs, and correct the address",
             ) from error
         if not answer.is_success:
             raise OperationError(
-                f"The Pushgateway {self.url} refused {method} {path} with {answer.status_code}: {answer.text[:300]}",
+                f"The Pushgateway {without_login(self.url)} refused {method} {path} with {answer.status_code}: "
+                f"{answer.text[:300]}",
                 remedy="see its log; a version of 1.0 or newer is needed",
             )
         return answer

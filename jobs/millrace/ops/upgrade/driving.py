@@ -9,16 +9,14 @@ from typing import Any
 from millrace.errors import MillraceError
 from millrace.ops.driver import adopt_unrecorded_driver, end_driver, end_of_log, launch_driver, stop_limits
 from millrace.ops.files import application_lock
-from millrace.ops.observe import Observation, Reason, Verdict, observe
+from millrace.ops.observe import Verdict, observe
 from millrace.ops.operations import StepContext
-from millrace.ops.readiness import mark_good
+from millrace.ops.readiness import is_proven, mark_good, why_not_proven
 from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
 from millrace.ops.spec import SpecFile
 from millrace.ops.upgrade.plan import ROLLBACK
 
 _POLL_S = 0.5
-_SETTLED_S = 10.0
-"""How long a driver whose lag is not known must stay healthy."""
 
 
 def end(context: StepContext, *, owner: str = "") -> Mapping[str, Any]:
@@ -91,10 +89,7 @@ def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> Mapp
 
 
 def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str, Any]:
-    """Wait until the driver that was launched is healthy, dead, unhealthy or late.
-
-    A driver whose queries have only just begun is healthy before the first batch fails. So it must have processed
-    something, or have nothing to process; where neither can be known, it must stay healthy for some seconds.
+    """Wait until the driver that was launched is proven, dead, unhealthy or late.
 
     Args:
         context: of the step.
@@ -105,30 +100,24 @@ def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str
     """
     directory, name = context.directory, context.plan.application
     deadline = _record(context).launched_at + timeout_s
-    shown, healthy_since = "", 0.0
+    shown = ""
     while True:
         observation = observe(context.home, name)
         if observation.desired is DesiredState.STOPPED:
             return {"healthy": False, "stopped": True, "text": "it was asked to stop"}
-        healthy_since = (healthy_since or time.monotonic()) if observation.verdict is Verdict.HEALTHY else 0.0
-        if healthy_since and _is_proven(observation, for_s=time.monotonic() - healthy_since):
+        if is_proven(observation):
             with application_lock(directory):
                 mark_good(directory)
             return {"healthy": True, "text": observation.text}
         late = time.time() >= deadline
         if late or observation.verdict not in {Verdict.WAITING, Verdict.HEALTHY}:
             when = f"{timeout_s:g} s after its launch" if late else "after its launch"
-            text = f"{when}: {observation.reason}, {observation.text}. The end of its log: {end_of_log(directory)}"
+            text = f"{when}: {why_not_proven(observation)}. The end of its log: {end_of_log(directory)}"
             return {"healthy": False, "text": text}
-        if observation.text != shown:
-            shown = observation.text
+        if (now := why_not_proven(observation)) != shown:
+            shown = now
             context.progress(f"waiting until {name} is healthy: {shown}")
         time.sleep(_POLL_S)
-
-
-def _is_proven(observation: Observation, *, for_s: float) -> bool:
-    works = bool(observation.records) or observation.lag == 0 or observation.reason is Reason.PAUSED
-    return works or (observation.lag is None and for_s >= _SETTLED_S)
 
 
 def launch_or_say_why(context: StepContext, spec: SpecFile, *, savepoint: str) -> Mapping[str, Any]:

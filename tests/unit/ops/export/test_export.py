@@ -1,10 +1,14 @@
 from __future__ import annotations
 
+import base64
+import logging
 import os
 import shutil
 import subprocess
 import sys
+import threading
 import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import orjson
@@ -18,7 +22,7 @@ from millrace.metrics import exported as m
 from millrace.metrics.exported import ExportPart
 from millrace.ops import Home, deploy, observe, stop, wait_until_ready
 from millrace.ops.driver import UNRESPONSIVE
-from millrace.ops.export import TextFile, export_metrics
+from millrace.ops.export import Pushgateway, TextFile, export_metrics
 from millrace.ops.export.from_broker import own_transactional_ids
 from millrace.ops.export.from_driver import eos_overhead
 from millrace.ops.export.series import Sample, openmetrics, text_format
@@ -169,6 +173,32 @@ def test_a_text_file_holds_the_applications_of_the_last_export_and_no_other(home
 def _applications(file: Path) -> set[str]:
     families = text_string_to_metric_families(file.read_text())
     return {sample.labels["application_id"] for family in families for sample in family.samples}
+
+
+def test_a_login_of_the_pushgateway_goes_to_it_and_into_no_log_or_error(caplog: pytest.LogCaptureFixture) -> None:
+    logins: list[str | None] = []
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_PUT(self) -> None:
+            logins.append(self.headers["authorization"])
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_error(403)
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    caplog.set_level(logging.DEBUG)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        threading.Thread(target=server.serve_forever).start()
+        gateway = Pushgateway(f"http://me:hunter2@127.0.0.1:{server.server_port}")
+        with pytest.raises(
+            OperationError, match=rf"The Pushgateway http://127.0.0.1:{server.server_port} refused"
+        ) as no:
+            gateway.write({"payments": ()})
+        server.shutdown()
+    assert logins == ["Basic " + base64.b64encode(b"me:hunter2").decode()]
+    assert "127.0.0.1" in caplog.text
+    assert "hunter2" not in f"{no.value} {caplog.text} {gateway}"
 
 
 def test_promtool_finds_nothing_wrong_with_an_export_and_openmetrics_has_an_end() -> None:

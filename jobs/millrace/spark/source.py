@@ -29,7 +29,11 @@ _OPTIONS = {
     "kafka.max.poll.records": "5000",
     "kafka.max.partition.fetch.bytes": str(10 * 1024 * 1024),
     "kafka.fetch.max.bytes": str(50 * 1024 * 1024),
+    # Of attempts as long as the next: three minutes in all, as by default.
+    "fetchOffset.numRetries": "6",
 }
+_API_TIMEOUT_MS = 30_000
+"""Where a leader dies, Java's admin client may wait for it so long although another one leads. The default is 60 s."""
 
 
 def records_per_trigger(config: StreamsConfig, partitions: int) -> int:
@@ -98,7 +102,7 @@ def bounded_frame(
     """The same columns as :func:`streaming_frame` for a part of the input, without frame functions, not as a stream."""
     topics = sub_topology.input_topics(config.application_id)
     options = {
-        **_options(topics, config),
+        **source_options(topics, config),
         "startingOffsets": _offsets_json(topics, starts),
         "endingOffsets": _offsets_json(topics, ends),
     }
@@ -110,17 +114,22 @@ def _kafka(
 ) -> DataFrame:
     partitions = sum(topic in topics for topic, _ in starts)
     options = {
-        **_options(topics, config),
+        **source_options(topics, config),
         "startingOffsets": _offsets_json(topics, starts),
         "maxOffsetsPerTrigger": str(records_per_trigger(config, partitions)),
     }
     return spark.readStream.format("kafka").options(**options).load()
 
 
-def _options(topics: Sequence[str], config: StreamsConfig) -> dict[str, str]:
+def source_options(topics: Sequence[str], config: StreamsConfig) -> dict[str, str]:
+    """Options of Spark's Kafka source; settings that begin with ``consumer.`` come before ours."""
+    settings = java_consumer(config.client_settings("consumer."))
+    # It may not be shorter than that of one request.
+    own = {} if "request.timeout.ms" in settings else {"kafka.default.api.timeout.ms": str(_API_TIMEOUT_MS)}
     return {
         **_OPTIONS,
-        **{f"kafka.{key}": value for key, value in java_consumer(config.client_settings("consumer.")).items()},
+        **own,
+        **{f"kafka.{key}": value for key, value in settings.items()},
         "kafka.bootstrap.servers": config.bootstrap_servers,
         "subscribe": ",".join(topics),
         # A consumer group of its own: the application's group has no members, only offsets.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import orjson
 import typer
@@ -11,6 +12,9 @@ import typer
 from millrace.cli.console import out
 from millrace.cli.environment import fill_in_environment, spec_path
 from millrace.logs import LogFormat, configure_logs
+
+if TYPE_CHECKING:
+    from millrace.query import QueryClient
 
 _Milliseconds = Annotated[int | None, typer.Option(metavar="MS", help="Milliseconds since the epoch, inclusive.")]
 
@@ -44,38 +48,55 @@ def query(  # noqa: PLR0917 - the arguments of a command
         str | None, typer.Option(help="http://host:port of a query server. Default: the one of this installation.")
     ] = None,
     token_file: Annotated[Path | None, typer.Option(help="File with its token.", dir_okay=False)] = None,
+    wait: Annotated[
+        float, typer.Option(metavar="SECONDS", min=0.0, help="How long to wait for a query server that is starting.")
+    ] = 0.0,
 ) -> None:
     """Ask a store of a running application; prints the answer as JSON, with task, host, position and age.
 
     `millrace query-server NAME` must run on the hosts of the application.
     """
     from millrace.control.control_file import ControlFile, read_token
+    from millrace.errors import OperationError
     from millrace.ops.home import Home
     from millrace.query import QueryClient
     from millrace.query.run import CONTROL_FILE
 
     if server is None or token_file is None:
-        control = ControlFile.read(Home.from_environment().application(name).path / CONTROL_FILE)
+        path = Home.from_environment().application(name).path / CONTROL_FILE
+        deadline = time.monotonic() + wait
+        while not path.exists():
+            if time.monotonic() >= deadline:
+                raise OperationError(
+                    f"No query server of {name} runs in this installation.",
+                    remedy=f"start one: `millrace query-server {name}`, or name one with --server and --token-file",
+                )
+            time.sleep(0.1)
+        control = ControlFile.read(path)
         server, token_file = server or control.address, token_file or Path(control.token_file)
+    parameters: dict[str, object] = {
+        "prefix" if operation == "prefix" else "key": key,
+        "from_": from_key,
+        "to": to_key,
+        "from_time": from_time,
+        "to_time": to_time,
+        "as_of": as_of,
+        "limit": limit,
+        "stale": stale,
+    }
     with QueryClient(server, read_token(token_file)) as client:
-        answer = (
-            client.stores()
-            if store is None
-            else client.answer(
-                store,
-                operation,
-                **{"prefix" if operation == "prefix" else "key": key},
-                from_=from_key,
-                to=to_key,
-                from_time=from_time,
-                to_time=to_time,
-                as_of=as_of,
-                limit=limit,
-                page=page,
-                stale=stale,
-            )
-        )
+        answer = client.stores() if store is None else _answer(client, store, operation, page, parameters)
     out.print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode(), markup=False)
+
+
+def _answer(
+    client: QueryClient, store: str, operation: str, page: str | None, parameters: dict[str, object]
+) -> dict[str, Any]:
+    """The first page that has something: each is one task's, and that of one that has nothing tells nobody anything."""
+    answer = client.answer(store, operation, **parameters, page=page)
+    while answer.get("entries") == [] and answer["next"] is not None:
+        answer = client.answer(store, operation, **parameters, page=answer["next"])
+    return answer
 
 
 def query_server(  # noqa: PLR0917 - the arguments of a command

@@ -46,7 +46,7 @@ def test_what_is_for_airflow_makes_tasks(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("page", "text"), SAMPLES)
 def test_every_sample_is_run_by_some_test(page: str, text: str) -> None:
-    """Those of the start, and README's part of it, by ``test_start.py``, but for the script that needs a broker."""
+    """Those of the start by ``tests/integration/start``, README's part of it by ``test_start.py``."""
     compile(text, page, "exec")
     of_start = text in files(ROOT / "docs" / "start.md").values() or page == "README.md"
     assert of_start or (page, text) in FOR_AIRFLOW

@@ -44,25 +44,6 @@ def bootstrap_servers(given: str | None) -> str:
     return found
 
 
-def read_login(path: Path | None) -> dict[str, str]:
-    """The settings of a login in a properties file; none where no file is given.
-
-    Raises:
-        ConfigurationError: the file cannot be read, has another setting, or refers to what is not there.
-    """
-    from millrace.config import LOGIN_PREFIXES
-    from millrace.ops.references import interpolate, read_properties
-
-    login = read_properties(path) if path is not None else {}
-    for key in login:
-        if not key.startswith(LOGIN_PREFIXES):
-            raise ConfigurationError(
-                f"{path} has {key}, which is no setting of a login.",
-                remedy=f"leave only those that begin with {', '.join(LOGIN_PREFIXES)}",
-            )
-    return {key: str(interpolate(value, os.environ)) for key, value in login.items()}
-
-
 def spec_path(target: str) -> Path:
     """The file of a specification that was named by its path or by the application's name."""
     from millrace.ops.home import Home

@@ -10,6 +10,7 @@ import typer
 from millrace.cli.applications import DryRun, Reason, print_outcome, quiet
 from millrace.cli.console import out, progress
 from millrace.cli.environment import bootstrap_servers
+from millrace.cli.topics import Login
 
 if TYPE_CHECKING:
     from millrace.ops.reset import Target
@@ -37,6 +38,7 @@ def reset(
     servers: Annotated[
         str | None, typer.Option("--bootstrap-servers", help="host:port, with --application-id. Default: as usual.")
     ] = None,
+    login: Login = None,
     to_earliest: Annotated[
         bool, typer.Option("--to-earliest", help="To the first record.", rich_help_panel=_WHERE)
     ] = False,
@@ -92,13 +94,18 @@ def reset(
     Everything is decided before anything changes. Killed midway, it goes on with `millrace operations resume NAME`.
     """
     from millrace import ops
-    from millrace.ops.reset import ResetOptions
+    from millrace.ops.reset import NamedCluster, ResetOptions
     from millrace.ops.reset import reset as reset_application
 
     if (name is None) == (application_id is None):
         raise typer.BadParameter("give NAME or --application-id")
     if servers is not None and application_id is None:
         raise typer.BadParameter("--bootstrap-servers belongs to --application-id")
+    cluster = (
+        None
+        if application_id is None
+        else NamedCluster(bootstrap_servers=bootstrap_servers(servers), command_config=login and login.absolute())
+    )
     quiet()
     options = ResetOptions(
         to=_target(
@@ -124,7 +131,7 @@ def reset(
             ops.Home.from_environment(),
             application,
             options=options,
-            bootstrap_servers=None if application_id is None else bootstrap_servers(servers),
+            cluster=cluster,
             reason=reason,
             dry_run=dry_run,
             progress=tell,

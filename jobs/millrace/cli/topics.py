@@ -9,10 +9,9 @@ import typer
 from rich.table import Table
 
 from millrace.cli.console import out
-from millrace.cli.environment import bootstrap_servers, read_login
+from millrace.cli.environment import bootstrap_servers
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
     from concurrent.futures import Future
 
     from confluent_kafka.admin import AdminClient
@@ -49,7 +48,7 @@ def list_topics(
     internal: Annotated[bool, typer.Option("--internal", help="Also those that begin with two underscores.")] = False,
 ) -> None:
     """List the topics with their partitions and replicas."""
-    broker = _Broker(bootstrap_servers(servers), read_login(login))
+    broker = _Broker(bootstrap_servers(servers), login)
     table = _table("topic", right=("partitions", "replicas"))
     for name, topic in sorted(broker.metadata().topics.items()):
         if internal or not name.startswith("__"):
@@ -72,7 +71,7 @@ def create(
     from confluent_kafka.cimpl import NewTopic
 
     settings = dict(_setting(text) for text in config or [])
-    broker = _Broker(bootstrap_servers(servers), read_login(login))
+    broker = _Broker(bootstrap_servers(servers), login)
     new = NewTopic(name, num_partitions=partitions, replication_factor=replication_factor, config=settings)
     broker.result(broker.admin.create_topics([new], operation_timeout=_LIMIT_S)[name], doing=f"creating topic {name}")
     out.print(f"created {name} with {partitions} partitions", markup=False)
@@ -88,7 +87,7 @@ def describe(
     from millrace.kafka.admin import KafkaAdmin
     from millrace.kafka.offsets import End, begin_offsets, end_offsets
 
-    broker = _Broker(bootstrap_servers(servers), read_login(login))
+    broker = _Broker(bootstrap_servers(servers), login)
     topic = broker.topic(name)
     places = [(name, number) for number in sorted(topic.partitions)]
     admin = KafkaAdmin(broker.servers, timeout_s=_LIMIT_S)
@@ -118,13 +117,14 @@ def describe(
 class _Broker:
     """An admin client whose errors name the broker and what was tried."""
 
-    def __init__(self, servers: str, login: Mapping[str, str]) -> None:
+    def __init__(self, servers: str, login: Path | None) -> None:
         from confluent_kafka.admin import AdminClient
 
         from millrace.kafka.clients import base_settings
+        from millrace.ops.connection import read_login
 
         self.servers = servers
-        self.admin: AdminClient = AdminClient(base_settings(servers, login))
+        self.admin: AdminClient = AdminClient(base_settings(servers, read_login(login)))
 
     def metadata(self) -> Any:
         """Brokers and topics."""

@@ -5,13 +5,19 @@ Settings may hold passwords, so that a journal never has them; an operation that
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from millrace.config import StreamsConfig
+from pydantic import BaseModel, ConfigDict
+
+from millrace.config import LOGIN_PREFIXES, StreamsConfig
+from millrace.errors import ConfigurationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.ops.home import Home
 from millrace.ops.observe import required_spec
+from millrace.ops.references import interpolate, read_properties
 
 ADMIN_TIMEOUT_S = 30.0
 """Longest time of one request of an operation to the cluster, seconds: Kafka's own default of `request.timeout.ms`. An
@@ -54,20 +60,50 @@ def admin_of(config: StreamsConfig) -> KafkaAdmin:
     return Connection.of(config).administrator()
 
 
-def config_of(home: Home, application: str, bootstrap_servers: str | None) -> tuple[StreamsConfig, str | None]:
+class NamedCluster(BaseModel):
+    """A cluster that is named where no specification does.
+
+    Args:
+        bootstrap_servers: host:port list.
+        command_config: properties file with the login; ``None`` without one.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    bootstrap_servers: str
+    command_config: Path | None = None
+
+
+def read_login(path: Path | None) -> dict[str, str]:
+    """The settings of a login in a properties file; none where no file is given.
+
+    Raises:
+        ConfigurationError: the file cannot be read, has another setting, or refers to what is not there.
+    """
+    login = read_properties(path) if path is not None else {}
+    for key in login:
+        if not key.startswith(LOGIN_PREFIXES):
+            raise ConfigurationError(
+                f"{path} has {key}, which is no setting of a login.",
+                remedy=f"leave only those that begin with {', '.join(LOGIN_PREFIXES)}",
+            )
+    return {key: str(interpolate(value, os.environ)) for key, value in login.items()}
+
+
+def config_of(home: Home, application: str, cluster: NamedCluster | None = None) -> tuple[StreamsConfig, str | None]:
     """The configuration of an application and the function that builds its topology.
 
     Args:
         home: the installation.
         application: its name.
-        bootstrap_servers: given for an application that has no specification here.
+        cluster: given for an application that has no specification here.
 
     Raises:
-        ConfigurationError: the specification is missing or wrong.
+        ConfigurationError: the specification, or the file of the login, is missing or wrong.
     """
-    if bootstrap_servers is not None:
-        named = {"application.id": application, "bootstrap.servers": bootstrap_servers}
-        return StreamsConfig.from_mapping(named), None
+    if cluster is not None:
+        named = {"application.id": application, "bootstrap.servers": cluster.bootstrap_servers}
+        return StreamsConfig.from_mapping({**read_login(cluster.command_config), **named}), None
     spec = required_spec(
         home, application, remedy="name an application with a specification, or give --application-id for one without"
     )

@@ -15,7 +15,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import live_members
 from millrace.kafka.offsets import begin_offsets, committed_offsets
 from millrace.ops.operations import resume
-from millrace.ops.reset import ResetOptions, ShiftBy, ToOffset, ToOffsets, ToTime, reset
+from millrace.ops.reset import NamedCluster, ResetOptions, ShiftBy, ToOffset, ToOffsets, ToTime, reset
 from millrace.ops.savepoints.location import repository_of, spec_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.state.directory import DirectoryLock
@@ -117,7 +117,7 @@ def test_an_unknown_application_is_refused_and_the_known_ones_are_named(
     application.run()
     before = topics_of(admin, unique)
     with pytest.raises(OperationError, match=f"Nothing is known of application {unique}-my[:]"):
-        reset(application.home, f"{unique}-my", bootstrap_servers=admin.bootstrap_servers)
+        reset(application.home, f"{unique}-my", cluster=NamedCluster(bootstrap_servers=admin.bootstrap_servers))
     assert topics_of(admin, unique) == before
 
 
@@ -132,7 +132,7 @@ def test_without_a_specification_the_status_topic_knows_the_topology(
     application.home.spec_path(name).unlink()
     for target, after in ((ShiftBy(-2), 3), (ToOffset(99), 5), (ToOffsets({(f"{unique}-in", 1): 2}), 2)):
         options = ResetOptions(to=target)
-        reset(application.home, name, options=options, bootstrap_servers=admin.bootstrap_servers)
+        reset(application.home, name, options=options, cluster=NamedCluster(bootstrap_servers=admin.bootstrap_servers))
         assert committed(application, admin)[f"{unique}-in", 1] == after
         assert topics_of(admin, f"{name}-") == set()
 

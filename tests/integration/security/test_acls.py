@@ -21,7 +21,7 @@ from millrace.ops.connection import admin_of
 from millrace.ops.dead_letters import list_letters, purge_letters, replay_letters
 from millrace.ops.export import TextFile, export_metrics
 from millrace.ops.export.lag import records_behind
-from millrace.ops.reset import ResetOptions, reset
+from millrace.ops.reset import NamedCluster, ResetOptions, reset
 from millrace.ops.savepoints import create_savepoint, restore_savepoint
 from millrace.ops.savepoints.location import spec_of
 from tests.application import PREFIX_VARIABLE
@@ -49,8 +49,9 @@ class Behind:
         self.user = f"{installation.prefix}-user"
         self.letters = f"{installation.prefix}-letters"
         installation.admin.create_missing([TopicSpec(name=self.letters)])
+        self.login = broker.add_user(self.user, PASSWORD)
         config: dict[str, Any] = {
-            **broker.add_user(self.user, PASSWORD),
+            **self.login,
             "bootstrap.servers": broker.bootstrap_servers,
             "errors.dead.letter.queue.topic.name": self.letters,
         }
@@ -96,7 +97,7 @@ def test_an_application_runs_with_them_and_asks_for_nothing_else(behind: Callabl
 
 
 @pytest.mark.timeout(900)
-def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., Behind]) -> None:
+def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., Behind], tmp_path: Path) -> None:
     application = behind(None)
     home, name, installation = application.installation.home, application.name, application.installation
     config = spec_of(home, name, as_launched=False).streams_config()
@@ -115,6 +116,12 @@ def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., 
     reset(home, name, options=ResetOptions(empties_dead_letters=True))
     application.run()
     installation.check_outputs()
+    # As somebody does who has the name and a login only.
+    home.spec_path(name).unlink()
+    login = tmp_path / "login.properties"
+    login.write_text("".join(f"{key}={value}\n" for key, value in application.login.items()))
+    cluster = NamedCluster(bootstrap_servers=application.broker.bootstrap_servers, command_config=login)
+    assert reset(home, name, cluster=cluster).results["check"]["checks"]
     assert application.broker.denials(application.user) == []
     written = [path for path in home.root.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
     assert written == []

@@ -92,7 +92,7 @@ def compare(
         raise OperationError(
             f"The canary of {application} writes to no topic.", remedy="compare its stores with `millrace query`"
         )
-    subject = subject_of(home, application, None)
+    subject = subject_of(home, application)
     connection = Connection.of(subject.config)
     admin = connection.administrator()
     repository = repository_of(home, spec_of(home, application, as_launched=True))
@@ -100,7 +100,7 @@ def compare(
     assert point is not None, "the canary was restored from it"
     read = {
         application: subject.current.inputs | subject.current.repartition_topics,
-        clone: (cloned := subject_of(home, clone, None).current).inputs | cloned.repartition_topics,
+        clone: (cloned := subject_of(home, clone).current).inputs | cloned.repartition_topics,
     }
     at_rest = _wait_until_level(admin, read, wait_s=wait_s, progress=progress)
     originals = _starts(admin, canary.outputs, point.output_ends)

@@ -119,7 +119,7 @@ def replay_letters(
         MillraceError: a step failed; the replay can be resumed.
     """
     box = letter_box(home, application)
-    subject = subject_of(home, application, None)
+    subject = subject_of(home, application)
     decided = _decide(box, subject, selection or Selection(), to_source_partition=to_source_partition, force=force)
     plan = OperationPlan(
         operation=KIND, application=application, reason=reason, decisions=decided.model_dump(mode="json")

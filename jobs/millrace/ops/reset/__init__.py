@@ -1,5 +1,6 @@
 """Application reset: offsets, internal topics, local state and everything else that an application leaves behind."""
 
+from millrace.ops.connection import NamedCluster
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.reset import reset
 from millrace.ops.reset.targets import (
@@ -16,6 +17,7 @@ from millrace.ops.reset.targets import (
 )
 
 __all__ = [
+    "NamedCluster",
     "ResetOptions",
     "ShiftBy",
     "Target",

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from millrace.kafka.offsets import Place
+from millrace.ops.connection import NamedCluster
 from millrace.ops.reset.targets import Move
 
 
@@ -59,12 +60,12 @@ class Emptying(_Model):
 class ResetDecisions(_Model):
     """All that a reset has decided.
 
-    ``bootstrap_servers`` is given only where the application has no specification here: otherwise the connection is
+    ``cluster`` is given only where the application has no specification here: otherwise the connection is
     read from that when it is needed. ``run`` is the number under which the offsets are signed.
     """
 
     application_id: str
-    bootstrap_servers: str | None
+    cluster: NamedCluster | None
     state_dir: str
     run: int
     transactional_ids: tuple[str, ...]

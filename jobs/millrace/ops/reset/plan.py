@@ -21,7 +21,7 @@ from millrace.kafka.offsets import (
     offsets_for_times,
 )
 from millrace.kafka.topics import TopicDescription
-from millrace.ops.connection import Connection
+from millrace.ops.connection import Connection, NamedCluster
 from millrace.ops.reset.belongings import TaskGroup, belongings
 from millrace.ops.reset.decisions import Emptying, PartitionMove, ResetDecisions, TaskReset
 from millrace.ops.reset.options import ResetOptions
@@ -31,21 +31,21 @@ from millrace.task.signature import Signature
 
 
 def decide(
-    subject: Subject, options: ResetOptions, *, bootstrap_servers: str | None, savepoints: Collection[str] = ()
+    subject: Subject, options: ResetOptions, *, cluster: NamedCluster | None = None, savepoints: Collection[str] = ()
 ) -> ResetDecisions:
     """What a reset does to an application that does not run.
 
     Args:
         subject: the application.
         options: what was asked for.
-        bootstrap_servers: of an application without a specification here.
+        cluster: of an application without a specification here.
         savepoints: those to delete.
 
     Raises:
         OperationError: something that was asked for cannot be done; nothing is done then.
         PreflightError: a topic is missing.
     """
-    return _Planner(subject, options).decide(bootstrap_servers, savepoints)
+    return _Planner(subject, options).decide(cluster, savepoints)
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Planner:
     def admin(self) -> KafkaAdmin:
         return Connection.of(self.subject.config).administrator()
 
-    def decide(self, bootstrap_servers: str | None, savepoints: Collection[str]) -> ResetDecisions:
+    def decide(self, cluster: NamedCluster | None, savepoints: Collection[str]) -> ResetDecisions:
         subject, admin = self.subject, self.admin
         current, everything = subject.current, subject.everything
         wanted = self._named(self.options.input_topics, current.inputs, "an input topic")
@@ -77,7 +77,7 @@ class _Planner:
         epoch = subject.status.driver_epoch if subject.status else 0
         return ResetDecisions(
             application_id=subject.application_id,
-            bootstrap_servers=bootstrap_servers,
+            cluster=cluster,
             state_dir=str(subject.config.state_dir),
             run=number_of_run(commits, epoch=epoch + 1),
             transactional_ids=tuple(self._transactional_ids(topics)),

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millrace.errors import OperationError
-from millrace.ops.connection import Connection
+from millrace.ops.connection import Connection, NamedCluster
 from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, perform
 from millrace.ops.outcome import Outcome
@@ -26,7 +26,7 @@ def reset(
     application: str,
     *,
     options: ResetOptions | None = None,
-    bootstrap_servers: str | None = None,
+    cluster: NamedCluster | None = None,
     reason: str = "a reset was asked for",
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
@@ -41,8 +41,8 @@ def reset(
         home: the installation.
         application: its name; its id, where it has no specification here.
         options: what is to be done; by default all input topics go to their beginning.
-        bootstrap_servers: the broker, for an application without a specification here: what belongs to it is then what
-            the status topic has of it.
+        cluster: of an application without a specification here: what belongs to it is then what the status topic has
+            of it.
         reason: for the journal.
         dry_run: only say what would be done.
         progress: takes lines that say how far it is.
@@ -56,7 +56,7 @@ def reset(
         MillraceError: a step failed; the reset can be resumed.
     """
     options = options or ResetOptions()
-    subject = subject_of(home, application, bootstrap_servers)
+    subject = subject_of(home, application, cluster)
     stopped: tuple[str, ...] = ()
     if options.stop and (who := activity.runs_here(home.application(application))):
         stopped = (f"Stop it: {who}.",)
@@ -64,12 +64,12 @@ def reset(
             progress(f"stopping {application}: {who}")
             stop(home, application, reason=reason)
             # It has committed and published since.
-            subject = subject_of(home, application, bootstrap_servers)
+            subject = subject_of(home, application, cluster)
     _refuse_running(home, application, subject, options, will_stop=bool(stopped) and dry_run)
     savepoints: list[str] = []
     if options.deletes_savepoints:
         savepoints = repository_of(home, spec_of(home, application, as_launched=True)).names()
-    decided = decide(subject, options, bootstrap_servers=bootstrap_servers, savepoints=savepoints)
+    decided = decide(subject, options, cluster=cluster, savepoints=savepoints)
     if not decided.tasks and not decided.deletes:
         raise OperationError(
             f"Nothing of {application} is left to reset: it has neither input nor internal topics.",

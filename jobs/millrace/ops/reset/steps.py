@@ -98,7 +98,7 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
 
 def connection_of(context: StepContext, decided: ResetDecisions) -> Connection:
     """How the cluster is reached."""
-    config, _ = config_of(context.home, context.plan.application, decided.bootstrap_servers)
+    config, _ = config_of(context.home, context.plan.application, decided.cluster)
     return Connection.of(config)
 
 

@@ -11,7 +11,7 @@ from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
-from millrace.ops.connection import Connection, config_of
+from millrace.ops.connection import Connection, NamedCluster, config_of
 from millrace.ops.home import Home
 from millrace.ops.reset.belongings import Belongings, belongings
 from millrace.topology.topology import Topology
@@ -54,14 +54,14 @@ class Subject:
         return belongings(self.application_id, self.topology, self.status)
 
 
-def subject_of(home: Home, application: str, bootstrap_servers: str | None) -> Subject:
+def subject_of(home: Home, application: str, cluster: NamedCluster | None = None) -> Subject:
     """What is known of an application.
 
     Raises:
         OperationError: nothing is: it has neither a specification here nor a record in the status topic.
         MillraceError: the specification is wrong, its topology cannot be built, or the broker does not answer.
     """
-    config, module = config_of(home, application, bootstrap_servers)
+    config, module = config_of(home, application, cluster)
     connection = Connection.of(config)
     statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
     topology = None if module is None else load_topology(module, config)

@@ -113,7 +113,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
         **end_offsets(admin, [place for place in fresh if place[0] in latest]),
     }
     options = ResetOptions(to=ToOffsets(starts), keeps_waiting=True, forgets_topology=True)
-    return decide(subject, options, bootstrap_servers=None)
+    return decide(subject, options)
 
 
 def _read_from_the_end(topology: Topology, application_id: str, default: str) -> set[str]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import contextlib
 import http.server
 import json
+import os
 import re
 import socket
 import threading
@@ -25,12 +26,13 @@ from millrace.ops.files import now_text, read_journal, read_json
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH
 
-from .orders import NAME, UNREADY, Orders
+from .orders import NAME, SECRET, SECRET_VARIABLE, UNREADY, Orders
 
 ROOT = Path(__file__).resolve().parents[2]
 FAKE_JOB = Path(__file__).with_name("fake_job.py")
 APPLICATION = "payments"
 SUPERVISE = f"millrace_supervise_{APPLICATION}"
+WEBHOOK_TOKEN = "token-of-the-webhook"
 SCHEDULED = ("COMPACTION", "STATE_AUDIT", "SAVEPOINT", "STREAM_ASSETS", "RECOVERY_DRILL", "METRICS_EXPORT")
 T = TypeVar("T")
 
@@ -161,7 +163,7 @@ class Webhook:
     def connection(self) -> str:
         """The connection to it, as Airflow takes it from its environment."""
         host = f"http://127.0.0.1:{self._server.server_port}/told"
-        return json.dumps({"conn_type": "http", "host": host, "password": "token-of-the-webhook"})
+        return json.dumps({"conn_type": "http", "host": host, "password": WEBHOOK_TOKEN})
 
     def close(self) -> None:
         self._server.shutdown()
@@ -220,6 +222,8 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
     home.specs.mkdir()
     crash_points = root / "crash-points"
     crash_points.mkdir()
+    # For what tests do themselves; Airflow's processes inherit it.
+    os.environ[SECRET_VARIABLE] = SECRET
     Orders(home, bootstrap_servers).specify()
     Orders(home, bootstrap_servers, UNREADY, "totals_of_nothing").specify()
     webhook, metrics = Webhook(), StatsdListener()
@@ -269,6 +273,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
             stop(home, application, limits=UNRESPONSIVE)
         webhook.close()
         metrics.close()
+        del os.environ[SECRET_VARIABLE]
 
 
 def dag_ids(client: AirflowClient) -> list[str]:

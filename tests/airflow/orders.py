@@ -18,6 +18,7 @@ from tests.application import SEARCH_PATH, wait_until
 from tests.records import Record, produce, read_topic
 
 NAME, UNREADY = "orders", "unready"
+SECRET_VARIABLE, SECRET = "MILLRACE_TEST_STORE_KEY", "a-marker-of-a-secret"
 
 
 def specification(home: Home, bootstrap_servers: str, name: str, function: str) -> dict[str, Any]:
@@ -33,6 +34,7 @@ def specification(home: Home, bootstrap_servers: str, name: str, function: str) 
             "heartbeat.interval.ms": 1000,
             "deserialization.exception.handler": "continue",
             "errors.dead.letter.queue.topic.name": LETTERS,
+            "spark.hadoop.fs.s3a.secret.key": f"${{env:{SECRET_VARIABLE}}}",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
         "launcher": {

@@ -26,8 +26,8 @@ from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH
 from tests.records import read_topic
 
-from .conftest import ROOT, Platform, wait_for
-from .orders import NAME, UNREADY, Orders
+from .conftest import ROOT, WEBHOOK_TOKEN, Platform, wait_for
+from .orders import NAME, SECRET, UNREADY, Orders
 from .topologies import LETTERS, ORDERS, TOTALS
 
 pytestmark = [pytest.mark.timeout(600)]
@@ -90,7 +90,7 @@ def test_the_preflight_reports_and_fails_where_a_deployment_would_be_refused(
     assert {"millrace_preflight", "millrace_reset"} <= set(told)
     assert told["millrace_reset"]["application"] == NAME
     assert told["millrace_reset"]["run_id"] == "refused"
-    assert told["millrace_reset"]["authorization"] == "Bearer token-of-the-webhook"
+    assert told["millrace_reset"]["authorization"] == f"Bearer {WEBHOOK_TOKEN}"
 
 
 def test_a_reset_is_dry_unless_it_is_told_otherwise(platform: Platform, orders: Orders) -> None:
@@ -274,3 +274,21 @@ def command_line_killed_at(platform: Platform, point: str, *arguments: str) -> N
         timeout=240,
     )
     assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+
+
+def test_no_secret_is_in_what_airflow_and_the_applications_have_written(platform: Platform, orders: Orders) -> None:
+    """Logs, rendered fields and everything else of Airflow's database; specifications, journals, plans, savepoints."""
+    assert "${env:" in (platform.home.application(NAME).path / "spec.yaml").read_text()
+    database = platform.airflow.directory / "airflow.db"
+    read = 0
+    for path in platform.home.root.rglob("*"):
+        try:
+            content = path.read_bytes() if path.is_file() else b""
+        except FileNotFoundError:
+            continue  # what runs removes files, too
+        for secret in (SECRET, WEBHOOK_TOKEN):
+            assert secret.encode() not in content, path
+        read += bool(content)
+    assert database.is_relative_to(platform.home.root)
+    assert database.exists()
+    assert read > 100

@@ -97,7 +97,11 @@ def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: M
         class_archive: settings of :mod:`millrace.spark.class_archive`; none where there is no archive.
     """
     builder = SparkSession.builder
+    passed_on = {key: value for key, value in config.passed_on.items() if key.startswith("spark.")}
     if is_submitted():
+        # The others came with the submission.
+        for key in filter(is_secret, passed_on):
+            builder = builder.config(key, passed_on[key])
         session = builder.getOrCreate()
         session.sparkContext.setLogLevel("ERROR")
         return session
@@ -106,7 +110,6 @@ def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: M
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = builder.master(config.master).appName(config.application_id)
     own = {**SETTINGS, "spark.jars": ",".join(str(jar) for jar in jars), **class_archive}
-    passed_on = {key: value for key, value in config.passed_on.items() if key.startswith("spark.")}
     if config.master.startswith("local"):
         own |= {_HOST: LOOPBACK, _BIND_ADDRESS: LOOPBACK}
     settings = {**own, **passed_on}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from millrace.config import is_secret
 from millrace.control.control_file import new_token, read_token, write_atomically
 from millrace.errors import ConfigurationError, OperationError
 from millrace.kafka.jars import spark_home
@@ -16,6 +17,7 @@ from millrace.ops.launchers.tools import Tool, ToolOutput
 from millrace.ops.spec import ApplicationSpec
 
 _SUBMIT_LIMIT_S = 300.0
+_OF_THE_SUBMISSION = "spark.kubernetes.authenticate.submission."
 
 
 def spark_submit() -> str:
@@ -25,7 +27,11 @@ def spark_submit() -> str:
 
 
 def driver_settings(spec: ApplicationSpec) -> dict[str, str]:
-    """What Spark must know before the driver's virtual machine is up: our settings, then those of the specification."""
+    """What Spark must know before the driver's virtual machine is up: our settings, then those of the specification.
+
+    Spark writes them into the cluster for everybody to read. So secrets are not among them but for those of the
+    submission itself, which Spark keeps back; the driver sets the others once it runs.
+    """
     # Spark's Python package is loaded here only: DAG files import this module, and must be parsed fast.
     from millrace.spark.session import SETTINGS
 
@@ -34,7 +40,11 @@ def driver_settings(spec: ApplicationSpec) -> dict[str, str]:
 
 def _spark_settings(spec: ApplicationSpec) -> dict[str, str]:
     passed_on = spec.streams_config().passed_on
-    return {key: value for key, value in passed_on.items() if key.startswith("spark.")}
+    return {
+        key: value
+        for key, value in passed_on.items()
+        if key.startswith("spark.") and (not is_secret(key) or key.startswith(_OF_THE_SUBMISSION))
+    }
 
 
 def control_port(spec: ApplicationSpec) -> int:

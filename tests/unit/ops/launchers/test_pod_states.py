@@ -71,6 +71,7 @@ def report(name: str, code: int = 0) -> ToolOutput:
     ],
 )
 def test_an_application_of_yarn_that_does_not_run_says_why(name: str, code: int, presence: Presence, text: str) -> None:
+    """Case A08, as the three below."""
     sight = APPLICATION.sight(report(name, code), DIRECTORY)
     assert sight.presence is presence
     assert sight.text.startswith(f"YARN application_1763396678263_0007 {text}")
@@ -87,6 +88,13 @@ def test_a_running_application_of_yarn_is_asked_on_the_host_of_its_master() -> N
     sight = APPLICATION.sight(report("running"), DIRECTORY)
     assert sight.presence is Presence.ALIVE
     assert sight.control == ControlPlane(address="http://node6.internal:7070", token_file=TOKEN)
+
+
+@pytest.mark.parametrize("state", ["NEW_SAVING", "SUBMITTED", "FINAL_SAVING", "KILLING", "a later version's"])
+def test_an_application_of_yarn_lives_until_it_is_said_to_have_ended(state: str) -> None:
+    text = report("running").text.replace("State : RUNNING", f"State : {state}")
+    assert f"State : {state}" in text
+    assert APPLICATION.sight(ToolOutput(code=0, text=text, messages=""), DIRECTORY).presence is Presence.ALIVE
 
 
 def test_a_resource_manager_that_does_not_answer_tells_nothing_of_the_driver() -> None:

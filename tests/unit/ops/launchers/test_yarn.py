@@ -137,10 +137,15 @@ def test_a_deployed_application_is_observed_restarted_and_stopped(write: Write, 
     assert stop(home, "orders", limits=FAST).action == "nothing"
 
 
-def test_an_application_that_somebody_killed_is_dead(write: Write, yarn: Yarn) -> None:
+def test_an_application_that_ended_without_being_asked_is_dead(write: Write, yarn: Yarn) -> None:
+    """Case A08: also where YARN calls it a success, as nothing that reads a stream ends by itself."""
     home = write()
     deploy(home, "orders")
-    for state, text in (("killed", "was killed by user hadoop"), ("unknown", "is not known to the resource manager")):
+    for state, text in (
+        ("finished", "is FINISHED (SUCCEEDED)"),
+        ("killed", "was killed by user hadoop"),
+        ("unknown", "is not known to the resource manager"),
+    ):
         yarn.state = state
         seen = observe(home, "orders")
         assert seen.verdict is Verdict.DEAD

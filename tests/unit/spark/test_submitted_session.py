@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -29,3 +30,22 @@ def test_a_driver_that_spark_submit_started_looks_for_no_jars_in_its_packed_pysp
     monkeypatch.setattr(session, "resolve_jars", refuse)
     assert session.open_session(CONFIG).result(timeout=30) == "the session of Spark"
     assert given == [(CONFIG, (), {})]
+
+
+def test_a_submitted_driver_adds_the_secrets_that_the_submission_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, str] = {}
+
+    class Builder:
+        def config(self, key: str, value: str) -> Builder:
+            given[key] = value
+            return self
+
+        def getOrCreate(self) -> Any:  # noqa: N802 - Spark's name
+            return SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=lambda level: None))
+
+    monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
+    monkeypatch.setattr(session, "SparkSession", SimpleNamespace(builder=Builder()))
+    settings = {"spark.hadoop.fs.s3a.secret.key": "k", "spark.executor.memory": "1g", "sasl.password": "p"}
+    own = {"application.id": "a", "bootstrap.servers": "localhost:1", "sasl.username": "u", **settings}
+    session.create_session(StreamsConfig.from_mapping(own), (), {})
+    assert given == {"spark.hadoop.fs.s3a.secret.key": "k"}

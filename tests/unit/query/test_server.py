@@ -102,7 +102,8 @@ def world(running: World, make_status: Callable[..., ApplicationStatus]) -> Worl
     """The application runs, and every key has the value 1."""
     running.statuses.status = make_status()
     running.put(dict.fromkeys(KEYS, 1))
-    eventually(lambda: running.value("k07"), 1, limit_s=60)
+    # Each task has a follower of its own.
+    eventually(lambda: {running.value(key) for key in KEYS}, {1}, limit_s=60)
     return running
 
 

@@ -14,6 +14,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.topics import TopicSpec
 from millrace.ops import deploy, observe, stop
 from millrace.ops.driver import UNRESPONSIVE
 from tests.application import SEARCH_PATH
@@ -45,6 +47,7 @@ def token(platform: Platform, username: str) -> str:
 @pytest.fixture(scope="module")
 def orders(platform: Platform, bootstrap_servers: str) -> Iterator[str]:
     """An application with a large topology, whose lag grows, beside the one that the other tests look after."""
+    KafkaAdmin(bootstrap_servers).create_missing([TopicSpec(name=LETTERS)])
     produce(bootstrap_servers, LETTERS, [letter_of("placed-orders", 7, b"k", ValueError("<b>no number</b>"))])
     platform.home.spec_path(ORDERS).write_text(
         yaml.safe_dump(

@@ -92,12 +92,21 @@ def operations(tally: Tally) -> tuple[Disturbance, ...]:
 
 def _run_clone(world: SoakWorld, tally: Tally, *, everything: bool) -> None:
     """Deploys the clone, lets it catch up with the load that goes on, stops it and compares."""
+    since = world.ends_of_outputs("clone-")
     world.deploy(world.clone)
     places = world.inputs(world.clone)
     world.wait_until_committed(world.clone, places)
     stop(world.home, world.clone, reason="soak")
     read = world.committed(world.clone, places)
-    judge_final_output(world.bootstrap_servers, world.prefix, tally, outputs="clone-", read=read, everything=everything)
+    judge_final_output(
+        world.bootstrap_servers,
+        world.prefix,
+        tally,
+        outputs="clone-",
+        since=since,
+        read=read,
+        everything=everything,
+    )
     _audit(world, world.clone, tally)
 
 

@@ -38,17 +38,19 @@ def judge_final_output(
     tally: Tally,
     *,
     outputs: str,
+    since: Mapping[tuple[str, int], int],
     read: Mapping[tuple[str, int], int],
     everything: bool,
 ) -> None:
     """Compares the last record of each key with the model: of an application that was reset or restored, what it had
-    written before stays in its output topics.
+    written before stays in its output topics, and is of windows that it may never come to again.
 
     Args:
         bootstrap_servers: the broker.
         prefix: of the topics.
         tally: takes what is wrong.
         outputs: second prefix of the output topics.
+        since: where its run began in the output topics.
         read: committed offsets of the input: the model makes its output of what is before them.
         everything: whether it has processed its input from the beginning; otherwise only keys that came again since
             have an output.
@@ -56,9 +58,9 @@ def judge_final_output(
     records = read_topic(bootstrap_servers, f"{prefix}-in")
     expected = expected_of([each for each in records if each.offset < read[each.topic, each.partition]])
     found: dict[Hashable, int] = {}
-    for record in read_topic(bootstrap_servers, f"{prefix}-{outputs}running"):
+    for record in _read_since(bootstrap_servers, f"{prefix}-{outputs}running", since):
         found["running", record.key] = long_of(record.value)
-    for record in read_topic(bootstrap_servers, f"{prefix}-{outputs}folds"):
+    for record in _read_since(bootstrap_servers, f"{prefix}-{outputs}folds", since):
         found["fold", *window_of(record.key)] = long_of(record.value)
     wanted: dict[Hashable, int] = {
         **{("running", key): counts[-1][0] for key, counts in expected.running.items()},
@@ -82,6 +84,11 @@ def compare(what: str, found: Sequence[int], wanted: Sequence[int], tally: Tally
     # The same records in another order are wrong as well.
     tally.wrong += strangers or int(not lost and not doubled)
     tally.example(f"{what}: lost {sorted(lost.elements())[:5]}, too often {sorted(doubled.elements())[:5]}")
+
+
+def _read_since(bootstrap_servers: str, topic: str, since: Mapping[tuple[str, int], int]) -> list[ReadRecord]:
+    records = read_topic(bootstrap_servers, topic)
+    return [each for each in records if each.offset >= since[each.topic, each.partition]]
 
 
 def compare_entries(

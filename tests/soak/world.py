@@ -146,6 +146,11 @@ class SoakWorld:
         found = committed_offsets(self.admin, application, places, stable=False)
         return {place: commit.offset for place, commit in found.items()}
 
+    def ends_of_outputs(self, prefix: str) -> dict[Place, int]:
+        """Where the next record of each partition of the output topics comes, whose names begin with a prefix."""
+        places = [(f"{self.prefix}-{prefix}{name}", number) for name in OUTPUTS for number in range(PARTITIONS)]
+        return end_offsets(self.admin, places, End.HIGH_WATERMARK)
+
     def wait_until_committed(self, application: str, places: list[Place]) -> None:
         """Returns once all that is in its input topics now is committed."""
         ends = wait_until(lambda: end_offsets(self.admin, places), timeout_s=60, what="end offsets")

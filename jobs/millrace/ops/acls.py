@@ -161,72 +161,50 @@ def _running(topology: Topology, config: StreamsConfig) -> Iterator[Acl]:
         yield _topic(topic, Permission.WRITE, Permission.DESCRIBE_CONFIGS, reason="write output")
     if changelog_topics(topology, config.application_id) or topology.repartition_topics:
         purges = (Permission.DELETE,) if topology.repartition_topics else ()
-        yield Acl(
-            resource=Resource.TOPIC,
-            name=own,
+        yield _acl(
+            Resource.TOPIC,
+            own,
+            Permission.CREATE,
+            Permission.READ,
+            Permission.WRITE,
+            *purges,
+            Permission.DESCRIBE_CONFIGS,
             prefixed=True,
-            operations=(
-                Permission.CREATE,
-                Permission.READ,
-                Permission.WRITE,
-                *purges,
-                Permission.DESCRIBE_CONFIGS,
-            ),
-            purpose=Purpose.RUN,
             reason="internal topics" + (", and deleting processed records of them" if purges else ""),
         )
     yield _topic(STATUS_TOPIC, Permission.CREATE, Permission.READ, Permission.WRITE, reason="publish the status")
-    yield Acl(
-        resource=Resource.GROUP,
-        name=config.application_id,
-        operations=(Permission.READ,),
-        purpose=Purpose.RUN,
-        reason="committed offsets",
-    )
-    yield Acl(
-        resource=Resource.GROUP,
-        name=READERS_PREFIX,
+    yield _acl(Resource.GROUP, config.application_id, Permission.READ, reason="committed offsets")
+    yield _acl(
+        Resource.GROUP,
+        READERS_PREFIX,
+        Permission.DESCRIBE,
         prefixed=True,
-        operations=(Permission.DESCRIBE,),
-        purpose=Purpose.RUN,
         reason="read without a group: the client library asks for a coordinator nevertheless",
     )
     exactly_once = config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
-    yield Acl(
-        resource=Resource.TRANSACTIONAL_ID,
-        name=own,
+    yield _acl(
+        Resource.TRANSACTIONAL_ID,
+        own,
+        Permission.WRITE,
         prefixed=True,
-        operations=(Permission.WRITE,),
-        purpose=Purpose.RUN,
         reason="transactions of tasks and of the driver" if exactly_once else "the driver's transactions",
     )
-    yield Acl(
-        resource=Resource.CLUSTER,
-        name="kafka-cluster",
-        operations=(Permission.DESCRIBE_CONFIGS,),
-        purpose=Purpose.RUN,
-        reason="read the broker's limits",
-    )
+    yield _acl(Resource.CLUSTER, "kafka-cluster", Permission.DESCRIBE_CONFIGS, reason="read the broker's limits")
 
 
 def _operating(spec: ApplicationSpec, topology: Topology, config: StreamsConfig) -> Iterator[Acl]:
     for declared in spec.topics:
         yield _topic(declared.name, Permission.CREATE, purpose=Purpose.OPERATE, reason="created by a deployment")
-    yield Acl(
-        resource=Resource.TOPIC,
-        name=f"{config.application_id}-",
+    yield _acl(
+        Resource.TOPIC,
+        f"{config.application_id}-",
+        *([] if topology.repartition_topics else [Permission.DELETE]),
+        Permission.ALTER_CONFIGS,
         prefixed=True,
-        operations=(*([] if topology.repartition_topics else [Permission.DELETE]), Permission.ALTER_CONFIGS),
         purpose=Purpose.OPERATE,
         reason="reset, restoring savepoints, compaction",
     )
-    yield Acl(
-        resource=Resource.CLUSTER,
-        name="kafka-cluster",
-        operations=(Permission.DESCRIBE,),
-        purpose=Purpose.OPERATE,
-        reason="sizes of logs",
-    )
+    yield _acl(Resource.CLUSTER, "kafka-cluster", Permission.DESCRIBE, purpose=Purpose.OPERATE, reason="sizes of logs")
     letters = config.errors_dead_letter_queue_topic_name
     if letters is None:
         return
@@ -244,10 +222,10 @@ def _operating(spec: ApplicationSpec, topology: Topology, config: StreamsConfig)
     )
     for topic in sorted(topology.external_inputs):
         yield _topic(topic, Permission.WRITE, purpose=Purpose.OPERATE, reason="replay dead letters")
-    yield Acl(
-        resource=Resource.TRANSACTIONAL_ID,
-        name=replay_transactional_id(letters),
-        operations=(Permission.WRITE,),
+    yield _acl(
+        Resource.TRANSACTIONAL_ID,
+        replay_transactional_id(letters),
+        Permission.WRITE,
         purpose=Purpose.OPERATE,
         reason="replay dead letters",
     )
@@ -257,36 +235,46 @@ def _canary(application: str, outputs: Iterable[str]) -> Iterator[Acl]:
     clone = clone_of(application)
     for topic in sorted(outputs):
         yield _topic(topic, Permission.READ, purpose=Purpose.CANARY, reason="compare what both have written")
-    yield Acl(
-        resource=Resource.TOPIC,
-        name=f"{clone}-",
+    yield _acl(
+        Resource.TOPIC,
+        f"{clone}-",
+        Permission.CREATE,
+        Permission.READ,
+        Permission.WRITE,
+        Permission.DELETE,
+        Permission.DESCRIBE_CONFIGS,
         prefixed=True,
-        operations=(
-            Permission.CREATE,
-            Permission.READ,
-            Permission.WRITE,
-            Permission.DELETE,
-            Permission.DESCRIBE_CONFIGS,
-        ),
         purpose=Purpose.CANARY,
         reason="its internal topics and its copies of the outputs",
     )
-    yield Acl(
-        resource=Resource.GROUP,
-        name=clone,
-        operations=(Permission.READ, Permission.DELETE),
+    yield _acl(
+        Resource.GROUP,
+        clone,
+        Permission.READ,
+        Permission.DELETE,
         purpose=Purpose.CANARY,
         reason="its committed offsets",
     )
-    yield Acl(
-        resource=Resource.TRANSACTIONAL_ID,
-        name=f"{clone}-",
+    yield _acl(
+        Resource.TRANSACTIONAL_ID,
+        f"{clone}-",
+        Permission.WRITE,
         prefixed=True,
-        operations=(Permission.WRITE,),
         purpose=Purpose.CANARY,
         reason="its transactions",
     )
 
 
 def _topic(name: str, *operations: Permission, reason: str, purpose: Purpose = Purpose.RUN) -> Acl:
-    return Acl(resource=Resource.TOPIC, name=name, operations=operations, purpose=purpose, reason=reason)
+    return _acl(Resource.TOPIC, name, *operations, reason=reason, purpose=purpose)
+
+
+def _acl(
+    resource: Resource,
+    name: str,
+    *operations: Permission,
+    reason: str,
+    purpose: Purpose = Purpose.RUN,
+    prefixed: bool = False,
+) -> Acl:
+    return Acl(resource=resource, name=name, prefixed=prefixed, operations=operations, purpose=purpose, reason=reason)

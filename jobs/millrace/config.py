@@ -358,6 +358,11 @@ class StreamsConfig(BaseModel):
         passed_on = values.pop("passed_on")
         return {**values, **passed_on}
 
+    @property
+    def spark_settings(self) -> dict[str, str]:
+        """The settings of Spark, with their prefix."""
+        return {key: value for key, value in self.passed_on.items() if key.startswith("spark.")}
+
     def client_settings(self, prefix: str) -> dict[str, str]:
         """Settings passed on to one component, without their prefix: ``client_settings("producer.")``.
 

@@ -97,7 +97,7 @@ def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: M
         class_archive: settings of :mod:`millrace.spark.class_archive`; none where there is no archive.
     """
     builder = SparkSession.builder
-    passed_on = {key: value for key, value in config.passed_on.items() if key.startswith("spark.")}
+    passed_on = config.spark_settings
     if is_submitted():
         # The others came with the submission.
         for key in filter(is_secret, passed_on):

@@ -35,16 +35,12 @@ def driver_settings(spec: ApplicationSpec) -> dict[str, str]:
     # Spark's Python package is loaded here only: DAG files import this module, and must be parsed fast.
     from millrace.spark.session import SETTINGS
 
-    return {**SETTINGS, **_spark_settings(spec)}
-
-
-def _spark_settings(spec: ApplicationSpec) -> dict[str, str]:
-    passed_on = spec.streams_config().passed_on
-    return {
+    public = {
         key: value
-        for key, value in passed_on.items()
-        if key.startswith("spark.") and (not is_secret(key) or key.startswith(_OF_THE_SUBMISSION))
+        for key, value in spec.streams_config().spark_settings.items()
+        if not is_secret(key) or key.startswith(_OF_THE_SUBMISSION)
     }
+    return {**SETTINGS, **public}
 
 
 def control_port(spec: ApplicationSpec) -> int:

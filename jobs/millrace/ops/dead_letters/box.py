@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from millrace.errors import OperationError
@@ -48,13 +48,11 @@ class LetterBox:
         Raises:
             OperationError: a letter that was named is not there.
         """
-        markers = read_markers(self.connection, self.topic.topic_id)
         found: set[tuple[int, int]] = set()
-        for letter in letters(self.connection, self.begins()):
-            if selection.has(letter):
-                place = (letter.partition, letter.offset)
-                found.add(place)
-                yield KnownLetter(letter=letter, replayed=markers.get(place))
+        for known in self._known(self.begins()):
+            if selection.has(known.letter):
+                found.add(known.letter.place)
+                yield known
         selection.check_found(found)
 
     def latest(self, count: int) -> list[KnownLetter]:
@@ -63,28 +61,27 @@ class LetterBox:
         Args:
             count: how many at most.
         """
-        administrator, begins = self.connection.administrator(), self.begins()
-        ends = end_offsets(administrator, self.topic.places)
+        begins, ends = self.begins(), end_offsets(self.connection.administrator(), self.topic.places)
         # Half of the offsets are ends of transactions where each wrote one letter, more where many were aborted.
         span = 2 * count
         while True:
             starts = {place: max(begin, ends[place] - span) for place, begin in begins.items()}
-            found = list(letters(self.connection, starts))
+            found = list(self._known(starts))
             if len(found) >= count or starts == begins:
-                break
+                return _last(found, count)
             span *= 4
+
+    def _known(self, starts: Mapping[Place, int]) -> Iterator[KnownLetter]:
         markers = read_markers(self.connection, self.topic.topic_id)
-        known = [
-            KnownLetter(letter=letter, replayed=markers.get((letter.partition, letter.offset))) for letter in found
-        ]
-        return _last(known, count)
+        for letter in letters(self.connection, starts):
+            yield KnownLetter(letter=letter, replayed=markers.get(letter.place))
 
 
 def _last(known: Iterable[KnownLetter], count: int | None) -> list[KnownLetter]:
     """Those with the latest records, or all, by partition and offset."""
     by_time = sorted(known, key=lambda each: each.letter.timestamp)
     kept = by_time if count is None else by_time[-count:]
-    return sorted(kept, key=lambda each: (each.letter.partition, each.letter.offset))
+    return sorted(kept, key=lambda each: each.letter.place)
 
 
 def letter_box(home: Home, application: str) -> LetterBox:

@@ -55,6 +55,11 @@ class DeadLetter:
     stacktrace: str = ""
 
     @property
+    def place(self) -> tuple[int, int]:
+        """Partition and offset in the dead letter topic."""
+        return self.partition, self.offset
+
+    @property
     def name(self) -> str:
         """``partition:offset``, by which a letter is named."""
         return f"{self.partition}:{self.offset}"

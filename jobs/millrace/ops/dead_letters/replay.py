@@ -265,7 +265,7 @@ def _send(context: StepContext, decided: ReplayDecisions) -> Mapping[str, Any]:
         waiting = (
             letter
             for letter in letters(box.connection, {**starts, **_later_begins(box, starts)})
-            if decided.has(letter) and (letter.partition, letter.offset) not in done
+            if decided.has(letter) and letter.place not in done
         )
         whole = with_originals(box.connection, waiting, where=decided.lacks_original)
         for batch in _batches(whole):
@@ -322,7 +322,7 @@ def _send_batch(producer: TaskProducer, batch: Sequence[DeadLetter], decided: Re
             partitions=np.array([decided.partition(letter) for letter in group], dtype=np.int32),
             headers=[letter.headers for letter in group],
         )
-    marks = encode_markers(decided.topic_id, [(letter.partition, letter.offset) for letter in batch], marker)
+    marks = encode_markers(decided.topic_id, [letter.place for letter in batch], marker)
     producer.send(MARKER_TOPIC, list(marks), list(marks.values()), times_of_now(len(marks)), partition=0)
     crash_here(f"{KIND}-batch-sent")
     producer.commit({}, "")

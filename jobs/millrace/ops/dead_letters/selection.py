@@ -33,7 +33,7 @@ class Selection:
             and (self.until_ms is None or letter.timestamp < self.until_ms)
             and self.error.lower() in letter.error.lower()
             and self.topic in {None, letter.topic}
-            and (not self.letters or (letter.partition, letter.offset) in self.letters)
+            and (not self.letters or letter.place in self.letters)
         )
 
     def check_found(self, found: set[tuple[int, int]]) -> None:

@@ -140,7 +140,7 @@ def parts() -> list[Part]:
 
 
 @dataclass(frozen=True)
-class Test:
+class ReportedTest:
     """A test of a report.
 
     Args:
@@ -154,17 +154,17 @@ class Test:
     failed: bool
 
 
-def read_report(path: Path) -> list[Test]:
+def read_report(path: Path) -> list[ReportedTest]:
     """The tests of a report of pytest; none where there is no report.
 
     A test whose body and whose teardown fail has two entries; it is one test here.
     """
-    found: dict[str, Test] = {}
+    found: dict[str, ReportedTest] = {}
     for case in ElementTree.parse(path).iter("testcase") if path.exists() else ():
         name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
         failed = case.find("failure") is not None or case.find("error") is not None
-        before = found.get(name, Test(name, 0.0, failed=False))
-        found[name] = Test(name, before.seconds + float(case.get("time", 0)), before.failed or failed)
+        before = found.get(name, ReportedTest(name, 0.0, failed=False))
+        found[name] = ReportedTest(name, before.seconds + float(case.get("time", 0)), before.failed or failed)
     return list(found.values())
 
 

@@ -27,9 +27,10 @@ help:
 	@echo 'make check | format | bench [BENCH="--workload W1,W2"] | clean'
 
 setup:
-	@scripts/setup.sh
+	@scripts/setup.sh --prepared
 
-demo: setup
+demo:
+	@scripts/setup.sh
 	@$(PYTHON) -m demo --rate $(RATE) $(if $(FOR),--seconds $(FOR))
 
 platform:

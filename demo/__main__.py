@@ -11,12 +11,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from confluent_kafka import Message
 
 from apps.fraud_detection import ALERTS, PAYMENTS
 from apps.fraud_model import Alert, LoggedPayment
 from apps.payments import PaymentStream
+from demo.class_recording import recording_classes
 from demo.cluster import ClusterPlatform
 from demo.comparison import compare
 from demo.platform import APPLICATION, Interrupted, Platform, prepare
@@ -69,26 +71,26 @@ def run(platform: Platform, *, seconds: float | None, rate: float) -> bool:
         Interrupted: it was ended before payments flowed.
         MillraceError: something did not start.
     """
-    with _step(f"starting {platform.services}") as tell:
-        platform.start_services(tell)
-        platform.create_topics(tell)
-    with _step("starting Airflow (30 to 70 s)") as tell:
-        platform.start_airflow(tell)
+    with _step(f"starting {platform.services} and Airflow") as tell:
+        platform.start(tell)
     assert platform.airflow is not None
     out.print(f"Airflow        {platform.airflow.address}  user admin, password {platform.airflow.password}")
-    with _step(f"deploying {APPLICATION}") as tell:
-        platform.deploy(tell)
-    control = platform.control_plane
-    out.print(
-        f"control plane  {control}\nmetrics        {control}/metrics\nKafka          {platform.bootstrap_servers}"
-    )
     readings = Readings()
     readers = [
         TopicReader(platform.bootstrap_servers, ALERTS, readings.alert),
         TopicReader(platform.bootstrap_servers, DEAD_LETTERS, readings.dead_letter),
     ]
     stream = PaymentStream(platform.bootstrap_servers, topic=PAYMENTS, rate=rate, seed=int(time.time()))
-    _stream(platform, stream, readings, seconds=seconds)
+    # They flow from now on: what is there already gives the first alerts as soon as the application runs.
+    with Sender(stream) as sender:
+        with _step(f"deploying {APPLICATION}") as tell:
+            platform.deploy(tell, is_at_work=lambda: bool(readings.alerts))
+        control = platform.control_plane
+        out.print(
+            f"control plane  {control}\nmetrics        {control}/metrics\nKafka          {platform.bootstrap_servers}"
+        )
+        with recording_classes():
+            _watch(platform, sender, readings, seconds=seconds)
     with _step("waiting until everything is processed"):
         _catch_up(platform)
     with _step(f"stopping {APPLICATION}"):
@@ -118,33 +120,55 @@ def _step(text: str) -> Iterator[Callable[[str], None]]:
     messages.print(f"{text}: {time.monotonic() - begin:.0f} s", style="dim", markup=False)
 
 
-def _stream(platform: Platform, stream: PaymentStream, readings: Readings, *, seconds: float | None) -> None:
-    """Sends payments until the demo shall end, and reports now and then."""
-    stop_sending = threading.Event()
-    failures: list[Exception] = []
+class Sender:
+    """Sends payments in a thread of its own as long as it is open.
 
-    def send() -> None:
+    Args:
+        stream: what is sent.
+    """
+
+    def __init__(self, stream: PaymentStream) -> None:
+        self.stream = stream
+        self._ended = threading.Event()
+        self._failures: list[Exception] = []
+        self._thread = threading.Thread(target=self._run, name="payments", daemon=True)
+
+    def __enter__(self) -> Sender:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join(60)
+        if self._failures and error is None:
+            raise self._failures[0]
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it still sends."""
+        return self._thread.is_alive()
+
+    def _run(self) -> None:
         try:
-            stream.run(stop_sending)
+            self.stream.run(self._ended)
         except Exception as error:
-            failures.append(error)
+            self._failures.append(error)
 
-    sender = threading.Thread(target=send, name="payments", daemon=True)
-    sender.start()
+
+def _watch(platform: Platform, sender: Sender, readings: Readings, *, seconds: float | None) -> None:
+    """Reports now and then until the demo is to end."""
     limit = f"for {seconds:g} s" if seconds else "until Ctrl-C"
-    out.print(f"streaming payments {limit}\n", style="bold")
+    out.print(f"payments flow {limit}\n", style="bold")
     begin = time.monotonic()
     before = (begin, 0)
-    while sender.is_alive():
+    while sender.is_alive:
         left = None if seconds is None else begin + seconds - time.monotonic()
         if (left is not None and left <= 0) or platform.ended.wait(min(_REPORT_EVERY_S, left or _REPORT_EVERY_S)):
             break
-        before = _report(platform, stream, readings, before)
+        before = _report(platform, sender.stream, readings, before)
     platform.ended.set()
-    stop_sending.set()
-    sender.join(60)
-    if failures:
-        raise failures[0]
 
 
 def _report(

@@ -25,23 +25,32 @@ class ClusterPlatform(Platform):
     Args:
         running: what runs, in the order in which it was started.
         database: where Airflow keeps its tables, for SQLAlchemy.
+        brokers: the three brokers.
     """
 
     running: ExitStack = field(default_factory=ExitStack)
     database: str = ""
+    brokers: EmbeddedCluster | None = None
 
     name: ClassVar[str] = "platform"
     services: ClassVar[str] = "three brokers, Spark and PostgreSQL"
 
-    def start_services(self, tell: Tell) -> None:
-        """All of them, one after the other."""
+    def decide_addresses(self, tell: Tell) -> None:
+        """Those of the brokers; PostgreSQL, which Airflow needs, runs then."""
         tell("starting PostgreSQL")
         place = conninfo_to_dict(self.running.enter_context(running_postgres(account="airflow")))
         self.database = "postgresql+psycopg://{user}@{host}:{port}/{dbname}".format_map(place)
-        brokers = EmbeddedCluster(self.home.root / "brokers", home=self.home.root)
-        self.running.callback(brokers.stop)
-        brokers.start(progress=tell)
-        self.bootstrap_servers = brokers.bootstrap_servers
+        self.brokers = EmbeddedCluster(self.home.root / "brokers", home=self.home.root)
+        self.bootstrap_servers = self.brokers.bootstrap_servers
+        self._start_spark(tell)
+
+    def start_services(self, tell: Tell) -> None:
+        """The brokers."""
+        assert self.brokers is not None
+        self.running.callback(self.brokers.stop)
+        self.brokers.start(progress=tell)
+
+    def _start_spark(self, tell: Tell) -> None:
         tell("starting Spark")
         spark = self.running.enter_context(SparkCluster(self.home.root / "spark"))
         # For the specification, as the address of the brokers.

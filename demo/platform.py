@@ -7,6 +7,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from demo.leftovers import end_processes_of
 from millrace import ops
 from millrace.errors import MillraceError, OperationError
 from millrace.home import HOME_VARIABLE
+from millrace.kafka.broker import HOST, free_ports
 from millrace.kafka.broker_record import start_detached, stop_detached
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.ops.airflow_service import AirflowService, start_airflow
@@ -60,9 +62,36 @@ class Platform:
     name: ClassVar[str] = "demo"
     services: ClassVar[str] = "the broker"
 
+    def decide_addresses(self, tell: Tell) -> None:
+        """Where Kafka will be, so that Airflow can start beside it."""
+        del tell
+        self.bootstrap_servers = f"{HOST}:{free_ports(1)[0]}"
+
+    def start(self, tell: Tell) -> None:
+        """The services with the application's topics, and Airflow, side by side.
+
+        Raises:
+            Interrupted: it was ended before.
+            MillraceError: something did not start.
+        """
+        self.decide_addresses(tell)
+        # For the specification, here and in everything that is started from here on.
+        os.environ[BOOTSTRAP_VARIABLE] = self.bootstrap_servers
+        with ThreadPoolExecutor() as threads:
+            parts = [threads.submit(part, tell) for part in (self._start_services_with_topics, self.start_airflow)]
+        for part in parts:
+            part.result()
+
+    def _start_services_with_topics(self, tell: Tell) -> None:
+        self.start_services(tell)
+        for topic in create_topics(ops.load_spec(self.home.spec_path(APPLICATION))):
+            tell(f"created topic {topic}")
+        resolve_jars(SPARK_KAFKA_JARS, home=self.home.root, progress=tell)
+
     def start_services(self, tell: Tell) -> None:
-        """What applications and Airflow need; gives the address of Kafka."""
-        self.bootstrap_servers = start_detached(self.home.root, progress=tell).bootstrap_servers
+        """What applications need, at the addresses that were decided."""
+        port = int(self.bootstrap_servers.rpartition(":")[2])
+        start_detached(self.home.root, port=port, progress=tell)
 
     def stop_services(self) -> None:
         """Ends them, whatever of them runs."""
@@ -76,20 +105,16 @@ class Platform:
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "60",
         }
 
-    def create_topics(self, tell: Tell) -> None:
-        """The application's topics and the connector's jars."""
-        # For the specification, here and in everything that is started from here on.
-        os.environ[BOOTSTRAP_VARIABLE] = self.bootstrap_servers
-        for topic in create_topics(ops.load_spec(self.home.spec_path(APPLICATION))):
-            tell(f"created topic {topic}")
-        resolve_jars(SPARK_KAFKA_JARS, home=self.home.root, progress=tell)
-
     def start_airflow(self, tell: Tell) -> None:
-        """Airflow standalone, until it answers."""
+        """Airflow, until it answers."""
         self.airflow = start_airflow(self.home, settings=self.airflow_settings(), progress=self._unless_ended(tell))
 
-    def deploy(self, tell: Tell) -> None:
-        """Triggers the deploy DAG over Airflow's REST interface and waits until the application is ready.
+    def deploy(self, tell: Tell, *, is_at_work: Callable[[], bool]) -> None:
+        """Triggers the deploy DAG over Airflow's REST interface and waits until the application is at work.
+
+        Args:
+            tell: gets a line of text for each step.
+            is_at_work: whether something of the application was seen; then the rest of the DAG is not waited for.
 
         Raises:
             OperationError: the DAG did not show up, or its run failed; the end of the task's log is in the message.
@@ -109,6 +134,8 @@ class Platform:
 
         def is_over() -> bool:
             nonlocal state
+            if is_at_work():
+                return True
             try:
                 state = client.run_state(_DAG, _RUN)
             except httpx.HTTPError:

@@ -1,4 +1,4 @@
-"""``make test``: runs the parts of the test suite, says which, and how each one ended."""
+"""``make test``: run the parts of the test suite, and report how each one ended, what took long, what ran twice."""
 
 from __future__ import annotations
 
@@ -13,16 +13,24 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
+from xml.etree import ElementTree
 
 ROOT = Path(__file__).resolve().parents[1]
-_PYTEST = ("-m", "pytest", "-q", "--durations=5")
-_BESIDE = ("-m", "not long and not alone")
-_WORKERS = ("-n", str(max(2, os.cpu_count() or 2)))
-_BY_FILE = (*_WORKERS, "--dist", "loadfile")
-_IN_THEIR_ORDER = (*_BY_FILE, "--no-loadscope-reorder", *_BESIDE)
-"""Files go to workers as they were collected, see ``tests/integration/conftest.py``."""
+LIST, FULL = "list", "full"
 TESTS_FAILED = 1
 """pytest's exit code when tests ran and some failed; other codes mean that something else went wrong."""
+
+SLOWEST = 10
+_PYTEST = ("-m", "pytest", "-q")
+_CORES = max(2, os.cpu_count() or 2)
+_WORKERS = ("-n", str(_CORES))
+_BY_FILE = ("--dist", "loadfile")
+_WAITING_WORKERS = ("-n", str(_CORES + 1))
+"""Tests that start processes wait for them a quarter of their time: one worker more than cores keeps these busy."""
+_IN_THEIR_ORDER = (*_WAITING_WORKERS, *_BY_FILE, "--no-loadscope-reorder")
+"""Files go to workers as they were collected, see ``tests/integration/conftest.py``."""
+_DISTRIBUTION = {*_WAITING_WORKERS, *_WORKERS, *_IN_THEIR_ORDER}
+_BESIDE = "not long and not alone"
 
 
 @dataclass(frozen=True)
@@ -34,9 +42,8 @@ class Part:
         what: what it is.
         directory: where its tests are; none where it is no pytest run.
         command: arguments of the interpreter, without the directory.
-        second_attempt: whether tests that failed run once more, alone: processes that are killed and brokers that
-            restart depend on how busy the machine is. A second attempt is always shown.
-        on_request: whether it runs only where it is asked for by name.
+        select: pytest's marker expression.
+        reason: why it runs only where ``full`` or its name is asked for; empty where it always runs.
         beside_others: whether it waits more than it computes, so that it runs while the others do; what it writes is
             shown when it has ended.
         alone: whether it begins only once nothing else runs.
@@ -46,16 +53,33 @@ class Part:
     what: str
     directory: str | None
     command: tuple[str, ...]
-    second_attempt: bool = False
-    on_request: bool = False
+    select: str = ""
+    reason: str = ""
     beside_others: bool = False
     alone: bool = False
 
-    def line(self) -> list[str]:
-        """The whole command line. Parts that run at the same time must not forget each other's failures."""
+    def line(self, *, again: bool = False) -> list[str]:
+        """The whole command line.
+
+        Args:
+            again: of the second attempt: the tests that failed and that kill, one after the other.
+        """
+        command = [sys.executable, *self.command]
+        if self.directory is None:
+            return command
+        select = self.select
+        if again:
+            command = [argument for argument in command if argument not in _DISTRIBUTION]
+            command.append("--last-failed")
+            select = f"({select}) and kills" if select else "kills"
+        # Parts that run at the same time must not overwrite each other's failures.
         cache = ROOT / ".pytest_cache" / self.name
-        tests = ["-o", f"cache_dir={cache}", self.directory] if self.directory else []
-        return [sys.executable, *self.command, *tests]
+        command += ["-o", f"cache_dir={cache}", f"--junitxml={self.report(again=again)}"]
+        return [*command, *(["-m", select] if select else []), self.directory]
+
+    def report(self, *, again: bool = False) -> Path:
+        """Where pytest writes its results."""
+        return ROOT / ".pytest_cache" / f"{self.name}{'-again' if again else ''}.xml"
 
     def exists(self) -> bool:
         """Whether there is anything to run."""
@@ -64,42 +88,103 @@ class Part:
 
 def parts() -> list[Part]:
     """All parts, in the order in which they run: what fails fast comes first."""
-    ordered = (*_PYTEST, *_IN_THEIR_ORDER)
-    long = (*_PYTEST, "-m", "long", "tests/integration/savepoints")
-    bench = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
+    smoke = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
+    soak = ("-m", "tests.soak.run", "--minutes", "30")
     return [
         Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
-        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_BY_FILE)),
+        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WORKERS, *_BY_FILE)),
         Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_WORKERS)),
-        Part("integration", "real broker, real Spark", "tests/integration", ordered, second_attempt=True),
-        Part("chaos", "kill -9 everywhere", "tests/chaos", (*_PYTEST, *_BESIDE), second_attempt=True),
+        Part(
+            "integration",
+            "real broker, real Spark",
+            "tests/integration",
+            (*_PYTEST, *_IN_THEIR_ORDER),
+            select=_BESIDE,
+        ),
+        Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, select=_BESIDE, beside_others=True),
         Part(
             "airflow",
             "real Airflow, real supervision, real browser",
             "tests/airflow",
-            (*_PYTEST, *_BESIDE),
-            second_attempt=True,
+            _PYTEST,
+            select=_BESIDE,
             beside_others=True,
         ),
-        Part("bench-smoke", "the benchmark's machinery, tiny", None, bench),
+        Part("bench-smoke", "the benchmark's machinery, tiny", None, smoke),
         Part(
             "alone",
             "predicted times, the whole platform: nothing beside them",
-            "tests/integration",
-            (*_PYTEST, "-m", "alone", "tests/airflow"),
-            second_attempt=True,
+            "tests",
+            _PYTEST,
+            select="alone and not long",
             alone=True,
         ),
         Part(
             "long",
-            "drills, upgrades: minutes each",
-            "tests/chaos/drills",
-            long,
-            second_attempt=True,
-            on_request=True,
+            "drills, upgrades, resets, restorations at every step",
+            "tests",
+            _PYTEST,
+            select="long",
+            reason="tests of minutes that have a cheaper sibling in the default, each with its reason",
+            alone=True,
+        ),
+        Part(
+            "soak",
+            "half an hour of kills, savepoints, restorations and resets at random, and a checker",
+            None,
+            soak,
+            reason="the chaos part runs three minutes of it",
             alone=True,
         ),
     ]
+
+
+@dataclass(frozen=True)
+class ReportedTest:
+    """A test of a report.
+
+    Args:
+        name: file and name.
+        seconds: of all its phases, fixtures included.
+        failed: whether it failed, or a fixture of it.
+    """
+
+    name: str
+    seconds: float
+    failed: bool
+
+
+def read_report(path: Path) -> list[ReportedTest]:
+    """The tests of a report of pytest; none where there is no report.
+
+    A test whose body and whose teardown fail has two entries; it is one test here.
+    """
+    found: dict[str, ReportedTest] = {}
+    for case in ElementTree.parse(path).iter("testcase") if path.exists() else ():
+        name = f"{case.get('classname', '').replace('.', '/')}.py::{case.get('name')}"
+        failed = case.find("failure") is not None or case.find("error") is not None
+        before = found.get(name, ReportedTest(name, 0.0, failed=False))
+        found[name] = ReportedTest(name, before.seconds + float(case.get("time", 0)), before.failed or failed)
+    return list(found.values())
+
+
+@dataclass(frozen=True)
+class Result:
+    """How a part ended.
+
+    Args:
+        part: it.
+        outcome: in words.
+        seconds: how long it took, a second attempt included.
+        ok: whether everything in it passed.
+        twice: tests that passed at their second attempt only.
+    """
+
+    part: Part
+    outcome: str
+    seconds: float
+    ok: bool
+    twice: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -118,71 +203,124 @@ class Running:
     output: IO[bytes] | None
     begin: float
 
-    def finish(self) -> tuple[str, float]:
-        """Waits for its end; how it ended, and seconds."""
+    def finish(self) -> Result:
+        """Wait for its end."""
         part, code = self.part, self.process.wait()
         if self.output is not None:
             say(f"\n=== {part.name}, which ran beside the others ===")
             self.output.seek(0)
             shutil.copyfileobj(self.output, sys.stdout.buffer)
             sys.stdout.flush()
-        outcome = "passed" if code == 0 else f"FAILED (exit code {code})"
-        if code == TESTS_FAILED and part.second_attempt:
-            say(f"\n--- {part.name}: the tests that failed, once more ---")
-            again = [argument for argument in part.line() if argument not in _BY_FILE]
-            code = subprocess.run([*again, "--last-failed"], cwd=ROOT, check=False).returncode
-            outcome = "passed at the second attempt" if code == 0 else f"FAILED twice (exit code {code})"
-        return outcome, time.monotonic() - self.begin
+        twice: tuple[str, ...] = ()
+        outcome, ok = ("passed", True) if code == 0 else (f"FAILED (exit code {code})", False)
+        if code == TESTS_FAILED and part.directory:
+            twice = second_attempt(part)
+            if twice:
+                outcome, ok = f"passed, {len(twice)} of its tests at the second attempt", True
+        return Result(part, outcome, time.monotonic() - self.begin, ok, twice)
+
+
+def second_attempt(part: Part) -> tuple[str, ...]:
+    """Run those tests once more that failed and that kill processes, alone.
+
+    Returns:
+        The tests that failed, where each of them may have a second attempt and passed it; else none.
+    """
+    failed = {test.name for test in read_report(part.report()) if test.failed}
+    say(f"\n--- {part.name}: those of {len(failed)} failed tests that kill processes, once more ---")
+    part.report(again=True).unlink(missing_ok=True)
+    subprocess.run(part.line(again=True), cwd=ROOT, check=False)
+    passed = {test.name for test in read_report(part.report(again=True)) if not test.failed}
+    return tuple(sorted(failed)) if failed <= passed else ()
 
 
 def start(part: Part, *, shown: bool = True) -> Running:
-    """Begins a part."""
+    """Begin a part."""
     output = None if shown else tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the part runs
+    part.report().parent.mkdir(exist_ok=True)
+    part.report().unlink(missing_ok=True)
     process = subprocess.Popen(part.line(), cwd=ROOT, stdout=output, stderr=output and subprocess.STDOUT)
     return Running(part, process, output, time.monotonic())
 
 
-def say(text: str) -> None:
-    """A line for the reader, in order with what the parts write."""
-    sys.stdout.write(f"{text}\n")
-    sys.stdout.flush()
-
-
-def main(arguments: list[str] | None = None) -> int:
-    """Runs what was asked for, by default all that needs no request; 0 only if every part passed."""
-    known = {part.name: part for part in parts()}
-    parser = argparse.ArgumentParser(prog="make test", description=__doc__)
-    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(known))
-    names: list[str] = parser.parse_args(arguments).parts or [
-        part.name for part in known.values() if not part.on_request
-    ]
-    if unknown := [name for name in names if name not in known]:
-        parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(known)}")
-    chosen = [known[name] for name in names]
-    say("parts: " + ", ".join(f"{part.name} ({part.what})" for part in chosen))
-    if left_out := [name for name in known if name not in names]:
-        say(f'left out: {", ".join(left_out)} (make test PARTS="{" ".join(left_out)}")')
-    results: list[tuple[Part, str, float]] = []
+def run(chosen: list[Part]) -> list[Result]:
+    """Run parts: those that wait beside the others, those that need the machine for themselves at the end."""
+    results: list[Result] = []
     beside = [start(part, shown=False) for part in chosen if part.beside_others and len(chosen) > 1]
     try:
         for number, part in enumerate(chosen, start=1):
             if part.alone:
-                results += [(running.part, *running.finish()) for running in beside]
+                results += [running.finish() for running in beside]
                 beside.clear()
             if not part.exists():
-                results.append((part, f"no tests in {part.directory}", 0.0))
+                results.append(Result(part, f"no tests in {part.directory}", 0.0, ok=True))
             elif not part.beside_others or len(chosen) == 1:
                 say(f"\n=== {number}/{len(chosen)} {part.name}: {part.what} ===")
-                results.append((part, *start(part).finish()))
-        results += [(running.part, *running.finish()) for running in beside]
+                results.append(start(part).finish())
+        results += [running.finish() for running in beside]
     finally:
         for running in beside:
             if running.process.poll() is None:
                 # pytest ends what its tests started when it is interrupted.
                 running.process.send_signal(signal.SIGINT)
                 running.process.wait()
-    say("\n" + "\n".join(f"{part.name:12} {outcome:30} {seconds:7.1f} s" for part, outcome, seconds in results))
-    return int(any("FAILED" in outcome for _, outcome, _ in results))
+    return results
+
+
+def say(text: str) -> None:
+    """Write a line for the reader, in order with what the parts write."""
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def show_list(known: list[Part]) -> None:
+    """List what ``full`` runs and the default does not, with the reasons."""
+    say(f"make test PARTS={FULL} also runs:")
+    for part in known:
+        if part.reason:
+            say(f"\n{part.name}: {part.what}\n  ({part.reason})")
+    say("")
+    subprocess.run([sys.executable, "-m", "pytest", "--list-long", "tests"], cwd=ROOT, check=True)
+
+
+def show_summary(results: list[Result], seconds: float) -> None:
+    """Say how the parts ended, which tests were the slowest, and which had a second attempt."""
+    tests = [test for result in results for test in read_report(result.part.report())]
+    slowest = sorted(tests, key=lambda test: -test.seconds)[:SLOWEST]
+    say("\nthe slowest tests:")
+    for test in slowest:
+        say(f"{test.seconds:7.1f} s  {test.name}")
+    twice = [name for result in results for name in result.twice]
+    say(f"\nat the second attempt only: {len(twice)}")
+    for name in twice:
+        say(f"  {name}")
+    say("")
+    for result in results:
+        say(f"{result.part.name:12} {result.outcome:45} {result.seconds:7.1f} s")
+    say(f"{'all':12} {'passed' if all(result.ok for result in results) else 'FAILED':45} {seconds:7.1f} s")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run what was asked for, by default all but what only ``full`` has; 0 only if every part passed."""
+    known = {part.name: part for part in parts()}
+    parser = argparse.ArgumentParser(prog="make test", description=__doc__)
+    parser.add_argument(
+        "parts", nargs="*", metavar="PART", help=f"{', '.join(known)}; {FULL}: all; {LIST}: what is in {FULL} only"
+    )
+    names: list[str] = parser.parse_args(arguments).parts
+    if unknown := [name for name in names if name not in {*known, FULL, LIST}]:
+        parser.error(f"there is no part {unknown[0]!r}; there are {', '.join(known)}, {FULL} and {LIST}")
+    if LIST in names:
+        show_list(list(known.values()))
+        return 0
+    chosen = [part for part in known.values() if FULL in names or part.name in names or not (names or part.reason)]
+    say("parts: " + ", ".join(f"{part.name} ({part.what})" for part in chosen))
+    if left_out := [name for name, part in known.items() if part not in chosen]:
+        say(f"left out: {', '.join(left_out)} (make test PARTS={FULL} runs all, PARTS={LIST} says why)")
+    begin = time.monotonic()
+    results = run(chosen)
+    show_summary(results, time.monotonic() - begin)
+    return int(not all(result.ok for result in results))
 
 
 if __name__ == "__main__":

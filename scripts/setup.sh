@@ -1,7 +1,8 @@
 #!/bin/sh
-# Prepares a machine: uv, the environment in .venv from uv.lock, Java 17 or newer, jars; with --platform also
-# PostgreSQL's server, for Airflow's tables; with --tests, for the tests, also that, Prometheus, its Pushgateway and
-# Alertmanager (rules and dashboards), Chromium (the page Streams) and docker-compose. Does nothing that is done already.
+# Prepares a machine: uv, the environment in .venv from uv.lock, Java 17 or newer. With --prepared also the jars and the
+# record of Spark's classes; with --platform also PostgreSQL's server, for Airflow's tables; with --tests also that,
+# Prometheus, its Pushgateway and Alertmanager (rules and dashboards), Chromium (the page Streams) and docker-compose.
+# Does nothing that is done already. The demo fetches its jars itself, while Airflow starts.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -107,16 +108,24 @@ install_prometheus() {
     [ -z "${failed:-}" ] || fail "Prometheus could not be installed, see above"
 }
 
+# What comes from apt-get, of which one may run at a time.
+install_packages() {
+    java_is_there || install_java
+    case "$1" in --platform | --tests) postgres_is_there || install_postgres ;; esac
+    [ "$1" = --tests ] || return 0
+    prometheus_is_there || install_prometheus
+    chromium_is_there || install_chromium
+    compose_is_there || install_compose
+}
+
 uv=$(find_uv)
 if [ -z "$uv" ]; then
     install_uv
     uv=.tools/bin/uv
 fi
+install_packages "${1:-}" &
+packages=$!
 [ -x .venv/bin/python ] || say "creating the environment from uv.lock (about 1 GB, a minute or two)"
 "$uv" sync --locked --quiet || fail "the environment could not be made. Remedy: see uv's message above"
-java_is_there || install_java
-.venv/bin/millrace prepare >/dev/null || fail "the installation could not be prepared, see above"
-[ -z "${1:-}" ] || postgres_is_there || install_postgres
-[ "${1:-}" != --tests ] || prometheus_is_there || install_prometheus
-[ "${1:-}" != --tests ] || chromium_is_there || install_chromium
-[ "${1:-}" != --tests ] || compose_is_there || install_compose
+wait $packages || exit 1
+[ -z "${1:-}" ] || .venv/bin/millrace prepare >/dev/null || fail "the installation could not be prepared, see above"

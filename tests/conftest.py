@@ -27,6 +27,31 @@ hypothesis.settings.register_profile("random", deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--list-long", action="store_true", help="list what is marked `long`, with the reasons, and run nothing"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Each `long` mark says why its tests are left out of the default."""
+    reasons: dict[str, list[str]] = {}
+    for item in items:
+        if (mark := item.get_closest_marker("long")) is not None:
+            if len(mark.args) != 1:
+                raise pytest.UsageError(f'{item.nodeid}: `long` needs its reason: @pytest.mark.long("why")')
+            reasons.setdefault(mark.args[0], []).append(item.nodeid)
+    if config.getoption("--list-long"):
+        for reason, names in reasons.items():
+            print(f"{reason}:", *names, sep="\n  ")  # noqa: T201 - it is what was asked for
+        items.clear()
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if session.config.getoption("--list-long") and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):
         config.stash[_RUN] = test_broker.open_run()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from uuid import uuid4
@@ -76,6 +76,37 @@ def killed_at(
     code = process.exitcode
     process.kill()
     assert code == -signal.SIGKILL, f"exit code {code}, not killed at {point}:\n{log.read_text()}"
+
+
+def killed_at_every_step(
+    operation: str,
+    steps: Sequence[str],
+    application: str,
+    begin: tuple[Callable[..., object], *tuple[object, ...]],
+    *,
+    environment: Mapping[str, str],
+    directory: Path,
+) -> None:
+    """Begins an operation and kills it as its first step begins; then resumes it again and again, and
+    kills it whenever a step ends and the next one begins. Behind it the last step has ended and is not journaled.
+
+    One operation meets every crash point that it has, so that each step runs twice: once until it is killed, and once
+    because the journal does not say that it has ended.
+
+    Args:
+        operation: its kind, as in the names of its crash points.
+        steps: all of its steps, in order.
+        application: its name.
+        begin: the function that begins it, and its arguments.
+        environment: variables over those of this process; they name the installation.
+        directory: for logs and crash points.
+    """
+    action = begin
+    for step in steps:
+        for moment in ("begins", "ends"):
+            point = f"{operation}-{step}-{moment}"
+            killed_at(point, *action, environment=environment, directory=directory)
+            action = (millrace, "operations", "resume", application)
 
 
 def _act(action: Callable[..., object], arguments: tuple[object, ...], environment: dict[str, str], log: str) -> None:

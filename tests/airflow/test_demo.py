@@ -24,6 +24,7 @@ def driver_of(home: Home) -> ProcessIdentity | None:
     return observe(home, APPLICATION).process
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(600)
 def test_the_demo_is_exactly_once_although_its_driver_is_killed(tmp_path: Path) -> None:
     demo = DemoCommand(tmp_path, "demo", "--seconds", str(SECONDS), "--rate", "300")

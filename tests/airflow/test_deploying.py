@@ -97,6 +97,7 @@ def sent(application: Orders) -> Counter[bytes]:
     return Counter(record.key or b"" for record in read_topic(application.bootstrap_servers, PARCELS))
 
 
+@pytest.mark.kills
 def test_a_drill_kills_a_worker_and_measures_its_recovery(platform: Platform, parcels: Orders) -> None:
     with steady_input(parcels):
         assert platform.run(DRILL, "parcels_drilled", {"application": NAME, "dry_run": False}) == "success"

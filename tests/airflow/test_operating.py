@@ -225,6 +225,7 @@ def test_a_savepoint_is_restored_once_the_dry_run_is_switched_off(platform: Plat
     assert "has no savepoint missing" in platform.end_of_log("millrace_restore", "none", "restore")
 
 
+@pytest.mark.kills
 def test_a_reset_whose_task_was_killed_goes_on_at_the_step_that_was_not_completed(
     platform: Platform, orders: Orders
 ) -> None:
@@ -241,6 +242,7 @@ def test_a_reset_whose_task_was_killed_goes_on_at_the_step_that_was_not_complete
     assert {place[0]: each.offset for place, each in committed_offsets(orders.admin, NAME).items()} == {ORDERS: 0}
 
 
+@pytest.mark.kills
 def test_an_operation_that_somebody_left_is_named_and_carried_on(platform: Platform, orders: Orders) -> None:
     command_line_killed_at(platform, "reset-local-state-begins", "reset", NAME)
     assert platform.run("millrace_compaction", "held", {"application": NAME}) == "failed"

@@ -19,6 +19,7 @@ from .demo_command import APPLICATION, DemoCommand
 INPUT = "payments"
 
 
+@pytest.mark.kills
 @pytest.mark.alone
 @pytest.mark.timeout(1200)
 def test_the_platform_is_exactly_once_although_the_leader_of_its_input_is_killed(tmp_path: Path) -> None:

@@ -55,6 +55,7 @@ def test_a_second_deployment_starts_neither_a_job_nor_a_supervision(platform: Pl
     assert platform.client.request("GET", f"/dags/{SUPERVISE}/dagRuns")["total_entries"] == 1
 
 
+@pytest.mark.kills
 def test_a_killed_job_is_restarted_by_the_same_try(platform: Platform) -> None:
     run = platform.supervising_run()
     before, attempt = platform.pid, platform.try_number(run)
@@ -65,6 +66,7 @@ def test_a_killed_job_is_restarted_by_the_same_try(platform: Platform) -> None:
     assert f"process {before} ended without being asked to" in platform.record.last_reason
 
 
+@pytest.mark.kills
 def test_a_hung_job_is_found_unhealthy_and_restarted(platform: Platform) -> None:
     before = platform.pid
     os.kill(before, signal.SIGSTOP)
@@ -123,6 +125,7 @@ def new_triggerer(platform: Platform) -> Iterator[Callable[[], None]]:
         process.wait(timeout=10)
 
 
+@pytest.mark.kills
 def test_a_killed_triggerer_leaves_the_job_alone_and_the_next_one_finds_it(
     platform: Platform, new_triggerer: Callable[[], None]
 ) -> None:
@@ -196,6 +199,7 @@ def test_marking_the_task_failed_stops_the_job(platform: Platform) -> None:
     assert "was killed by a person" in platform.record.last_reason
 
 
+@pytest.mark.kills
 def test_a_job_of_a_paused_dag_is_healed_by_reconcile(platform: Platform) -> None:
     run = platform.deploy("fourth")
     platform.client.request("PATCH", f"/dags/{SUPERVISE}", {"is_paused": True})

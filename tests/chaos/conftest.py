@@ -22,6 +22,14 @@ _LARGEST_COPY = 100_000
 _recoveries: list[Recovery] = []
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Everything here kills."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.kills)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Says how long each recovery took."""
     if _recoveries:

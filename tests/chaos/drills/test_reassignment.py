@@ -121,7 +121,7 @@ def both(broker: EmbeddedBroker, unique: str, tmp_path: Path, points: Path) -> I
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.long
+@pytest.mark.long("hosts that join and leave for minutes; tests/chaos/test_exactly_once.py moves tasks, too")
 def test_b01_no_record_is_skipped_or_early_when_all_tasks_move(
     broker: EmbeddedBroker, both: dict[str, Instances]
 ) -> None:

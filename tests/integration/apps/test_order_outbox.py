@@ -89,6 +89,7 @@ def test_a_relay_that_was_replaced_publishes_nothing_more(
     newer.close()
 
 
+@pytest.mark.kills
 def test_every_order_is_published_once_while_relays_are_killed(
     shop: psycopg.Connection[Any], database: str, bootstrap_servers: str
 ) -> None:

@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
+import pytest
 
 from apps import order_outbox, order_pipeline
 from apps.order_outbox import PlacedOrder, place_order
@@ -27,6 +28,7 @@ def orders() -> list[PlacedOrder]:
     ]
 
 
+@pytest.mark.kills
 def test_every_order_that_was_placed_is_decided_once(
     shop: psycopg.Connection[Any],
     database: str,

@@ -79,6 +79,7 @@ def test_of_two_drivers_the_older_stops_itself_and_the_newer_goes_on(
     assert newer.wait(30) == ExitCode.STOPPED
 
 
+@pytest.mark.kills
 def test_after_a_kill_the_next_driver_takes_over_with_a_higher_epoch(
     start: Start, bootstrap_servers: str, unique: str
 ) -> None:

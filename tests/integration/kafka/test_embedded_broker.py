@@ -38,6 +38,7 @@ def _write(broker: EmbeddedBroker, topic: str, value: bytes, offset: int) -> Non
         producer.commit({(topic, 0): (offset, "note")}, "app")
 
 
+@pytest.mark.kills
 def test_a_killed_broker_starts_again_on_the_same_port_with_the_same_data(broker: EmbeddedBroker) -> None:
     admin = KafkaAdmin(broker.bootstrap_servers)
     assert admin.broker_settings()["offsets.retention.minutes"] == "77", "settings of the caller win"
@@ -62,6 +63,7 @@ def test_a_killed_broker_starts_again_on_the_same_port_with_the_same_data(broker
     assert committed_offsets(again, "app", [("kept", 0)]) == {("kept", 0): CommittedOffset(12, "note")}
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(120)
 def test_a_producer_that_was_open_when_the_broker_was_killed_goes_on(broker: EmbeddedBroker) -> None:
     """Up to the producer's limit; librdkafka 2.16 never came back from sending the offsets (issues 5456 and 5511)."""
@@ -106,6 +108,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 
 
+@pytest.mark.kills
 def test_a_crash_inside_a_transaction_with_offsets_does_not_delay_the_next_attempt(
     bootstrap_servers: str, make_topic, unique: str, open_producer, read_all
 ) -> None:

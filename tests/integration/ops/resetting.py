@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -172,6 +172,13 @@ def killed_at(point: str, home: Home, prefix: str, *arguments: str) -> None:
     """Runs ``millrace ...`` in a process that dies at a crash point."""
     variables = {HOME_VARIABLE: str(home.root), SPECS_VARIABLE: str(home.specs), PREFIX_VARIABLE: prefix}
     prepared.killed_at(point, prepared.millrace, *arguments, environment=variables, directory=home.root)
+
+
+def killed_at_every_step(steps: Sequence[str], home: Home, prefix: str, application: str, *arguments: str) -> None:
+    """Kills a reset at every step that it has, and resumes it in between; see :mod:`tests.prepared`."""
+    variables = {HOME_VARIABLE: str(home.root), SPECS_VARIABLE: str(home.specs), PREFIX_VARIABLE: prefix}
+    begin = (prepared.millrace, *arguments)
+    prepared.killed_at_every_step("reset", steps, application, begin, environment=variables, directory=home.root)
 
 
 def topics_of(admin: Any, prefix: str) -> set[str]:

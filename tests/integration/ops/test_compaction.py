@@ -9,10 +9,12 @@ from uuid import uuid4
 
 import pytest
 
+from millrace.home import HOME_VARIABLE
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.compaction.settings import TEMPORARY
+from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import abandon, resume, unfinished_operation
 from tests import prepared
 from tests.application import PREFIX_VARIABLE
@@ -101,26 +103,24 @@ def test_a_dry_run_changes_nothing(worked: Worked, cleaning_broker: EmbeddedBrok
     assert unfinished_operation(worked.home.application(worked.name)) is None
 
 
-def killed_at(point: str, worked: Worked, tmp_path: Path) -> None:
-    prepared.killed_at(point, compact_now, worked.home, worked.name, environment={}, directory=tmp_path)
-
-
-@pytest.mark.parametrize("moment", ["begins", "ends"])
-def test_a_compaction_that_was_killed_at_any_step_puts_the_settings_back_when_it_goes_on(
-    worked: Worked, cleaning_broker: EmbeddedBroker, tmp_path: Path, moment: str
+@pytest.mark.kills
+def test_a_compaction_that_was_killed_at_every_step_puts_the_settings_back_once_it_was_resumed(
+    worked: Worked, cleaning_broker: EmbeddedBroker, tmp_path: Path
 ) -> None:
-    settings = settings_of(worked)
-    for number, step in enumerate(STEPS):
-        soil(worked, key=b"key-1", at=NOW + 2_000 + number)
-        before = sizes_of(worked, cleaning_broker)
-        killed_at(f"compact-{step}-{moment}", worked, tmp_path)
-        resume(worked.home, worked.name)
-        assert settings_of(worked) == settings, step
-        after = sizes_of(worked, cleaning_broker)
-        assert all(after[topic] < before[topic] / 2 for topic in before), step
-        assert audit(worked.home, worked.name).agrees, step
+    settings, before = settings_of(worked), sizes_of(worked, cleaning_broker)
+    installation = {HOME_VARIABLE: str(worked.home.root), SPECS_VARIABLE: str(worked.home.specs)}
+    begin = (compact_now, worked.home, worked.name)
+    prepared.killed_at_every_step(
+        "compact", STEPS, worked.name, begin, environment=installation, directory=tmp_path / "points"
+    )
+    resume(worked.home, worked.name)
+    assert settings_of(worked) == settings
+    after = sizes_of(worked, cleaning_broker)
+    assert all(after[topic] < before[topic] / 2 for topic in before)
+    assert audit(worked.home, worked.name).agrees
 
 
+@pytest.mark.kills
 def test_settings_that_an_abandoned_compaction_left_are_put_back_by_the_next_one(
     worked: Worked, tmp_path: Path
 ) -> None:

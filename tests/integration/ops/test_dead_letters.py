@@ -83,6 +83,7 @@ def test_a_second_replay_is_refused_unless_forced(letters: Left, admin: KafkaAdm
     assert [each.letter.offset for each in listed if each.replayed] == [1, 3]
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize(
     "point",

@@ -21,7 +21,7 @@ from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.state.directory import DirectoryLock
 from millrace.task.signature import Signature
 from tests.application import wait_until
-from tests.integration.ops.resetting import Left, committed, create, killed_at, topics_of
+from tests.integration.ops.resetting import Left, committed, create, killed_at_every_step, topics_of
 from tests.records import Record, produce
 
 
@@ -237,10 +237,10 @@ def test_the_next_start_is_accepted_with_another_number_of_partitions(
 STEPS = ("fence", "offsets", "internal-topics", "local-state", "records", "status", "check")
 
 
-@pytest.mark.parametrize("moment", ["begins", "ends"])
-@pytest.mark.parametrize("step", STEPS)
-def test_a_reset_that_is_killed_at_any_step_goes_on_to_the_same_end(
-    leave: Callable[..., Left], admin: KafkaAdmin, unique: str, step: str, moment: str
+@pytest.mark.kills
+@pytest.mark.timeout(600)
+def test_a_reset_that_is_killed_at_every_step_ends_as_one_that_is_not(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
 ) -> None:
     create(admin, f"{unique}-in", f"{unique}-out", partitions=2)
     produce(admin.bootstrap_servers, f"{unique}-in", [Record(b"k", b"v", partition=0)] * 5)
@@ -248,12 +248,8 @@ def test_a_reset_that_is_killed_at_any_step_goes_on_to_the_same_end(
     application = leave("app", "counting")
     name = application.application_id
     application.run({(f"{unique}-in", 0): 5})
-    killed_at(
-        f"reset-{step}-{moment}",
-        application.home,
-        unique,
-        *("reset", name, "--to-offset", "2", "--output-topics", f"{unique}-out"),
-    )
+    begin = ("reset", name, "--to-offset", "2", "--output-topics", f"{unique}-out")
+    killed_at_every_step(STEPS, application.home, unique, name, *begin)
     # The records that come meanwhile, and the log's new begin, are those of the resumed reset.
     produce(admin.bootstrap_servers, f"{unique}-in", [Record(b"k", b"v", partition=0)] * 5)
     outcome = resume(application.home, name)

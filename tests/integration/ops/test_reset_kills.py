@@ -34,6 +34,7 @@ def deployed(left: Left) -> None:
     deploy(left.home, left.application_id)
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("point", ["reset-fence-begins", "reset-savepoints-begins", "reset-savepoints-ends"])
 def test_a_reset_that_is_killed_once_it_has_stopped_the_application_goes_on_without_it(
     leave: Callable[..., Left], admin: KafkaAdmin, unique: str, point: str

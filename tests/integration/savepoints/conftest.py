@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -160,6 +160,18 @@ class Installation:
         variables = {HOME_VARIABLE: str(self.home.root), SPECS_VARIABLE: str(self.home.specs)}
         prepared.killed_at(
             point, prepared.millrace, *arguments, environment=variables, directory=self.home.root / "points"
+        )
+
+    def killed_at_every_step(self, operation: str, steps: Sequence[str], application: str, *arguments: str) -> None:
+        """See :func:`tests.prepared.killed_at_every_step`."""
+        variables = {HOME_VARIABLE: str(self.home.root), SPECS_VARIABLE: str(self.home.specs)}
+        prepared.killed_at_every_step(
+            operation,
+            steps,
+            application,
+            (prepared.millrace, *arguments),
+            environment=variables,
+            directory=self.home.root / "points",
         )
 
     def check_outputs(self) -> None:

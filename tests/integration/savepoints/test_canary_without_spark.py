@@ -117,6 +117,7 @@ def test_a_canary_of_the_same_version_agrees_and_is_promoted(world: tuple[Instal
     canary.drop(home, name)
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("point", ["canary-start-savepoint-ends", "canary-start-restore-purge-ends"])
 def test_a_canary_whose_start_was_killed_is_carried_on(
     world: tuple[Installation, str], tmp_path: Path, point: str

@@ -25,6 +25,7 @@ def grow(world: Installation) -> None:
     world.admin.add_partitions(f"{world.prefix}-in", 5)
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(600)
 def test_the_input_grew_and_every_record_counts_once(world: Installation, application: str) -> None:
     create_savepoint(world.home, application, name="one")
@@ -32,9 +33,9 @@ def test_the_input_grew_and_every_record_counts_once(world: Installation, applic
     world.send(200, keys=80)
     plan = restore_savepoint(world.home, application, "one", dry_run=True)
     assert any(f"Delete {application}-by-key-changelog" in step for step in plan.steps)
-    for step in ("topics", "changelogs", "waiting", "install"):
-        world.killed_at(f"restore-{step}-ends", "savepoint", "restore", application, "one")
-        resume(world.home, application)
+    restore = ("savepoint", "restore", application, "one")
+    world.killed_at_every_step("restore", ("topics", "changelogs", "waiting", "install"), application, *restore)
+    resume(world.home, application)
     assert sum(world.run(application).values()) > 0
     world.send(100, keys=80)
     world.run(application)

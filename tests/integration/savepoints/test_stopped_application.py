@@ -68,37 +68,35 @@ def test_the_changelogs_alone_bring_the_savepoint_back(world: Installation, appl
     world.check_outputs()
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("moment", ["begins", "ends"])
-def test_a_savepoint_that_was_killed_at_any_step_is_carried_on(
-    world: Installation, application: str, moment: str
+def test_a_savepoint_that_was_killed_at_every_step_is_complete_once_it_was_resumed(
+    world: Installation, application: str
 ) -> None:
-    for step in CREATE_STEPS:
-        world.killed_at(f"savepoint-{step}-{moment}", "savepoint", "create", application, "--name", f"at-{step}")
-        assert unfinished_operation(world.home.application(application)) is not None
-        resume(world.home, application)
-        verify_savepoint(world.home, application, f"at-{step}")
+    create = ("savepoint", "create", application, "--name", "one")
+    world.killed_at_every_step("savepoint", CREATE_STEPS, application, *create)
+    assert unfinished_operation(world.home.application(application)) is not None
+    resume(world.home, application)
+    verify_savepoint(world.home, application, "one")
     assert {each.state for each in list_savepoints(world.home, application)} == {SavepointState.COMPLETED}
     world.run(application)
-    restore_savepoint(world.home, application, f"at-{CREATE_STEPS[-1]}")
+    restore_savepoint(world.home, application, "one")
     world.run(application)
     world.check_outputs()
 
 
+@pytest.mark.kills
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("steps", [RESTORE_STEPS[:3], RESTORE_STEPS[3:6], RESTORE_STEPS[6:]], ids="-".join)
-@pytest.mark.parametrize("moment", ["begins", "ends"])
-def test_a_restoration_that_was_killed_at_any_step_is_carried_on(
-    world: Installation, application: str, moment: str, steps: tuple[str, ...]
+def test_a_restoration_that_was_killed_at_every_step_gives_the_savepoint_back_once_it_was_resumed(
+    world: Installation, application: str
 ) -> None:
     create_savepoint(world.home, application, name="one")
-    for step in steps:
-        world.send(40)
-        world.run(application)
-        world.killed_at(f"restore-{step}-{moment}", "savepoint", "restore", application, "one")
-        resume(world.home, application)
-        world.run(application)
-        world.check_outputs()
+    world.send(40)
+    world.run(application)
+    world.killed_at_every_step("restore", RESTORE_STEPS, application, "savepoint", "restore", application, "one")
+    resume(world.home, application)
+    world.run(application)
+    world.check_outputs()
 
 
 def test_a_clone_has_its_own_group_topics_and_state(

@@ -31,7 +31,9 @@ def change(world: Installation, name: str, **changes: object) -> str:
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.long
+@pytest.mark.long(
+    "a failing upgrade goes back through its savepoint on drivers; test_upgrade_without_spark.py does it on tasks"
+)
 def test_an_upgrade_that_fails_gives_the_savepoint_back_and_one_without_state_goes_on_where_the_input_was(
     make_installation: Callable[..., Installation],
 ) -> None:

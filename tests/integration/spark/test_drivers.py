@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import struct
 
+import pytest
+
 from tests.integration.spark.conftest import World
 from tests.records import Record
 
@@ -12,6 +14,7 @@ def counts(world: World) -> dict[bytes, int]:
     return {record.key or b"": struct.unpack(">q", record.value or b"")[0] for record in world.read("named-out")}
 
 
+@pytest.mark.kills
 def test_one_driver_works_whoever_starts_beside_it(world: World) -> None:
     """Case S11, and the fencing of an older driver by a newer one."""
     world.create("named", "named-out", partitions=2)

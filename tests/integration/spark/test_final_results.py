@@ -8,6 +8,8 @@ from __future__ import annotations
 import shutil
 import struct
 
+import pytest
+
 from tests.integration.spark.conftest import World
 from tests.records import ReadRecord, Record
 
@@ -30,6 +32,7 @@ def sent(world: World) -> tuple[list[Final], list[Final]]:
     return finals(world.read("suppressed")), finals(world.read("on-close"))
 
 
+@pytest.mark.kills
 def test_each_final_result_is_sent_once_over_restarts(world: World) -> None:
     world.create("in", "suppressed", "on-close")
     application = world.application("final_results")

@@ -6,6 +6,8 @@ import os
 import signal
 from pathlib import Path
 
+import pytest
+
 from millrace.serdes import LongSerde
 from millrace.state import TaskState
 from millrace.topology.stores import StoreKind, StoreSpec
@@ -62,6 +64,7 @@ def contents(directory: Path) -> tuple[dict[bytes, bytes], dict[tuple[str, int],
         state.close()
 
 
+@pytest.mark.kills
 def test_every_batch_sees_the_table_at_its_end_through_restarts_kills_and_unreadable_rows(world: World) -> None:
     """Also case S03: the table's topic ends in the markers of transactions, one of which was aborted."""
     world.create("orders", partitions=ORDERS)

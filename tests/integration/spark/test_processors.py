@@ -33,6 +33,7 @@ def application(world: World) -> Iterator[Application]:
     application.kill()
 
 
+@pytest.mark.kills
 def test_punctuations_and_stores_are_exactly_once_over_a_kill_and_a_stop(
     world: World, application: Application
 ) -> None:

@@ -180,6 +180,7 @@ def test_answers_grow_with_the_input_and_never_go_back(queried: Queried, client:
     assert last == 50_000
 
 
+@pytest.mark.kills
 def test_a_restoring_store_says_so_and_never_that_a_key_does_not_exist(queried: Queried, client: QueryClient) -> None:
     """Case Q01: asked all the time while the application is killed, loses its state and restores it."""
     application = queried.application

@@ -169,6 +169,7 @@ def test_a_standby_follows_and_gives_a_copy_to_the_worker_that_asks(make_countin
     assert counting.contents("copies") == counting.contents("whole")
 
 
+@pytest.mark.kills
 def test_a_standby_that_is_killed_again_and_again_leaves_exact_copies(make_counting: Make) -> None:
     counting = make_counting()
     random = Random(7)

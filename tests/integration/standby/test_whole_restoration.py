@@ -8,6 +8,8 @@ import signal
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
+import pytest
+
 from millrace.state import RestoreProgress
 from millrace.state.replay import BATCH_RECORDS
 from millrace.task.input import OffsetRange
@@ -41,6 +43,7 @@ def restored_until_killed(specs: Sequence[TaskSpec]) -> None:
     restored_at_once(specs, look)
 
 
+@pytest.mark.kills
 def test_tasks_that_restore_at_once_and_die_in_the_middle_have_exact_stores_at_the_next_start(
     make_counting: Callable[..., Counting],
 ) -> None:

@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.run_tests import ReportedTest, parts, read_report
+
 ROOT = Path(__file__).resolve().parents[3]
 
 
@@ -35,6 +37,33 @@ def test_an_unknown_part_is_refused_with_those_that_there_are() -> None:
     assert "integration" in result.stderr
 
 
+def report(path: Path, *cases: str) -> Path:
+    path.write_text(f"<testsuites><testsuite>{''.join(cases)}</testsuite></testsuites>")
+    return path
+
+
+def test_a_report_adds_the_phases_of_a_test_up_and_knows_failed_fixtures(tmp_path: Path) -> None:
+    path = report(
+        tmp_path / "part.xml",
+        '<testcase classname="tests.a.test_b" name="test_c[1]" time="1.5"/>',
+        '<testcase classname="tests.a.test_b" name="test_d" time="2"><failure/></testcase>',
+        '<testcase classname="tests.a.test_b" name="test_d" time="0.5"><error/></testcase>',
+    )
+    assert read_report(path) == [
+        ReportedTest("tests/a/test_b.py::test_c[1]", 1.5, failed=False),
+        ReportedTest("tests/a/test_b.py::test_d", 2.5, failed=True),
+    ]
+    assert read_report(tmp_path / "none.xml") == []
+
+
+def test_a_second_attempt_is_for_tests_that_kill_and_runs_them_alone() -> None:
+    (integration,) = [part for part in parts() if part.name == "integration"]
+    line = integration.line(again=True)
+    assert line[-2] == "(not long and not alone) and kills"
+    assert "--last-failed" in line
+    assert "-n" not in line
+
+
 @pytest.mark.parametrize("script", ["scripts/setup.sh", ".ci/run"])
 def test_scripts_can_be_run_and_parse(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)
@@ -56,7 +85,7 @@ def fake_machine(tmp_path: Path, **programs: str) -> dict[str, str]:
     return {"PATH": str(tools), "HOME": str(tmp_path)}
 
 
-def set_up(tmp_path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+def set_up(tmp_path: Path, environment: dict[str, str], *options: str) -> subprocess.CompletedProcess[str]:
     """Runs a copy of the set-up script in an empty checkout."""
     checkout = tmp_path / "checkout" / "scripts"
     checkout.mkdir(parents=True)
@@ -67,7 +96,7 @@ def set_up(tmp_path: Path, environment: dict[str, str]) -> subprocess.CompletedP
     millrace.write_text(f'#!/bin/sh\necho "millrace $*" >> {tmp_path}/log\n')
     millrace.chmod(0o755)
     return subprocess.run(
-        [checkout / "setup.sh"], env=environment, capture_output=True, text=True, timeout=60, check=False
+        [checkout / "setup.sh", *options], env=environment, capture_output=True, text=True, timeout=60, check=False
     )
 
 
@@ -79,12 +108,24 @@ def test_set_up_takes_the_uv_that_is_there_and_installs_missing_java_by_apt(tmp_
     java.chmod(0o755)
     environment = fake_machine(tmp_path, uv=f'echo "uv $*" >> {log}', apt_get=installs, sudo='shift; exec "$@"')
     (tmp_path / "bin" / "cp").symlink_to(shutil.which("cp") or "")
-    result = set_up(tmp_path, environment)
+    result = set_up(tmp_path, environment, "--prepared")
     assert result.returncode == 0, result.stderr
     lines = log.read_text().splitlines()
     assert "uv sync --locked --quiet" in lines
     assert lines[-1] == "millrace prepare"
     assert any("install openjdk-17-jre-headless" in line for line in lines)
+
+
+def test_what_the_demo_needs_is_the_environment_and_java_only(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    environment = fake_machine(
+        tmp_path,
+        uv=f'echo "uv $*" >> {log}',
+        java="echo 'openjdk version \"17.0.1\"' >&2",
+        apt_get=f"echo apt >> {log}",
+    )
+    assert set_up(tmp_path, environment).returncode == 0
+    assert log.read_text().splitlines() == ["uv --version", "uv sync --locked --quiet"]
 
 
 def test_without_apt_a_missing_java_is_one_line_that_says_what_to_install(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ handles it as the plain value, and the serde writes the branch that it read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import date, datetime, time
 from decimal import Decimal
 from typing import Any, TypeVar
@@ -120,23 +119,28 @@ def with_branch(value: _Value, branch: str | None) -> _Value:
         value: a plain value, as a serde of Avro reads it.
         branch: full name of a record, enum or fixed, else the kind, such as ``long``.
     """
-    known = _CLASSES.get(type(value))
-    made: Any
-    if known is not None:
-        made = known(value)  # type: ignore[call-arg]
-    elif type(value) is AvroDecimal:
-        made = value
-    elif type(value) is datetime:
-        made = _BranchedDatetime.combine(value.date(), value.timetz())
-    elif type(value) is date:
-        made = _BranchedDate(value.year, value.month, value.day)
-    elif type(value) is time:
-        made = _BranchedTime(value.hour, value.minute, value.second, value.microsecond)
-    else:
+    made = _branched(value)
+    if made is None:
         return value
     made.avro_branch = branch
     result: _Value = made
     return result
+
+
+def _branched(value: Any) -> Any:
+    """``value`` as one of the classes above, or ``None``."""
+    kind = type(value)
+    if kind in _CLASSES:
+        return _CLASSES[kind](value)  # type: ignore[call-arg]
+    if kind is AvroDecimal:
+        return value
+    if kind is datetime:
+        return _BranchedDatetime.combine(value.date(), value.timetz())
+    if kind is date:
+        return _BranchedDate(value.year, value.month, value.day)
+    if kind is time:
+        return _BranchedTime(value.hour, value.minute, value.second, value.microsecond)
+    return None
 
 
 def with_bytes(number: Decimal, data: bytes) -> AvroDecimal:
@@ -152,11 +156,6 @@ def without_branch(value: Any) -> Any:
 def branch_of(value: Any) -> str | None:
     """The branch that ``value`` was read from, where its type alone does not say it."""
     return value.avro_branch if isinstance(value, _Branched) else None
-
-
-def is_plain_record(value: Any) -> bool:
-    """Whether ``value`` is a mapping without a branch."""
-    return isinstance(value, Mapping) and branch_of(value) is None
 
 
 def _decimal(number: Decimal, branch: str | None, data: bytes | None) -> AvroDecimal:

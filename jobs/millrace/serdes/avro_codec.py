@@ -67,6 +67,7 @@ class AvroCodec:
                 f"The Avro schema {_shortened(text)} is not valid: {error}.",
                 remedy="correct the schema; https://avro.apache.org/docs/ says what it may have",
             ) from error
+        self._is_record = self.type.kind == "record"
         self._conversions: dict[tuple[AvroCodec, Mode], Convert | None] = {}
 
     @cached_property
@@ -103,7 +104,7 @@ class AvroCodec:
         buffer = BytesIO()
         buffer.write(before)
         try:
-            schemaless_writer(buffer, self._raw_to_write, value if self.type.kind == "record" else {"v": value})
+            schemaless_writer(buffer, self._raw_to_write, value if self._is_record else {"v": value})
         except Exception as error:
             raise _unfit(f"{type(error).__name__}: {error}") from error
         return buffer.getvalue()
@@ -121,17 +122,21 @@ class AvroCodec:
             SerializationError: the bytes are malformed, or the schemas do not fit.
         """
         buffer = BytesIO(data)
-        buffer.seek(start)
+        if start:
+            buffer.seek(start)
         try:
-            value = schemaless_reader(buffer, self._raw_to_read, None)
+            value: Any = schemaless_reader(buffer, self._raw_to_read, None)
         except Exception as error:
             raise _malformed(data, f"{type(error).__name__}: {error}") from error
         if buffer.tell() != len(data):
             raise _malformed(data, f"the value ends after {buffer.tell()} of them")
-        if self.type.kind != "record":
+        if not self._is_record:
             value = value["v"]
         try:
-            convert = self._conversion(reader, mode)
+            try:
+                convert = self._conversions[reader, mode]
+            except KeyError:
+                convert = self._conversions[reader, mode] = resolution(self.type, reader.type, mode)
             return value if convert is None else convert(value)
         except UnresolvableError as error:
             raise SerializationError(
@@ -140,12 +145,6 @@ class AvroCodec:
             ) from error
         except Exception as error:
             raise _malformed(data, f"{type(error).__name__}: {error}") from error
-
-    def _conversion(self, reader: AvroCodec, mode: Mode) -> Convert | None:
-        key = (reader, mode)
-        if key not in self._conversions:
-            self._conversions[key] = resolution(self.type, reader.type, mode)
-        return self._conversions[key]
 
     @cached_property
     def _raw_to_read(self) -> dict[str, Any]:

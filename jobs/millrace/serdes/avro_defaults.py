@@ -83,7 +83,7 @@ def _of_first_fitting(union: AvroType, default: Any, mode: Mode) -> Any:
     raise SchemaError("; ".join(problems))
 
 
-def _raw(kind: AvroType, default: Any, mode: Mode) -> Any:
+def _raw(kind: AvroType, default: Any, mode: Mode) -> Any:  # noqa: PLR0911 - one for each kind of type
     match kind.kind:
         case "null" if default is None:
             return None

@@ -77,7 +77,7 @@ class _Resolver:
             self._begun.discard(pair)
         return convert
 
-    def _made(self, writer: AvroType, reader: AvroType) -> Convert | None:
+    def _made(self, writer: AvroType, reader: AvroType) -> Convert | None:  # noqa: PLR0911 - one for each kind
         if writer.kind == "union":
             return self._of_union(writer, reader)
         if reader.kind == "union":
@@ -171,7 +171,7 @@ class _Resolver:
 
     def _scalar(self, writer: AvroType, reader: AvroType) -> Convert | None:
         # Arrow's own types refuse an int of more than 32 bits.
-        steps = [_int32] if writer.kind == "int" and self._mode == "objects" else []
+        steps: list[Convert] = [_int32] if writer.kind == "int" and self._mode == "objects" else []
         promotion = _PROMOTIONS.get((writer.kind, reader.kind))
         if promotion is not None:
             steps.append(promotion)
@@ -199,9 +199,9 @@ def _branch_for(writer: AvroType, union: AvroType) -> int:
     """The union's branch that a writer's type is read as: of its name or kind, else of a kind that it widens to."""
     branches = list(enumerate(union.branches))
     for place, label in enumerate(labels_of(union)):
-        if label in (writer.label, f"{writer.label}.{writer.logical or 'plain'}"):
-            if union.branches[place].kind == writer.kind:
-                return place
+        own = label in (writer.label, f"{writer.label}.{writer.logical or 'plain'}")
+        if own and union.branches[place].kind == writer.kind:
+            return place
     for place, branch in branches:
         if branch.kind == writer.kind and (not writer.name or _names_match(writer, branch)):
             return place
@@ -252,7 +252,8 @@ def _rescaled(writer: AvroType, reader: AvroType) -> Convert:
         needed = ((number if number >= 0 else ~number).bit_length() + 8) // 8
         if size is not None and needed > size:
             raise UnresolvableError(f"a decimal with {reader.scale} digits after the point does not fit {reader.name}")
-        return number.to_bytes(needed if size is None else size, "big", signed=True)
+        rescaled: bytes = number.to_bytes(needed if size is None else size, "big", signed=True)
+        return rescaled
 
     return convert
 
@@ -264,7 +265,7 @@ def _int32(number: int) -> int:
 
 
 def _raising(reason: str) -> Convert:
-    def convert(raw: Any) -> Any:
+    def convert(_: Any) -> Any:
         raise UnresolvableError(reason)
 
     return convert

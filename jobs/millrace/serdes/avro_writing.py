@@ -44,7 +44,11 @@ class _Writers:
             return self._made(kind)
         key = id(kind)
         if key in self._begun and key not in self._named:
-            return lambda buffer, value: self._named[key](buffer, value)
+
+            def later(buffer: bytearray, value: Any) -> int:
+                return self._named[key](buffer, value)
+
+            return later
         if key not in self._named:
             self._begun.add(key)
             self._named[key] = self._made(kind)
@@ -86,7 +90,7 @@ def write_long(buffer: bytearray, number: int) -> None:
 
 
 def _null(_: AvroType) -> Write:
-    def write(buffer: bytearray, value: Any) -> int:
+    def write(_: bytearray, value: Any) -> int:
         if value is not None:
             raise ValueError(f" is {_shown(value)}, not null")
         return EXACT
@@ -222,11 +226,12 @@ def _array(item: Write) -> Write:
     def write(buffer: bytearray, value: Any) -> int:
         if not isinstance(value, Sequence) or isinstance(value, str | bytes | bytearray | memoryview):
             raise ValueError(f" is {_shown(value)}, not an array")
-        fit, place = EXACT, 0
+        fit, place = EXACT, -1
         if value:
             write_long(buffer, len(value))
             try:
-                for place, each in enumerate(value):
+                for each in value:
+                    place += 1
                     fit = max(fit, item(buffer, each))
             except ValueError as error:
                 raise ValueError(f"[{place}]{error}") from error

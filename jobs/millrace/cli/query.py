@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import orjson
 import typer
 
 from millrace.cli.console import out
@@ -61,6 +60,7 @@ def query(  # noqa: PLR0917 - the arguments of a command
     from millrace.ops.home import Home
     from millrace.query import QueryClient
     from millrace.query.run import CONTROL_FILE
+    from millrace.serdes.json_numbers import dumps
 
     if server is None or token_file is None:
         path = Home.from_environment().application(name).path / CONTROL_FILE
@@ -86,7 +86,7 @@ def query(  # noqa: PLR0917 - the arguments of a command
     }
     with QueryClient(server, read_token(token_file)) as client:
         answer = client.stores() if store is None else _answer(client, store, operation, page, parameters)
-    out.print(orjson.dumps(answer, option=orjson.OPT_INDENT_2).decode(), markup=False)
+    out.print(dumps(answer, indented=True).decode(), markup=False)
 
 
 def _answer(

@@ -15,6 +15,7 @@ import orjson
 from millrace.errors import QueryError
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.query.requests import BASE64, MAX_LIMIT
+from millrace.serdes.json_numbers import dumps, loads
 
 _MAX_REDIRECTS = 3
 _PAGE = 500
@@ -173,7 +174,7 @@ class QueryClient:
         while True:
             response = self._request(address or self._address, path, parameters)
             if response.status_code == httpx.codes.OK:
-                return orjson.loads(response.content)
+                return loads(response.content)
             error = _error(response)
             _wait_or_raise(error, deadline)
 
@@ -200,7 +201,7 @@ def _text(value: object) -> str:
         value = value.encode()
     if isinstance(value, bytes):
         return BASE64 + base64.b64encode(value).decode()
-    return value if isinstance(value, str) else orjson.dumps(value).decode()
+    return value if isinstance(value, str) else dumps(value).decode()
 
 
 def _where_next(address: str, about: dict[str, Any], hops: int, deadline: float) -> str:

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qsl, quote
 
-import orjson
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -25,6 +24,7 @@ from millrace.query.followers import Followers
 from millrace.query.openapi import document, page
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.query.service import QueryService
+from millrace.serdes.json_numbers import dumps
 
 _STORES = "/stores/"
 
@@ -203,4 +203,4 @@ def _refusal(error: QueryRefusedError, scope: Scope) -> Response:
 
 
 def _json(content: Any, status_code: int, headers: dict[str, str] | None = None) -> Response:
-    return Response(orjson.dumps(content), status_code, headers, "application/json")
+    return Response(dumps(content), status_code, headers, "application/json")

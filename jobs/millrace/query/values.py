@@ -6,6 +6,7 @@ import base64
 import binascii
 import math
 from collections.abc import Mapping
+from decimal import Decimal
 from typing import Any
 from uuid import UUID
 
@@ -14,7 +15,18 @@ import orjson
 from millrace.errors import SerializationError
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.query.requests import BASE64
-from millrace.serdes import BytesSerde, DoubleSerde, FloatSerde, IntegerSerde, LongSerde, Serde, ShortSerde, StringSerde
+from millrace.serdes import (
+    BytesSerde,
+    DoubleSerde,
+    FloatSerde,
+    IntegerSerde,
+    JsonSerde,
+    LongSerde,
+    Serde,
+    ShortSerde,
+    StringSerde,
+)
+from millrace.serdes.json_numbers import loads
 from millrace.serdes.uuids import UUIDSerde
 
 
@@ -40,7 +52,7 @@ def key_bytes(text: str, serde: Serde | None) -> bytes:
             return serde.serialize(int(text))
         if isinstance(serde, FloatSerde | DoubleSerde):
             return serde.serialize(float(text))
-        return serde.serialize(UUID(text) if isinstance(serde, UUIDSerde) else orjson.loads(text))
+        return serde.serialize(UUID(text) if isinstance(serde, UUIDSerde) else loads(text))
     except (ValueError, binascii.Error, orjson.JSONDecodeError, SerializationError) as error:
         raise QueryRefusedError(
             Reason.BAD_REQUEST,
@@ -72,13 +84,18 @@ def json_value(data: bytes, serde: Serde | None) -> Any:
     if serde is None:
         return _base64(data)
     try:
-        return _plain(serde.deserialize(data))
+        return _plain(serde.deserialize(data), exact=isinstance(serde, JsonSerde))
     except SerializationError as error:
         return {**_base64(data), "problem": error.message}
 
 
-def _plain(value: Any) -> Any:
-    """A value of any type in types of JSON: bytes and non-finite numbers anywhere in it, too."""
+def _plain(value: Any, *, exact: bool) -> Any:  # noqa: PLR0911 - one for each kind of value
+    """A value of any type in types of JSON: bytes and non-finite numbers anywhere in it, too.
+
+    Args:
+        value: the value.
+        exact: whether its decimals are numbers, as they are in JSON; those of other serdes are text.
+    """
     if isinstance(value, float) and not math.isfinite(value):
         return str(value)
     if isinstance(value, bytes | bytearray | memoryview):
@@ -86,10 +103,12 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "_asdict"):
         value = value._asdict()
     if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
+        return {str(key): _plain(item, exact=exact) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return [_plain(item) for item in value]
+        return [_plain(item, exact=exact) for item in value]
     if value is None or isinstance(value, str | bool | int | float):
+        return value
+    if exact and isinstance(value, Decimal):
         return value
     return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_SERIALIZE_NUMPY))
 

@@ -10,12 +10,14 @@ from millrace.serdes.names import NAMED_SERDES, serde_by_name
 from millrace.serdes.numbers import DoubleSerde, FloatSerde, IntegerSerde, LongSerde, ShortSerde
 from millrace.serdes.primitives import BytesSerde, StringSerde
 from millrace.serdes.session_windowed import SessionWindowedSerde, serialize_sessions
+from millrace.serdes.times import BeyondDatetime
 from millrace.serdes.uuids import UUIDSerde
 from millrace.serdes.windowed import TimeWindowedSerde, Windowed, deserialize_windowed, serialize_windowed
 
 __all__ = [
     "NAMED_SERDES",
     "AvroSerde",
+    "BeyondDatetime",
     "BytesSerde",
     "DoubleSerde",
     "FloatSerde",

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from millrace.errors import ConfigurationError, SerializationError
+from millrace.serdes.avro_arrow import as_numbers
 from millrace.serdes.columns import as_binary, conformed
 
 # fastavro and the registry's client take 0.1 and 0.7 s to import: only applications that use them should wait.
 if TYPE_CHECKING:
     from millrace.serdes.avro_codec import AvroCodec, AvroSchema
+    from millrace.serdes.avro_schema import Mode
     from millrace.serdes.schema_registry import SchemaRegistry
 
 _HEADER = struct.Struct(">BI")
@@ -98,7 +100,7 @@ class AvroSerde:
             raise ConfigurationError(
                 "With a schema registry the writer's schema comes from there.", remedy="leave writer_schema out"
             )
-        if self._codec.schema == "bytes":
+        if self._codec.type.kind == "bytes" and self._codec.type.logical is None:
             # Confluent's serializers write them without Avro's length, and fastavro with it.
             raise ConfigurationError("Bare bytes have no Avro form in a registry's topics.", remedy="use BytesSerde")
         if self.subject is None:
@@ -137,8 +139,11 @@ class AvroSerde:
             SchemaRegistryUnavailableError: the registry does not answer. No record is to blame, so no handler skips
                 it.
         """
+        return self._decoded(data, "objects")
+
+    def _decoded(self, data: bytes, mode: Mode) -> Any:
         if self.registry_url is None:
-            return self._writer.decode(data, 0, self._codec)
+            return self._writer.decode(data, 0, self._codec, mode)
         if len(data) < _HEADER.size or data[0] != _MAGIC:
             raise SerializationError(
                 f"The {len(data)} bytes do not begin with 0 and a schema's id.",
@@ -146,7 +151,7 @@ class AvroSerde:
                 "deserialization handler continue",
             )
         _, schema_id = _HEADER.unpack_from(data)
-        return self._registry.codec_of(schema_id).decode(data, _HEADER.size, self._codec)
+        return self._registry.codec_of(schema_id).decode(data, _HEADER.size, self._codec, mode)
 
     def serialize_column(self, values: pa.Array) -> pa.Array:
         """The bytes of each value of an array.
@@ -154,12 +159,9 @@ class AvroSerde:
         Raises:
             SerializationError: the values do not fit the schema, or have no Arrow type.
         """
-        listed = conformed(values, self._columns_type()).to_pylist()
-        encode, header = self._codec.encode, self._header
-        return pa.array(
-            [None if value is None else encode(value, checked=True, before=header) for value in listed],
-            type=pa.binary(),
-        )
+        listed = as_numbers(conformed(values, self._columns_type())).to_pylist()
+        encode, header = self._codec.encode_checked, self._header
+        return pa.array([None if value is None else encode(value, before=header) for value in listed], type=pa.binary())
 
     def deserialize_column(self, data: pa.Array) -> pa.Array:
         """The values of a binary array.
@@ -168,8 +170,8 @@ class AvroSerde:
             SerializationError: at least one value is malformed, or the values have no Arrow type.
         """
         wanted = self._columns_type()
-        deserialize = self.deserialize
-        values = [None if value is None else deserialize(value) for value in as_binary(data).to_pylist()]
+        decoded = self._decoded
+        values = [None if value is None else decoded(value, "columns") for value in as_binary(data).to_pylist()]
         try:
             return pa.array(values, type=wanted)
         except (pa.ArrowException, OverflowError, ValueError) as error:
@@ -197,7 +199,7 @@ class AvroSerde:
         if self.writer_schema is None or self.writer_schema == self.schema:
             return self._codec
         assert isinstance(self.writer_schema, str)
-        return AvroCodec(self.writer_schema)
+        return AvroCodec(self.writer_schema, strict=False)
 
     @cached_property
     def _registry(self) -> SchemaRegistry:

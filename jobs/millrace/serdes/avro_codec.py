@@ -1,4 +1,4 @@
-"""One Avro schema's values to bytes and back, by fastavro."""
+"""One Avro schema's values to bytes and back: fastavro reads what needs no decision, the rest is decided here."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ from io import BytesIO
 from typing import Any
 
 import pyarrow as pa
-from fastavro import parse_schema, schemaless_reader, schemaless_writer
-from fastavro.read import SchemaResolutionError
-from fastavro.schema import SchemaParseException, UnknownType
-from fastavro.validation import ValidationError, validate
+from fastavro import schemaless_reader, schemaless_writer
 
 from millrace.errors import ConfigurationError, SerializationError
 from millrace.serdes.avro_arrow import arrow_type_of
+from millrace.serdes.avro_defaults import check_defaults
+from millrace.serdes.avro_raw import raw_schema
+from millrace.serdes.avro_resolution import Convert, UnresolvableError, resolution
+from millrace.serdes.avro_schema import AvroType, Mode, SchemaError, parsed
+from millrace.serdes.avro_writing import Write, writer_of
 
 AvroSchema = str | Mapping[str, Any] | Sequence[Any]
 """JSON text, the name of a primitive type, or what such JSON reads as."""
@@ -48,41 +50,53 @@ class AvroCodec:
     Args:
         text: the schema, JSON.
         references: schemas whose names it uses, each after those that it uses itself.
+        strict: whether defaults, names and logical types are checked. Reading what somebody else wrote uses no
+            default of the writer's schema, so one that is wrong is no reason to refuse the records.
 
     Raises:
         ConfigurationError: it is no Avro schema.
     """
 
-    def __init__(self, text: str, references: Iterable[str] = ()) -> None:
-        named: dict[str, Any] = {}
+    def __init__(self, text: str, references: Iterable[str] = (), *, strict: bool = True) -> None:
         try:
-            for reference in references:
-                parse_schema(json.loads(reference), named_schemas=named)
-            self.schema: Any = parse_schema(json.loads(text), named_schemas=named)
-        except (SchemaParseException, UnknownType, ValueError, TypeError, KeyError, AttributeError) as error:
+            self.type: AvroType = parsed(text, references, strict=strict)
+            if strict:
+                check_defaults(self.type)
+        except (SchemaError, RecursionError) as error:
             raise ConfigurationError(
-                f"The Avro schema {_shortened(text)} is not valid: {type(error).__name__}: {error}.",
+                f"The Avro schema {_shortened(text)} is not valid: {error}.",
                 remedy="correct the schema; https://avro.apache.org/docs/ says what it may have",
             ) from error
+        self._is_record = self.type.kind == "record"
+        self._conversions: dict[tuple[AvroCodec, Mode], Convert | None] = {}
 
     @cached_property
     def arrow_type(self) -> pa.DataType | None:
         """See :func:`arrow_type_of`."""
-        return arrow_type_of(self.schema)
+        return arrow_type_of(self.type)
 
-    @cached_property
+    @property
     def name(self) -> str | None:
         """Full name of a record, enum or fixed; ``None`` of other types."""
-        return self.schema.get("name") if isinstance(self.schema, Mapping) else None
+        return self.type.name or None
 
-    def encode(self, value: Any, *, checked: bool = False, before: bytes = b"") -> bytes:
+    def encode(self, value: Any, *, before: bytes = b"") -> bytes:
         """The bytes of one value after those of ``before``.
 
-        Args:
-            value: the value.
-            checked: whether its numbers are known to be of the schema's types and ranges, which fastavro's writer
-                takes for granted (it cuts a float to an integer).
-            before: what the result begins with.
+        Raises:
+            SerializationError: it does not fit the schema, or does not say which branch of a union it is.
+        """
+        buffer = bytearray(before)
+        try:
+            self._write(buffer, value)
+        except ValueError as error:
+            raise _unfit(f"it{error}") from error
+        except RecursionError as error:
+            raise _unfit("it is nested too deeply") from error
+        return bytes(buffer)
+
+    def encode_checked(self, value: Any, *, before: bytes = b"") -> bytes:
+        """As :meth:`encode`, of a value from a column of :attr:`arrow_type` with numbers in place of dates and times.
 
         Raises:
             SerializationError: it does not fit the schema.
@@ -90,35 +104,59 @@ class AvroCodec:
         buffer = BytesIO()
         buffer.write(before)
         try:
-            if not checked:
-                validate(value, self.schema, strict=False)
-            schemaless_writer(buffer, self.schema, value, strict_allow_default=True)
-        except ValidationError as error:
-            raise _unfit("; ".join(map(str, error.errors)).replace("\n", " ")) from error
+            schemaless_writer(buffer, self._raw_to_write, value if self._is_record else {"v": value})
         except Exception as error:
             raise _unfit(f"{type(error).__name__}: {error}") from error
         return buffer.getvalue()
 
-    def decode(self, data: bytes, start: int, reader: AvroCodec) -> Any:
+    def decode(self, data: bytes, start: int, reader: AvroCodec, mode: Mode = "objects") -> Any:
         """The value that this schema wrote in ``data`` from ``start`` on, as ``reader``'s schema sees it.
+
+        Args:
+            data: the bytes.
+            start: where the value begins.
+            reader: the schema to read it as.
+            mode: what the value is for. In columns dates and timestamps are numbers.
 
         Raises:
             SerializationError: the bytes are malformed, or the schemas do not fit.
         """
         buffer = BytesIO(data)
-        buffer.seek(start)
+        if start:
+            buffer.seek(start)
         try:
-            value = schemaless_reader(buffer, self.schema, None if reader is self else reader.schema)
-        except SchemaResolutionError as error:
+            value: Any = schemaless_reader(buffer, self._raw_to_read, None)
+        except Exception as error:
+            raise _malformed(data, f"{type(error).__name__}: {error}") from error
+        if buffer.tell() != len(data):
+            raise _malformed(data, f"the value ends after {buffer.tell()} of them")
+        if not self._is_record:
+            value = value["v"]
+        try:
+            try:
+                convert = self._conversions[reader, mode]
+            except KeyError:
+                convert = self._conversions[reader, mode] = resolution(self.type, reader.type, mode)
+            return value if convert is None else convert(value)
+        except UnresolvableError as error:
             raise SerializationError(
                 f"What the writer's Avro schema {self.name or ''} wrote cannot be read with the reader's: {error}.",
                 remedy="give the reader's schema a default for fields that the writer's has not, or a wider type",
             ) from error
         except Exception as error:
             raise _malformed(data, f"{type(error).__name__}: {error}") from error
-        if buffer.tell() != len(data):
-            raise _malformed(data, f"the value ends after {buffer.tell()} of them")
-        return value
+
+    @cached_property
+    def _raw_to_read(self) -> dict[str, Any]:
+        return raw_schema(self.type, reading=True)
+
+    @cached_property
+    def _raw_to_write(self) -> dict[str, Any]:
+        return raw_schema(self.type, reading=False)
+
+    @cached_property
+    def _write(self) -> Write:
+        return writer_of(self.type)
 
 
 def _unfit(reason: str) -> SerializationError:

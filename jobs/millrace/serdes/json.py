@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -16,7 +14,8 @@ import pyarrow.compute as pc
 from millrace.errors import SerializationError
 from millrace.serdes.columns import as_binary, conformed
 from millrace.serdes.json_columns import decode_objects, encode_column
-from millrace.serdes.json_types import Converter, checked_type, converter
+from millrace.serdes.json_numbers import dumps, has_inexact, loads, loads_exactly
+from millrace.serdes.json_types import Converter, checked_type, converter, has_doubles
 
 
 @dataclass(frozen=True)
@@ -33,17 +32,25 @@ class JsonSerde:
     order, null fields included; a field that the schema does not have and a number that is not finite are errors. A
     column gives byte for byte what its single values give.
 
+    No number becomes another one. Without a schema integers have up to 308 digits, and a decimal that is no double's
+    shortest form is a ``float`` that keeps its digits (up to 17 of them) or a ``Decimal``; both are written as they
+    were read.
+    With a schema such a number is an error in a field of doubles, unless ``round_doubles``: use that for producers that
+    write doubles with more digits than they need (``%.17g``, Java before 19).
+
     Columns are read by Arrow's parser where that is certain to equal reading single values, which are read by orjson;
     columns with raw control characters (pretty-printed objects, for example) are read value by value.
 
     Args:
         schema: types of the fields; ``None`` leaves values untyped and without an Arrow type.
+        round_doubles: whether fields of doubles read a number that a double does not hold as the nearest one.
 
     Raises:
         ConfigurationError: the schema has a type that JSON does not carry.
     """
 
     schema: pa.Schema | None = None
+    round_doubles: bool = field(default=False, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.schema is not None:
@@ -51,7 +58,7 @@ class JsonSerde:
 
     def __reduce__(self) -> tuple[object, ...]:
         # What is derived from the schema holds functions, which do not pickle.
-        return (JsonSerde, (self.schema,))
+        return (partial(JsonSerde, round_doubles=self.round_doubles), (self.schema,))
 
     @cached_property
     def arrow_type(self) -> pa.DataType | None:
@@ -64,7 +71,12 @@ class JsonSerde:
 
     @cached_property
     def _to_read(self) -> Converter:
-        return converter(self.arrow_type, "ignore")
+        return converter(self.arrow_type, "ignore", round_doubles=self.round_doubles)
+
+    @cached_property
+    def _checks_numbers(self) -> bool:
+        # Without a field of doubles every number that matters is an integer, which is exact or refused.
+        return not self.round_doubles and self.arrow_type is not None and has_doubles(self.arrow_type)
 
     def serialize(self, value: Any) -> bytes:
         """Compact JSON of one value.
@@ -74,7 +86,7 @@ class JsonSerde:
         """
         try:
             if self.schema is None:
-                return _dumps_untyped(value)
+                return dumps(value)
             if value is None:
                 raise ValueError(" is None, not an object")
             return orjson.dumps(self._to_write(value))
@@ -90,9 +102,11 @@ class JsonSerde:
             SerializationError: it is not JSON, or does not fit the schema.
         """
         try:
-            value = orjson.loads(data)
             if self.schema is None:
-                return value
+                return loads(data)
+            value = orjson.loads(data)
+            if self._checks_numbers and has_inexact(data):
+                value = loads_exactly(data)
             if value is None:
                 raise ValueError(" is null, not an object")
             return self._to_read(value)
@@ -125,7 +139,7 @@ class JsonSerde:
         present = column.drop_null() if column.null_count else column
         if not len(present):
             return pa.nulls(len(column), wanted)
-        rows = decode_objects(present, wanted)
+        rows = decode_objects(present, wanted, round_doubles=self.round_doubles)
         if rows is None:
             rows = pa.array([self.deserialize(value) for value in present.to_pylist()], type=wanted)
         if not column.null_count:
@@ -146,23 +160,3 @@ def _reason(error: Exception) -> str:
     # The converter's messages go on after the path to the field; orjson's stand alone.
     text = str(error)
     return text if text.startswith((" ", ".", "[")) else f": {text}"
-
-
-def _dumps_untyped(value: Any) -> bytes:
-    data = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
-    # orjson writes null for numbers that are not finite; only then is the walk needed.
-    if b"null" in data and _has_non_finite(value):
-        raise ValueError(" has a number that is not finite")
-    return data
-
-
-def _has_non_finite(value: Any) -> bool:
-    if isinstance(value, float | np.floating):
-        return not math.isfinite(value)
-    if isinstance(value, Mapping):
-        return any(map(_has_non_finite, value.values()))
-    if isinstance(value, np.ndarray):
-        return bool(value.dtype.kind == "f" and not np.isfinite(value).all())
-    if isinstance(value, list | tuple):
-        return any(map(_has_non_finite, value))
-    return False

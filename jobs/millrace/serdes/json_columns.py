@@ -17,6 +17,7 @@ import pyarrow.json
 
 from millrace.errors import SerializationError
 from millrace.serdes.columns import bytes_and_offsets
+from millrace.serdes.json_numbers import column_has_inexact
 from millrace.serdes.json_types import converter
 
 _BLOCK_BYTES = 1 << 20
@@ -30,12 +31,15 @@ _NON_FINITE = r"[:\[, -](NaN|Inf)|[:\[, ]-?[0-9][0-9.]*[eE]\+?[0-9]{3}"
 _INTEGER_MINUS_ZERO = r"-0[,}\] ]"
 
 
-def decode_objects(values: pa.Array, wanted: pa.StructType) -> pa.StructArray | None:
+def decode_objects(  # noqa: PLR0911 - one for each reason to read single values
+    values: pa.Array, wanted: pa.StructType, *, round_doubles: bool = False
+) -> pa.StructArray | None:
     """The rows of a column whose values are JSON objects, or ``None`` where it is not certain to equal single decoding.
 
     Args:
         values: binary array without nulls, not empty.
         wanted: type of the rows, as :func:`millrace.serdes.json_types.checked_type` gives it.
+        round_doubles: whether a number that a double does not hold is read as the nearest one.
     """
     longest = _longest_plain_object(values)
     if longest is None:
@@ -60,6 +64,8 @@ def decode_objects(values: pa.Array, wanted: pa.StructType) -> pa.StructArray | 
         return None
     # "-0" is the integer 0 to orjson and the double -0.0 to Arrow; "-0.0" is the same to both.
     if _has_negative_zero(rows) and pc.match_substring_regex(text, _INTEGER_MINUS_ZERO)[0].as_py():
+        return None
+    if not round_doubles and column_has_inexact(bytes_and_offsets(joined)[0], _double_values(rows)):
         return None
     return rows
 
@@ -115,16 +121,16 @@ def _doubles(column: pa.Array) -> list[pa.Array]:
     return []
 
 
+def _double_values(column: pa.Array) -> list[Any]:
+    return [pc.fill_null(leaf, 1.0).to_numpy(zero_copy_only=False) for leaf in _doubles(column)]
+
+
 def _all_finite(column: pa.Array) -> bool:
     return all(pc.all(pc.is_finite(leaf)).as_py() is not False for leaf in _doubles(column))
 
 
 def _has_negative_zero(column: pa.Array) -> bool:
-    for leaf in _doubles(column):
-        numbers = pc.fill_null(leaf, 1.0).to_numpy()
-        if np.signbit(numbers[numbers == 0.0]).any():
-            return True
-    return False
+    return any(np.signbit(numbers[numbers == 0.0]).any() for numbers in _double_values(column))
 
 
 def encode_column(column: pa.Array) -> pa.Array:

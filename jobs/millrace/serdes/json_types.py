@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import reprlib
 from collections.abc import Callable, Mapping
+from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -12,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.errors import ConfigurationError
+from millrace.serdes.json_numbers import WrittenFloat
 
 Converter = Callable[[Any], Any]
 UnknownFields = Literal["ignore", "refuse"]
-
-_EXACT_IN_DOUBLE = 2**53
 
 
 def checked_type(wanted: pa.DataType, path: str) -> pa.DataType:
@@ -37,6 +37,13 @@ def checked_type(wanted: pa.DataType, path: str) -> pa.DataType:
         f"The JSON schema's field {path} is a {wanted}, which JSON does not carry exactly.",
         remedy="use bool, int32, int64, double, string, list or struct, and convert in the topology",
     )
+
+
+def has_doubles(wanted: pa.DataType) -> bool:
+    """Whether a double stands anywhere in a type."""
+    if pa.types.is_floating(wanted):
+        return True
+    return any(has_doubles(wanted.field(place).type) for place in range(wanted.num_fields))
 
 
 def _checked_field(field: pa.Field, path: str) -> pa.Field:
@@ -62,11 +69,12 @@ _shown = reprlib.repr
 
 
 @lru_cache(maxsize=512)
-def converter(wanted: pa.DataType, unknown: UnknownFields) -> Converter:
+def converter(wanted: pa.DataType, unknown: UnknownFields, *, round_doubles: bool = False) -> Converter:
     """A function that takes a Python value (or ``None``) to the one an Arrow array of ``wanted`` holds.
 
     It raises ``ValueError``, with the path to the field, for a value of another kind or out of range, for non-finite
-    numbers and, where ``unknown`` is ``"refuse"``, for fields that a struct does not have.
+    numbers and, where ``unknown`` is ``"refuse"``, for fields that a struct does not have. A number that a double does
+    not hold is one, too, unless ``round_doubles``.
     """
     kinds = pa.types
     if kinds.is_boolean(wanted):
@@ -74,12 +82,12 @@ def converter(wanted: pa.DataType, unknown: UnknownFields) -> Converter:
     if kinds.is_integer(wanted):
         return _integer(wanted)
     if kinds.is_floating(wanted):
-        return _double(exact=unknown == "refuse")
+        return _double(round_doubles=round_doubles)
     if kinds.is_string(wanted):
         return _string
     if kinds.is_list(wanted):
-        return _list(converter(wanted.value_type, unknown))
-    return _struct(wanted, unknown)
+        return _list(converter(wanted.value_type, unknown, round_doubles=round_doubles))
+    return _struct(wanted, unknown, round_doubles)
 
 
 def _boolean(value: Any) -> Any:
@@ -111,20 +119,25 @@ def _integer(wanted: pa.DataType) -> Converter:
     return convert
 
 
-def _double(*, exact: bool) -> Converter:
+def _double(*, round_doubles: bool) -> Converter:
     def convert(value: Any) -> Any:
         if value is None:
             return None
         if isinstance(value, float | np.floating):
             number = float(value)
+            if not round_doubles and isinstance(value, WrittenFloat):
+                raise ValueError(f" is {value}, which a double does not hold exactly")
             if not math.isfinite(number):
                 raise ValueError(f" is {_shown(value)}, which JSON cannot write")
             return number
+        if isinstance(value, Decimal):
+            raise ValueError(f" is {_shown(str(value))}, which a double does not hold exactly")
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise ValueError(f" is {_shown(value)}, not a number")
-        if exact and abs(int(value)) > _EXACT_IN_DOUBLE:
+        number = float(value)
+        if not round_doubles and int(number) != int(value):
             raise ValueError(f" is {_shown(value)}, which a double does not hold exactly")
-        return float(value)
+        return number
 
     return convert
 
@@ -146,8 +159,8 @@ def _list(element: Converter) -> Converter:
     return convert
 
 
-def _struct(wanted: pa.StructType, unknown: UnknownFields) -> Converter:
-    fields = [(field.name, converter(field.type, unknown)) for field in wanted]
+def _struct(wanted: pa.StructType, unknown: UnknownFields, round_doubles: bool) -> Converter:
+    fields = [(field.name, converter(field.type, unknown, round_doubles=round_doubles)) for field in wanted]
     known = {name for name, _ in fields}
 
     def convert(value: Any) -> Any:

@@ -146,7 +146,7 @@ class SchemaRegistry:
                 remedy="choose the serde of the topic's format",
             )
         try:
-            return AvroCodec(texts[-1], texts[:-1])
+            return AvroCodec(texts[-1], texts[:-1], strict=False)
         except ConfigurationError as error:
             raise SerializationError(
                 f"The schema {schema_id} in the registry {self._url} cannot be used: {error.message}",

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from millrace.errors import SerializationError
 from millrace.serdes import Windowed
+from millrace.serdes.times import python_values
 
 IntArray = npt.NDArray[np.int64]
 BoolArray = npt.NDArray[np.bool_]
@@ -64,7 +65,7 @@ class Column:
         """The column as Python objects. Callers must not change the list."""
         if self._objects is None:
             assert self._arrow is not None
-            listed: list[Any] = self._arrow.to_pylist()
+            listed: list[Any] = python_values(self._arrow)
             self._objects = listed
         return self._objects
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.errors import ProcessingError, TopologyError
+from millrace.serdes.times import BeyondDatetime
 from millrace.topology.timestamp_extractors import (
     ExtractRecordMetadataTimestamp,
     FailOnInvalidTimestamp,
@@ -23,6 +24,7 @@ from millrace.topology.timestamp_extractors import (
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MILLISECOND = timedelta(milliseconds=1)
 _INVALID = -1
+_TIMESTAMPS = ("timestamp", "local-timestamp")
 _LONGEST = 2**63 - 1
 _SHORTEST = -(2**63)
 # Each unit's factor and divisor to milliseconds.
@@ -91,6 +93,8 @@ class FieldTimestamp:
         factor, divisor = _UNITS[self.unit]
         if isinstance(value, bool):
             return _INVALID
+        if isinstance(value, BeyondDatetime):
+            return value.nanoseconds // 1_000_000 if value.kind in _TIMESTAMPS else _INVALID
         if isinstance(value, int | np.integer):
             scaled = int(value) * factor // divisor
             return scaled if _SHORTEST <= scaled <= _LONGEST else _INVALID

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.errors import ProcessingError
+from millrace.serdes.times import python_values
 from millrace.task.aggregation.groups import Groups
 from millrace.task.columns import BoolArray, IntArray
 from millrace.topology.aggregators import (
@@ -209,8 +210,8 @@ def _last(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
 
 
 def _collect(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
-    states = [[] if old is None else list(old) for old in prior.to_pylist()]
-    for group, value in zip(groups.ids.tolist(), values.to_pylist(), strict=True):
+    states = [[] if old is None else list(old) for old in python_values(prior)]
+    for group, value in zip(groups.ids.tolist(), python_values(values), strict=True):
         if value is not None:
             states[group].append(value)
     value_type = prior.type if pa.types.is_null(values.type) else pa.list_(values.type)
@@ -218,8 +219,8 @@ def _collect(values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
 
 
 def _fold(values: pa.Array, groups: Groups, prior: pa.Array, step: Callable[[Any, Any], Any]) -> pa.Array:
-    states = prior.to_pylist()
-    for group, value in zip(groups.ids.tolist(), values.to_pylist(), strict=True):
+    states = python_values(prior)
+    for group, value in zip(groups.ids.tolist(), python_values(values), strict=True):
         if value is not None:
             states[group] = step(states[group], value)
     return pa.array(states, type=prior.type if pa.types.is_null(values.type) else values.type)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from millrace.serdes.times import python_values
 from millrace.task.aggregation.groups import Groups
 from millrace.task.aggregation.kernels import ColumnAggregator, check_input, field_of, input_of, state_type
 from millrace.topology.aggregators import (
@@ -46,8 +47,8 @@ def running_states(aggregator: ColumnAggregator, values: pa.Array, groups: Group
     column = input_of(aggregator, values)
     check_input(aggregator, column)
     counts_nulls = isinstance(aggregator, CountAggregator) and aggregator.field is None
-    inputs = [True] * len(column) if counts_nulls else column.to_pylist()
-    states: list[Any] = prior.to_pylist()
+    inputs = [True] * len(column) if counts_nulls else python_values(column)
+    states: list[Any] = python_values(prior)
     step = _STEPS[type(aggregator)]
     after: list[Any] = []
     for group, value in zip(groups.ids.tolist(), inputs, strict=True):

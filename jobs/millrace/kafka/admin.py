@@ -96,6 +96,14 @@ class KafkaAdmin:
         except KafkaException as error:
             raise self.translated(kafka_error(error), "listing topics") from error
 
+    def all_partitions(self) -> list[tuple[str, int]]:
+        """Every partition of the topics that there are, as far as the user may know of them, sorted."""
+        try:
+            topics = self.client.list_topics(timeout=self.timeout_s).topics
+        except KafkaException as error:
+            raise self.translated(kafka_error(error), "listing topics") from error
+        return sorted((name, number) for name, topic in topics.items() for number in topic.partitions)
+
     def describe_topic(self, name: str) -> TopicDescription:
         """One topic.
 

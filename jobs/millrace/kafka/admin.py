@@ -28,6 +28,7 @@ from millrace.errors import (
 )
 from millrace.kafka.clients import base_settings, kafka_error, translate
 from millrace.kafka.topics import BROKER_DEFAULT, TopicDescription, TopicSpec
+from millrace.topology.naming import LONGEST_TOPIC_NAME, colliding_names, problem_of_name
 
 T = TypeVar("T")
 
@@ -186,15 +187,17 @@ class KafkaAdmin:
             Names of the topics that this call created.
 
         Raises:
-            PreflightError: a topic exists with another number of partitions (nothing is created then), or the broker
-                does not take a spec.
+            PreflightError: a topic exists with another number of partitions, or the broker would refuse a name (nothing
+                is created then), or it does not take a spec.
         """
         wanted = {spec.name: spec for spec in specs}
+        _check_names(wanted)
         existing = self.describe_topics(wanted)
         self._check_partitions(wanted, existing)
         missing = [spec for name, spec in wanted.items() if name not in existing]
         if not missing:
             return ()
+        self._check_collisions([spec.name for spec in missing])
         futures = self.client.create_topics(
             [
                 NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.settings))
@@ -336,6 +339,14 @@ class KafkaAdmin:
                     f"topics {topic.partitions} partitions; or {GROWN_INPUT_REMEDY}",
                 )
 
+    def _check_collisions(self, names: Collection[str]) -> None:
+        collisions = colliding_names(names, self.topic_names())
+        if collisions:
+            raise PreflightError(
+                f"The broker would refuse topics whose names differ in '.' and '_' only: {'; '.join(collisions)}.",
+                remedy="give one of each two another name; in the names of its metrics the broker writes '_' for '.'",
+            )
+
     def _created(self, name: str, future: Future[None]) -> bool:
         try:
             future.result(self.timeout_s + _GRACE_S)
@@ -368,3 +379,12 @@ class KafkaAdmin:
             attempts(is_waiting)
         except RetryError:
             raise OperationError(f"{failure} after {self.timeout_s:g} s.", remedy="see the brokers' logs") from None
+
+
+def _check_names(names: Collection[str]) -> None:
+    problems = [f"{name} {problem}" for name in names if (problem := problem_of_name(name))]
+    if problems:
+        raise PreflightError(
+            f"The broker would refuse the name of a topic: {'; '.join(problems)}.",
+            remedy=f"use 1 to {LONGEST_TOPIC_NAME} of the characters a-z A-Z 0-9 . _ -",
+        )

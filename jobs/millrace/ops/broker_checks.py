@@ -11,6 +11,7 @@ from millrace.ops.checks import Check
 from millrace.ops.spec import ApplicationSpec, UpgradeMode
 from millrace.topology.diff import ChangeKind, TopologyDiff, diff
 from millrace.topology.labels import written_topic
+from millrace.topology.naming import colliding_names
 from millrace.topology.partitions import repartition_partition_counts, task_counts
 from millrace.topology.topology import Topology, full_topic_name
 
@@ -29,6 +30,7 @@ def broker_checks(
     known = _with_declared(spec, view)
     yield _topics_exist("input topics", input_topics(topology), known)
     yield _topics_exist("output topics", output_topics(topology, config), known)
+    yield _topic_names(spec, topology, config, view)
     yield from _chosen_topics(topology)
     yield from _co_partitioning(topology, config, known)
     if forgets_state:
@@ -96,6 +98,19 @@ def _topics_exist(name: str, needed: tuple[str, ...], known: Mapping[str, TopicV
         name=name,
         ok=True,
         text=", ".join(f"{topic} ({known[topic].partitions} partitions)" for topic in needed) or "none",
+    )
+
+
+def _topic_names(spec: ApplicationSpec, topology: Topology, config: StreamsConfig, view: BrokerView) -> Check:
+    """Those that are still to be created; what is not legal by itself was found when the topology was built."""
+    made = {*changelog_topics(topology, config.application_id).values()}
+    made.update(repartition_topics(topology, config.application_id), (topic.name for topic in spec.topics))
+    collisions = colliding_names(sorted(made - view.names), view.names)
+    return Check(
+        name="topic names",
+        ok=not collisions,
+        text="; ".join(collisions) or "the broker takes them",
+        remedy="the broker refuses a topic whose name differs from another's in '.' and '_' only: rename one of them",
     )
 
 

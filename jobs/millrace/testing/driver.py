@@ -25,6 +25,7 @@ from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVer
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
 from millrace.testing.turns import TopicTurns
 from millrace.topology.stores import StoreKind, StoreSpec
+from millrace.topology.topic_names import check_topic_names
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration, to_milliseconds
 
@@ -65,6 +66,11 @@ class TopologyTestDriver:
                 "foreign.key.join.settles": False,
                 **(settings or {}),
             }
+        )
+        check_topic_names(
+            topology,
+            self._config.application_id,
+            dead_letter_topic=self._config.errors_dead_letter_queue_topic_name,
         )
         self._topology = topology
         self._clock_ms = int(time.time() * 1000)

@@ -135,3 +135,21 @@ def test_a_refused_connection_is_told_apart_from_a_broker_that_is_down(
     with pytest.raises(PreflightError, match=r"security\.protocol") as raised:
         admin.number_of_brokers()
     assert not isinstance(raised.value, BrokerUnavailableError)
+
+
+def test_names_that_the_broker_would_refuse_are_named_before_anything_is_created(
+    bootstrap_servers: str, unique: str, make_topic
+) -> None:
+    """Case S19."""
+    admin = KafkaAdmin(bootstrap_servers)
+    dotted = make_topic("a.b")
+    fits = TopicSpec(name=f"{unique}-fits", partitions=1)
+    for name, reason in (
+        (f"{unique}-a_b", f"{unique}-a_b and {dotted}, which exists"),
+        ("x" * 250, "has 250 characters, and the limit is 249"),
+        ("a b", "characters that are not legal: ' '"),
+        ("..", r"\.\. is reserved"),
+    ):
+        with pytest.raises(PreflightError, match=reason):
+            admin.create_missing([fits, TopicSpec(name=name, partitions=1)])
+    assert admin.describe_topics([fits.name]) == {}

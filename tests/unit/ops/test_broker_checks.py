@@ -50,6 +50,17 @@ def test_a_cluster_that_fits_passes_every_check() -> None:
     assert failed(broker_checks(spec(), topology(), view())) == {}
 
 
+def test_topics_that_collide_with_others_of_the_cluster_are_named_before_anything_is_created() -> None:
+    """Case S19: the broker does not tell ``.`` and ``_`` apart in the names of topics."""
+    names = frozenset({"accounts", "payments", "enriched", "app_accounts-changelog"})
+    there = spec(topics=[{"name": "pay_ments"}, {"name": "pay.ments"}])
+    problems = failed(broker_checks(there, topology(), view(names=names)))
+    assert problems["topic names"].text == "pay_ments and pay.ments"
+    there = spec(topics=[{"name": "app.accounts-changelog"}])
+    problems = failed(broker_checks(there, topology(), view(names=names)))
+    assert problems["topic names"].text == "app.accounts-changelog and app_accounts-changelog, which exists"
+
+
 def test_missing_topics_are_named_and_declared_ones_count_as_there() -> None:
     there = {"accounts": topic("accounts")}
     problems = failed(broker_checks(spec(), topology(), view(topics=there)))

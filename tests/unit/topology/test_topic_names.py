@@ -94,5 +94,5 @@ def test_topics_that_differ_in_dots_and_underscores_only_are_refused() -> None:
 
 @pytest.mark.parametrize("name", [".", ".."])
 def test_an_application_id_that_is_no_directory_is_refused(name: str) -> None:
-    with pytest.raises(ConfigurationError, match="application.id"):
+    with pytest.raises(ConfigurationError, match=r"application\.id"):
         StreamsConfig.from_mapping({"application.id": name, "bootstrap.servers": "localhost:1"})

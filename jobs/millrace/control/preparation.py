@@ -26,6 +26,7 @@ from millrace.kafka.groups import commit_in_place_of
 from millrace.kafka.offsets import CommittedOffset as Commit
 from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
+from millrace.kafka.record_limits import TopicLimits
 from millrace.kafka.topics import TopicDescription, TopicSpec, changelog_topic, repartition_topic
 from millrace.spark.plan import QueryPlan
 from millrace.task.input import TopicPartition
@@ -374,7 +375,7 @@ class Preparer:
                     topic_ids={name: topics[name].topic_id for name in read},
                     changelog_ids={name: topics[name].topic_id for name in changelogs.values() if name not in read},
                     partition_counts={name: topics[name].partitions for name in written},
-                    max_message_bytes={name: int(settings[name]["max.message.bytes"]) for name in written},
+                    topic_limits={name: TopicLimits.of(settings[name]) for name in written},
                     largest_input_bytes=max(int(settings[name]["max.message.bytes"]) for name in read),
                     tombstone_retention_ms={
                         store: int(settings[name].get("delete.retention.ms", _DEFAULT_TOMBSTONE_RETENTION_MS))

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
+    AclOperation,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -27,6 +28,7 @@ from millrace.errors import (
     PreflightError,
 )
 from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.record_limits import TopicLimits
 from millrace.kafka.topics import BROKER_DEFAULT, TopicDescription, TopicSpec
 from millrace.topology.naming import LONGEST_TOPIC_NAME, colliding_names, problem_of_name
 
@@ -174,9 +176,29 @@ class KafkaAdmin:
         """Longest ``transaction.timeout.ms`` that the brokers grant, milliseconds."""
         return int(self.broker_settings()["transaction.max.timeout.ms"])
 
-    def max_message_bytes(self, names: Iterable[str]) -> dict[str, int]:
-        """``max.message.bytes`` of topics, for :class:`millrace.kafka.producer.TaskProducer`."""
-        return {name: int(self.topic_settings(name)["max.message.bytes"]) for name in names}
+    def topic_limits(self, names: Iterable[str]) -> dict[str, TopicLimits]:
+        """What topics take, for :class:`millrace.kafka.producer.TaskProducer`."""
+        return {name: TopicLimits.of(self.topic_settings(name)) for name in names}
+
+    def unwritable_topics(self, names: Collection[str]) -> frozenset[str]:
+        """Those of the topics to which this user may not write, as far as the broker checks permissions at all."""
+        if not names:
+            return frozenset()
+        futures = self.client.describe_topics(
+            TopicCollection(list(names)), include_authorized_operations=True, request_timeout=self.timeout_s
+        )
+        found = set()
+        for name, future in futures.items():
+            refusals = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
+            topic: Any = self.result(future, doing=f"describing topic {name}", unless=refusals)
+            if topic is None:
+                hidden = isinstance(error := future.exception(), KafkaException) and (
+                    kafka_error(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                )
+                found.update([name] if hidden else [])
+            elif AclOperation.WRITE not in (topic.authorized_operations or (AclOperation.WRITE,)):
+                found.add(name)
+        return frozenset(found)
 
     def create_missing(self, specs: Iterable[TopicSpec]) -> tuple[str, ...]:
         """Create the topics that do not exist, and check the partition count of those that do.

@@ -129,6 +129,21 @@ class KafkaAdmin:
         """
         return self._settings(ConfigResource(ConfigResource.Type.TOPIC, name), f"reading settings of topic {name}")
 
+    def settings_of_topics(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """:meth:`topic_settings` of several topics, in one request.
+
+        Raises:
+            OperationError: a topic does not exist.
+        """
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        found: dict[str, dict[str, str]] = {}
+        for resource, future in self.client.describe_configs(resources, request_timeout=self.timeout_s).items():
+            entries: Any = self.result(future, doing=f"reading settings of topic {resource.name}")
+            found[resource.name] = {key: entry.value for key, entry in entries.items() if entry.value is not None}
+        return found
+
     def own_topic_settings(self, name: str) -> dict[str, str]:
         """The settings that a topic has of its own, the broker's defaults left out.
 
@@ -178,7 +193,7 @@ class KafkaAdmin:
 
     def topic_limits(self, names: Iterable[str]) -> dict[str, TopicLimits]:
         """What topics take, for :class:`millrace.kafka.producer.TaskProducer`."""
-        return {name: TopicLimits.of(self.topic_settings(name)) for name in names}
+        return {name: TopicLimits.of(settings) for name, settings in self.settings_of_topics(names).items()}
 
     def unwritable_topics(self, names: Collection[str]) -> frozenset[str]:
         """Those of the topics to which this user may not write, as far as the broker checks permissions at all."""

@@ -24,7 +24,7 @@ _FAR = 2**63 - 1
 
 BEFORE_MAX = "message.timestamp.before.max.ms"
 AFTER_MAX = "message.timestamp.after.max.ms"
-_DIFFERENCE_MAX = "message.timestamp.difference.max.ms"
+DIFFERENCE_MAX = "message.timestamp.difference.max.ms"
 """Both of them, in brokers older than 3.6."""
 
 Header = tuple[str, bytes | None]
@@ -58,7 +58,7 @@ class TopicLimits:
     def of(cls, settings: Mapping[str, str]) -> TopicLimits:
         """The limits of a topic with these settings; what is missing limits nothing, but for the default size."""
         largest = int(settings.get("max.message.bytes", DEFAULT_MAX_MESSAGE_BYTES))
-        difference = settings.get(_DIFFERENCE_MAX, str(_FAR))
+        difference = settings.get(DIFFERENCE_MAX, str(_FAR))
         own_times = settings.get("message.timestamp.type", "CreateTime") == "CreateTime"
         return cls(
             max_message_bytes=min(largest, int(settings.get("segment.bytes", largest))),

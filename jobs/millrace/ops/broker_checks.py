@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.errors import TopologyError
+from millrace.kafka.record_limits import AFTER_MAX, TopicLimits
+from millrace.kafka.topics import damaging_settings
 from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
 from millrace.ops.spec import ApplicationSpec, UpgradeMode
@@ -31,6 +33,8 @@ def broker_checks(
     yield _topics_exist("input topics", input_topics(topology), known)
     yield _topics_exist("output topics", output_topics(topology, config), known)
     yield _topic_names(spec, topology, config, view)
+    yield _internal_settings(topology, config, view)
+    yield from _dead_letter_topic(config, known)
     yield from _chosen_topics(topology)
     yield from _co_partitioning(topology, config, known)
     if forgets_state:
@@ -79,6 +83,7 @@ def _with_declared(spec: ApplicationSpec, view: BrokerView) -> dict[str, TopicVi
             partitions=topic.partitions,
             replicas=topic.replication_factor if topic.replication_factor > 0 else view.brokers,
             min_insync_replicas=int(topic.settings_text().get("min.insync.replicas", "1")),
+            settings=topic.settings_text(),
         )
         for topic in spec.topics
     }
@@ -112,6 +117,41 @@ def _topic_names(spec: ApplicationSpec, topology: Topology, config: StreamsConfi
         text="; ".join(collisions) or "the broker takes them",
         remedy="the broker refuses a topic whose name differs from another's in '.' and '_' only: rename one of them",
     )
+
+
+def _internal_settings(topology: Topology, config: StreamsConfig, view: BrokerView) -> Check:
+    """What existing internal topics do to their records."""
+    names = [*repartition_topics(topology, config.application_id)]
+    names += changelog_topics(topology, config.application_id).values()
+    wanted = config.client_settings("topic.").get("message.timestamp.type", "CreateTime")
+    existing = {name: view.topics[name].settings for name in names if name in view.topics}
+    wrong = [
+        problem
+        for name, settings in existing.items()
+        if (problem := damaging_settings(name, settings, wanted_timestamp_type=wanted))
+    ]
+    unlimited = TopicLimits().after_max_ms
+    low = [name for name, settings in existing.items() if TopicLimits.of(settings).after_max_ms < unlimited]
+    return Check(
+        name="internal topic settings",
+        ok=not wrong,
+        text="; ".join(wrong)
+        or (f"{', '.join(low)}: {AFTER_MAX} is raised at the start" if low else "they take what the inputs have"),
+        remedy="correct the settings of the topics (kafka-configs.sh --alter)",
+    )
+
+
+def _dead_letter_topic(config: StreamsConfig, known: Mapping[str, TopicView]) -> Iterator[Check]:
+    name = config.errors_dead_letter_queue_topic_name
+    if name is not None and name in known:
+        policy = known[name].settings.get("cleanup.policy", "delete")
+        yield Check(
+            name="dead letter topic",
+            ok="compact" not in policy,
+            text=f"{name} has cleanup.policy={policy}",
+            remedy="set its cleanup.policy to delete: a compacted topic refuses records without a key, and keeps only "
+            "the last one of each key",
+        )
 
 
 def _chosen_topics(topology: Topology) -> Iterator[Check]:

@@ -279,6 +279,13 @@ class StreamsConfig(BaseModel):
         return values
 
     @model_validator(mode="after")
+    def _no_reserved_name(self) -> StreamsConfig:
+        # Neither a directory nor a topic may be called so.
+        if self.application_id in (".", ".."):
+            raise ValueError(f"application.id cannot be {self.application_id!r}")
+        return self
+
+    @model_validator(mode="after")
     def _known_drop_reasons(self) -> StreamsConfig:
         key = "errors.dead.letter.queue.dropped.records"
         unknown = set(_listed(self.errors_dead_letter_queue_dropped_records)) - {*DROPPED_BY_OPERATORS}

@@ -106,8 +106,20 @@ class BufferFullError(MillraceError):
     """A strict suppression buffer holds more than it may."""
 
 
-class RecordTooLargeError(MillraceError):
+class RecordRefusedError(MillraceError):
+    """A topic does not take a record: by its settings, or as the broker has said."""
+
+
+class RecordTooLargeError(RecordRefusedError):
     """A record is larger than the topic takes."""
+
+
+class InvalidTimestampError(RecordRefusedError):
+    """A record's timestamp is further from the broker's clock than the topic takes."""
+
+
+class TopicRefusedError(RecordRefusedError):
+    """The application may not write to a topic."""
 
 
 class UnknownTopicError(MillraceError):

@@ -10,6 +10,9 @@ from rich.table import Table
 from millrace.cli.applications import DryRun, Name, Reason, print_outcome, quiet
 from millrace.cli.console import out, progress
 
+_LATEST_DATE_MS = 253_402_300_799_999
+"""The last millisecond of the year 9999: Python's dates end there, timestamps do not."""
+
 if TYPE_CHECKING:
     from millrace.ops.dead_letters import KnownLetter, Selection
     from millrace.ops.outcome import Outcome
@@ -208,4 +211,8 @@ def _text(value: bytes | None) -> str:
 def _time(timestamp: int) -> str:
     from datetime import UTC, datetime
 
-    return datetime.fromtimestamp(timestamp / 1000, UTC).isoformat(timespec="milliseconds") if timestamp >= 0 else ""
+    if timestamp < 0:
+        return ""
+    if timestamp > _LATEST_DATE_MS:
+        return f"{timestamp} ms"
+    return datetime.fromtimestamp(timestamp / 1000, UTC).isoformat(timespec="milliseconds")

@@ -9,6 +9,7 @@ import structlog
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.control.changelogs import check_changelogs, recorded_changelogs
+from millrace.control.internal_topics import check_existing, internal_topics
 from millrace.control.start_commits import commits_of_new_partitions, commits_of_new_run, number_of_run
 from millrace.control.start_offsets import (
     ChangelogTopic,
@@ -26,13 +27,13 @@ from millrace.kafka.groups import commit_in_place_of
 from millrace.kafka.offsets import CommittedOffset as Commit
 from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
-from millrace.kafka.topics import TopicDescription, TopicSpec, changelog_topic, repartition_topic
+from millrace.kafka.record_limits import TopicLimits
+from millrace.kafka.topics import TopicDescription, TopicSpec
 from millrace.spark.plan import QueryPlan
 from millrace.task.input import TopicPartition
 from millrace.task.signature import Signature
 from millrace.task.spec import GlobalStoreSpec
 from millrace.topology.diff import ChangeKind, diff
-from millrace.topology.partitions import repartition_partition_counts
 from millrace.topology.topology import GlobalStore, SubTopology, Topology, full_topic_name
 
 log = structlog.get_logger(__name__)
@@ -180,40 +181,22 @@ class Preparer:
 
     def _internal_specs(self, external: Mapping[str, TopicDescription]) -> list[TopicSpec]:
         """The repartition and changelog topics that there have to be."""
-        application_id = self._config.application_id
-        partitions = {name: topic.partitions for name, topic in external.items()}
-        counts = repartition_partition_counts(self._topology, partitions)
-        specs: list[TopicSpec] = []
-        for spec in self._topology.repartition_topics:
-            topic = repartition_topic(
-                spec,
-                application_id,
-                partitions=counts[spec.name],
-                replication_factor=self._config.replication_factor,
-                defaults=self._config.client_settings("topic."),
-            )
-            partitions[topic.name] = counts[spec.name]
-            specs.append(topic)
-        for part in self._topology.sub_topologies:
-            tasks = max(partitions[topic] for topic in part.input_topics(application_id))
-            for store in part.stores:
-                changelog = changelog_topic(
-                    store,
-                    application_id,
-                    partitions=tasks,
-                    replication_factor=self._config.replication_factor,
-                    additional_retention_ms=self._config.windowstore_changelog_additional_retention_ms,
-                    defaults=self._config.client_settings("topic."),
-                )
-                if changelog is not None:
-                    specs.append(changelog)
-        return specs
+        names = sorted(self._topology.external_inputs)
+        return internal_topics(
+            self._topology,
+            self._config,
+            {name: topic.partitions for name, topic in external.items()},
+            inputs=list(self._admin.settings_of_topics(names).values()),
+            broker_max_message_bytes=int(self._admin.broker_settings().get("message.max.bytes", 0)),
+        )
 
     def _internal_topics(self, specs: list[TopicSpec]) -> dict[str, TopicDescription]:
-        """Creates those that are missing, and returns all."""
+        """Creates those that are missing, checks the others, and returns all."""
         created = self._admin.create_missing(specs)
         if created:
             log.info("internal topics created", application=self._config.application_id, topics=created)
+        existing = [spec for spec in specs if spec.name not in created]
+        check_existing(self._admin, existing, self._config.application_id)
         return self._admin.describe_topics([spec.name for spec in specs])
 
     def _tasks(self, topics: Mapping[str, TopicDescription]) -> list[list[TopicPartition]]:
@@ -348,7 +331,7 @@ class Preparer:
 
     def _plans(self, topics: Mapping[str, TopicDescription], run_id: int) -> tuple[QueryPlan, ...]:
         application_id = self._config.application_id
-        settings = {name: self._admin.topic_settings(name) for name in topics}
+        settings = self._admin.settings_of_topics(topics)
         retention_minutes = self._admin.broker_settings().get("offsets.retention.minutes")
         offsets_retention_s = float("inf") if retention_minutes is None else 60.0 * int(retention_minutes)
         plans = []
@@ -374,7 +357,7 @@ class Preparer:
                     topic_ids={name: topics[name].topic_id for name in read},
                     changelog_ids={name: topics[name].topic_id for name in changelogs.values() if name not in read},
                     partition_counts={name: topics[name].partitions for name in written},
-                    max_message_bytes={name: int(settings[name]["max.message.bytes"]) for name in written},
+                    topic_limits={name: TopicLimits.of(settings[name]) for name in written},
                     largest_input_bytes=max(int(settings[name]["max.message.bytes"]) for name in read),
                     tombstone_retention_ms={
                         store: int(settings[name].get("delete.retention.ms", _DEFAULT_TOMBSTONE_RETENTION_MS))

@@ -103,7 +103,8 @@ def purge(admin: KafkaAdmin, group: str, topics: list[str]) -> dict[str, int]:
     Returns:
         Where each partition begins now, as ``<topic>-<partition>``.
     """
-    committed = {place: each.offset for place, each in committed_offsets(admin, group).items() if place[0] in topics}
+    places = [place for topic in admin.describe_topics(topics).values() for place in topic.places]
+    committed = {place: each.offset for place, each in committed_offsets(admin, group, places).items()}
     return {f"{topic}-{number}": offset for (topic, number), offset in sorted(admin.delete_records(committed).items())}
 
 

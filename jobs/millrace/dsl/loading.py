@@ -10,6 +10,7 @@ from millrace.dsl import low_level
 from millrace.dsl.builder import StreamsBuilder
 from millrace.errors import ConfigurationError, MillraceError, TopologyError
 from millrace.topology.output_names import with_output_prefix
+from millrace.topology.topic_names import check_topic_names
 from millrace.topology.topology import Topology
 
 
@@ -23,7 +24,7 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
 
     Raises:
         ConfigurationError: the module cannot be imported, or has no such function.
-        TopologyError: the function failed, or built nothing.
+        TopologyError: the function failed, built nothing, or gives topics names that a broker refuses.
     """
     module_name, _, function_name = module.partition(":")
     try:
@@ -61,7 +62,7 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
         ) from error
     prefix = None if config is None else config.output_topic_prefix
     if isinstance(result, low_level.Topology):
-        return _with_outputs(result.build(), prefix)
+        return _checked(_with_outputs(result.build(), prefix), config)
     naming = config is not None and config.ensure_explicit_internal_resource_naming
     rewrites = () if config is None else config.rewrites
     topology = builder.build(rewrites=rewrites, ensure_explicit_naming=naming)
@@ -70,8 +71,14 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
             f"{module} reads global tables and nothing else, so there is nothing to run.",
             remedy="read a stream or a table as well",
         )
-    return _with_outputs(topology, prefix)
+    return _checked(_with_outputs(topology, prefix), config)
 
 
 def _with_outputs(topology: Topology, prefix: str | None) -> Topology:
     return with_output_prefix(topology, prefix) if prefix else topology
+
+
+def _checked(topology: Topology, config: StreamsConfig | None) -> Topology:
+    if config is not None:
+        check_topic_names(topology, config.application_id, dead_letter_topic=config.errors_dead_letter_queue_topic_name)
+    return topology

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
+    AclOperation,
     AdminClient,
     AlterConfigOpType,
     ConfigEntry,
@@ -27,7 +28,9 @@ from millrace.errors import (
     PreflightError,
 )
 from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.record_limits import TopicLimits
 from millrace.kafka.topics import BROKER_DEFAULT, TopicDescription, TopicSpec
+from millrace.topology.naming import LONGEST_TOPIC_NAME, colliding_names, problem_of_name
 
 T = TypeVar("T")
 
@@ -96,6 +99,14 @@ class KafkaAdmin:
         except KafkaException as error:
             raise self.translated(kafka_error(error), "listing topics") from error
 
+    def all_partitions(self) -> list[tuple[str, int]]:
+        """Every partition of the topics that there are, as far as the user may know of them, sorted."""
+        try:
+            topics = self.client.list_topics(timeout=self.timeout_s).topics
+        except KafkaException as error:
+            raise self.translated(kafka_error(error), "listing topics") from error
+        return sorted((name, number) for name, topic in topics.items() for number in topic.partitions)
+
     def describe_topic(self, name: str) -> TopicDescription:
         """One topic.
 
@@ -117,6 +128,21 @@ class KafkaAdmin:
             OperationError: the topic does not exist.
         """
         return self._settings(ConfigResource(ConfigResource.Type.TOPIC, name), f"reading settings of topic {name}")
+
+    def settings_of_topics(self, names: Iterable[str]) -> dict[str, dict[str, str]]:
+        """:meth:`topic_settings` of several topics, in one request.
+
+        Raises:
+            OperationError: a topic does not exist.
+        """
+        resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names]
+        if not resources:
+            return {}
+        found: dict[str, dict[str, str]] = {}
+        for resource, future in self.client.describe_configs(resources, request_timeout=self.timeout_s).items():
+            entries: Any = self.result(future, doing=f"reading settings of topic {resource.name}")
+            found[resource.name] = {key: entry.value for key, entry in entries.items() if entry.value is not None}
+        return found
 
     def own_topic_settings(self, name: str) -> dict[str, str]:
         """The settings that a topic has of its own, the broker's defaults left out.
@@ -165,9 +191,29 @@ class KafkaAdmin:
         """Longest ``transaction.timeout.ms`` that the brokers grant, milliseconds."""
         return int(self.broker_settings()["transaction.max.timeout.ms"])
 
-    def max_message_bytes(self, names: Iterable[str]) -> dict[str, int]:
-        """``max.message.bytes`` of topics, for :class:`millrace.kafka.producer.TaskProducer`."""
-        return {name: int(self.topic_settings(name)["max.message.bytes"]) for name in names}
+    def topic_limits(self, names: Iterable[str]) -> dict[str, TopicLimits]:
+        """What topics take, for :class:`millrace.kafka.producer.TaskProducer`."""
+        return {name: TopicLimits.of(settings) for name, settings in self.settings_of_topics(names).items()}
+
+    def unwritable_topics(self, names: Collection[str]) -> frozenset[str]:
+        """Those of the topics to which this user may not write, as far as the broker checks permissions at all."""
+        if not names:
+            return frozenset()
+        futures = self.client.describe_topics(
+            TopicCollection(list(names)), include_authorized_operations=True, request_timeout=self.timeout_s
+        )
+        found = set()
+        for name, future in futures.items():
+            refusals = KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNKNOWN_TOPIC_OR_PART
+            topic: Any = self.result(future, doing=f"describing topic {name}", unless=refusals)
+            if topic is None:
+                hidden = isinstance(error := future.exception(), KafkaException) and (
+                    kafka_error(error).code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+                )
+                found.update([name] if hidden else [])
+            elif AclOperation.WRITE not in (topic.authorized_operations or (AclOperation.WRITE,)):
+                found.add(name)
+        return frozenset(found)
 
     def create_missing(self, specs: Iterable[TopicSpec]) -> tuple[str, ...]:
         """Create the topics that do not exist, and check the partition count of those that do.
@@ -178,15 +224,17 @@ class KafkaAdmin:
             Names of the topics that this call created.
 
         Raises:
-            PreflightError: a topic exists with another number of partitions (nothing is created then), or the broker
-                does not take a spec.
+            PreflightError: a topic exists with another number of partitions, or the broker would refuse a name (nothing
+                is created then), or it does not take a spec.
         """
         wanted = {spec.name: spec for spec in specs}
+        _check_names(wanted)
         existing = self.describe_topics(wanted)
         self._check_partitions(wanted, existing)
         missing = [spec for name, spec in wanted.items() if name not in existing]
         if not missing:
             return ()
+        self._check_collisions([spec.name for spec in missing])
         futures = self.client.create_topics(
             [
                 NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.settings))
@@ -328,6 +376,14 @@ class KafkaAdmin:
                     f"topics {topic.partitions} partitions; or {GROWN_INPUT_REMEDY}",
                 )
 
+    def _check_collisions(self, names: Collection[str]) -> None:
+        collisions = colliding_names(names, self.topic_names())
+        if collisions:
+            raise PreflightError(
+                f"The broker would refuse topics whose names differ in '.' and '_' only: {'; '.join(collisions)}.",
+                remedy="give one of each two another name; in the names of its metrics the broker writes '_' for '.'",
+            )
+
     def _created(self, name: str, future: Future[None]) -> bool:
         try:
             future.result(self.timeout_s + _GRACE_S)
@@ -360,3 +416,12 @@ class KafkaAdmin:
             attempts(is_waiting)
         except RetryError:
             raise OperationError(f"{failure} after {self.timeout_s:g} s.", remedy="see the brokers' logs") from None
+
+
+def _check_names(names: Collection[str]) -> None:
+    problems = [f"{name} {problem}" for name in names if (problem := problem_of_name(name))]
+    if problems:
+        raise PreflightError(
+            f"The broker would refuse the name of a topic: {'; '.join(problems)}.",
+            remedy=f"use 1 to {LONGEST_TOPIC_NAME} of the characters a-z A-Z 0-9 . _ -",
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -11,21 +11,13 @@ from typing import Any
 from confluent_kafka import (
     OFFSET_INVALID,
     Consumer,
-    ConsumerGroupTopicPartitions,
     IsolationLevel,
     KafkaError,
     KafkaException,
     TopicPartition,
 )
 from confluent_kafka.admin import OffsetSpec
-from tenacity import (
-    RetryError,
-    Retrying,
-    retry_if_exception,
-    retry_if_result,
-    stop_after_delay,
-    wait_exponential_jitter,
-)
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential_jitter
 
 from millrace.errors import BrokerUnavailableError, OperationError
 from millrace.kafka.admin import COORDINATOR_MOVES, KafkaAdmin
@@ -39,6 +31,7 @@ _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
 
 
+_PARTITIONS_OF_A_REQUEST = 5_000
 _LEADER_POLL_S = 0.1
 _WITHOUT_LEADER = frozenset({
     KafkaError._NOENT,
@@ -82,9 +75,7 @@ def committed_offsets(
     Args:
         admin: the cluster.
         group: group id; an unknown one has no offsets.
-        partitions: which; default: all that the group has committed. Name them where an answer must not miss an offset
-            (the broker tells of a first commit that is just completing only when asked for its partition), and in
-            processes that outlive the broker.
+        partitions: which; default: every partition of the cluster, so that whatever the group has committed is found.
         stable: wait, within the admin's time limit, while a transaction that carries offsets of the group is open.
 
     Returns:
@@ -94,26 +85,25 @@ def committed_offsets(
         OperationError: a transaction with offsets stayed open for longer than the time limit.
         BrokerUnavailableError, PreflightError: see :class:`KafkaAdmin`.
     """
-    if partitions is None:
-        return _all_committed(admin, group, stable=stable)
-    if not partitions:
-        return {}
+    wanted = admin.all_partitions() if partitions is None else sorted(partitions)
     try:
-        return _committed_as_consumer(admin, group, partitions, stable=stable)
+        return _committed_as_consumer(admin, group, wanted, stable=stable)
     except BrokerUnavailableError:
         if not stable:
             raise
         # A broker that answers this question only holds the offsets back.
-        _committed_as_consumer(admin, group, partitions, stable=False)
+        _committed_as_consumer(admin, group, wanted, stable=False)
         raise _transaction_stays_open(admin, group) from None
 
 
 def _committed_as_consumer(
-    admin: KafkaAdmin, group: str, partitions: Collection[Place], *, stable: bool
+    admin: KafkaAdmin, group: str, partitions: Sequence[Place], *, stable: bool
 ) -> dict[Place, CommittedOffset]:
     """Asked by a consumer that never joins: the admin client's request for the same may never be answered again, or end
-    the process, once the broker has been started anew (librdkafka issue 5040).
+    the process, once the broker has been started again (librdkafka issue 5040).
     """
+    if not partitions:
+        return {}
     consumer = Consumer({
         **base_settings(admin.bootstrap_servers, admin.settings),
         "group.id": group,
@@ -122,7 +112,11 @@ def _committed_as_consumer(
         "isolation.level": "read_committed" if stable else "read_uncommitted",
     })  # fmt: skip
     try:
-        return ask_committed(consumer, partitions, timeout_s=admin.timeout_s)
+        found: dict[Place, CommittedOffset] = {}
+        for first in range(0, len(partitions), _PARTITIONS_OF_A_REQUEST):
+            part = partitions[first : first + _PARTITIONS_OF_A_REQUEST]
+            found |= ask_committed(consumer, part, timeout_s=admin.timeout_s)
+        return found
     except KafkaException as error:
         # Where the group may not be described the request is never sent; the consumer has the reason.
         event = consumer.poll(0)
@@ -167,37 +161,6 @@ def ask_committed(
         return committed
 
     return attempts(ask)
-
-
-def _all_committed(admin: KafkaAdmin, group: str, *, stable: bool) -> dict[Place, CommittedOffset]:
-    doing = f"reading committed offsets of {group}"
-
-    def read() -> dict[Place, CommittedOffset] | None:
-        futures = admin.client.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(group, None)], require_stable=stable, request_timeout=admin.timeout_s
-        )
-        answer: Any = admin.result(futures[group], doing=doing, unless=[KafkaError.GROUP_ID_NOT_FOUND])
-        committed: dict[Place, CommittedOffset] = {}
-        for position in answer.topic_partitions if answer is not None else ():
-            if position.error is not None:
-                # The client library hands this one through instead of asking again.
-                if position.error.code() == KafkaError.UNSTABLE_OFFSET_COMMIT:
-                    return None
-                raise admin.translated(position.error, doing)
-            if position.offset >= 0:
-                place = (position.topic, position.partition)
-                committed[place] = CommittedOffset(position.offset, position.metadata or "")
-        return committed
-
-    attempts = Retrying(
-        retry=retry_if_result(lambda answer: answer is None),
-        stop=stop_after_delay(admin.timeout_s),
-        wait=wait_exponential_jitter(multiplier=0.01, max=0.5, jitter=0.01),
-    )
-    try:
-        return attempts(read) or {}
-    except RetryError:
-        raise _transaction_stays_open(admin, group) from None
 
 
 def _transaction_stays_open(admin: KafkaAdmin, group: str) -> OperationError:

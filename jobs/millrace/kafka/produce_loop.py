@@ -10,7 +10,7 @@ from itertools import repeat
 from operator import length_hint
 from typing import Any, Protocol
 
-from millrace.kafka.record_sizes import Headers
+from millrace.kafka.record_limits import Headers
 
 _QUEUE_WAIT_S = 0.05
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn
 
@@ -17,7 +18,6 @@ from millrace.errors import (
     BrokerUnavailableError,
     MillraceError,
     OperationError,
-    RecordTooLargeError,
     TaskMigratedError,
     TransactionAbortedError,
 )
@@ -31,7 +31,16 @@ from millrace.kafka.produce_loop import (
     produce,
 )
 from millrace.kafka.producer_errors import ProducerErrorKind, kind_of
-from millrace.kafka.record_sizes import Headers, SizeLimits
+from millrace.kafka.record_limits import Headers, RecordLimits, Refusal, TopicLimits
+from millrace.kafka.refusals import (
+    BYSTANDER,
+    RECORD_REFUSALS,
+    TOPIC_REFUSALS,
+    RecordIdentity,
+    RecordsRefusedError,
+    identities,
+    is_permanent_refusal,
+)
 from millrace.metrics import TransactionOutcome
 
 Offsets = Mapping[tuple[str, int], tuple[int, str]]
@@ -39,6 +48,9 @@ Offsets = Mapping[tuple[str, int], tuple[int, str]]
 
 _CALL_LIMIT_S = 5.0
 _CONNECT_LIMIT_S = 1.0
+_FLUSH_LOOK_S = 0.5
+
+_ONE_BY_ONE = {"batch.num.messages": "1", "linger.ms": "0"}
 
 _log = structlog.get_logger(__name__)
 
@@ -51,16 +63,18 @@ class TaskProducer:
     replicas, and the offsets are committed after all of them: at least once.
 
     A producer whose :attr:`is_usable` is false is of no more use: nothing more is called on it, a new one takes its
-    place. That is so after every error but :class:`RecordTooLargeError`: a client that lost a record goes on with
-    sequence numbers that the broker refuses, so its next transaction would fail as well. Not safe for concurrent use.
+    place. That is so after every error but :class:`~millrace.errors.RecordRefusedError`: a client that lost a record
+    goes on with sequence numbers that the broker refuses, so its next transaction would fail as well. Not safe for
+    concurrent use.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
         transactional_id: ``<application-id>-<sub-topology>_<partition>``; ``None`` for at least once.
         transaction_timeout_ms: how long the broker lets the transaction stay open, milliseconds.
         settings: producer settings of the user (``compression.type``, security, ...), which win over ours.
-        max_message_bytes: the ``max.message.bytes`` of topics, for the check before a record is handed on; topics that
-            are missing have the broker's default.
+        topic_limits: what topics take, for the check before a record is handed on; topics that are missing have the
+            broker's default size.
+        isolates: whether each record is sent and reported by itself, so that a refusal names it. Slow.
         timeout_s: longest time that one call of this class may take, seconds. Adding offsets to a transaction takes
             longer while the group's coordinator is away: librdkafka waits for it (issue 5456).
         on_transaction_end: called once with the outcome of each transaction. One whose commit got no answer has none:
@@ -75,7 +89,8 @@ class TaskProducer:
         transactional_id: str | None,
         transaction_timeout_ms: int = 60_000,
         settings: Mapping[str, str] | None = None,
-        max_message_bytes: Mapping[str, int] | None = None,
+        topic_limits: Mapping[str, TopicLimits] | None = None,
+        isolates: bool = False,
         timeout_s: float = 60.0,
         on_transaction_end: Callable[[TransactionOutcome], None] = lambda _: None,
         client: Callable[[dict[str, Any]], ProducerClient] = Producer,
@@ -85,19 +100,21 @@ class TaskProducer:
         self._transaction_timeout_ms = transaction_timeout_ms
         self._timeout_s = timeout_s
         self._on_transaction_end = on_transaction_end
-        self._limits = SizeLimits(max_message_bytes)
+        self._limits = RecordLimits(topic_limits)
+        self._isolates = isolates
         self._settings = producer_settings(
             bootstrap_servers,
             transactional_id=transactional_id,
             transaction_timeout_ms=transaction_timeout_ms,
             limits=self._limits,
-            overrides=settings,
+            overrides={**(settings or {}), **(_ONE_BY_ONE if isolates else {})},
         )
         self._refusal: KafkaError | None = None
         self._client: ProducerClient | None = client({**self._settings, "error_cb": self._on_error})
         self._committer = GroupCommitter(bootstrap_servers, settings)
         self._sent_ends: dict[tuple[str, int], int] = {}
         self._delivery_failure: KafkaError | None = None
+        self._refused: dict[RecordIdentity, KafkaError] = {}
         self._begun_at: float | None = None
         self._committing = False
 
@@ -149,6 +166,7 @@ class TaskProducer:
             raise OperationError(f"{self} has an open transaction.", remedy="commit or abort it first")
         self._sent_ends.clear()
         self._delivery_failure = None
+        self._refused = {}
         if self.transactional_id is not None:
             self._call("beginning a transaction", lambda _: client.begin_transaction())
         self._begun_at = time.monotonic()
@@ -178,7 +196,7 @@ class TaskProducer:
             track: whether :meth:`sent_end_offset` is to know where they ended up.
 
         Raises:
-            RecordTooLargeError: a record is larger than the topic takes; none of this call was handed on.
+            RecordRefusedError: the topic does not take a record; none of this call was handed on.
             TaskMigratedError, TransactionAbortedError, BrokerUnavailableError: see :meth:`commit`.
         """
         client = self._open_client()
@@ -187,16 +205,22 @@ class TaskProducer:
         count = len(values)
         if not count:
             return
-        self._limits.check(topic, keys, values, headers)
+        self._limits.check(topic, keys, values, headers, timestamps)
         targets = partitions.tolist() if partitions is not None else -1 if partition is None else partition
+        times = timestamps.tolist()
+        reports: Sequence[DeliveryReport | None] | DeliveryReport | None
+        if self._isolates:
+            reports = [partial(self._isolated, one) for one in identities(topic, keys, values, headers, times)]
+        else:
+            reports = self._reports(targets, count, track=track)
         records = OutgoingRecords(
             topic=topic,
             keys=keys,
             values=values,
-            timestamps=timestamps.tolist(),
+            timestamps=times,
             targets=targets,
             headers=headers,
-            reports=self._reports(targets, count, track=track),
+            reports=reports,
         )
         try:
             produce(client, records, queue_limit_s=self._timeout_s)
@@ -206,23 +230,24 @@ class TaskProducer:
         except KafkaException as error:
             self._raise(kafka_error(error), f"sending to {topic}")
 
-    def too_large(
+    def refused(
         self,
         topic: str,
         keys: Sequence[bytes | None],
         values: Sequence[bytes | None],
         headers: Sequence[Headers | None] | None = None,
-    ) -> list[tuple[int, RecordTooLargeError]]:
-        """The records that :meth:`send` would refuse: their places, and the error of each."""
-        return self._limits.too_large(topic, keys, values, headers)
+        timestamps: npt.NDArray[np.int64] | None = None,
+    ) -> list[Refusal]:
+        """The records that :meth:`send` would refuse: their rows, and the error of each."""
+        return self._limits.refused(topic, keys, values, headers, timestamps)
 
     def fits(self, max_message_bytes: int) -> bool:
         """Whether batches and records of this producer suit a topic that takes so much, bytes."""
         return self._limits.smallest <= max_message_bytes <= self._limits.largest
 
-    def add_topic(self, topic: str, max_message_bytes: int) -> None:
+    def add_topic(self, topic: str, limits: TopicLimits) -> None:
         """Checks records for a further topic, which the producer must fit, before they are handed on."""
-        self._limits = self._limits.with_topic(topic, max_message_bytes)
+        self._limits = self._limits.with_topic(topic, limits)
 
     def flush(self) -> None:
         """Wait until every record handed on is acknowledged.
@@ -231,8 +256,12 @@ class TaskProducer:
             TaskMigratedError, TransactionAbortedError, BrokerUnavailableError: see :meth:`commit`.
         """
         client = self._open_client()
+        deadline = time.monotonic() + self._timeout_s
         try:
-            left = client.flush(self._timeout_s)
+            while left := client.flush(min(_FLUSH_LOOK_S, self._timeout_s)):
+                self._look_for_failure(client)
+                if time.monotonic() >= deadline:
+                    break
         except KafkaException as error:
             # A fence that the client has met on its own.
             self._raise(kafka_error(error), "delivering records")
@@ -245,6 +274,21 @@ class TaskProducer:
                 f"{left} records of {self} were not acknowledged within {self._timeout_s:g} s.",
                 remedy="see that the broker at " + self._bootstrap_servers + " is up; the task starts again by itself",
             )
+
+    def _look_for_failure(self, client: ProducerClient) -> None:
+        """A transaction of which the broker has refused a record sends nothing more, and says so only when asked.
+
+        Raises:
+            confluent_kafka.KafkaException: what has failed.
+        """
+        if self.transactional_id is None:
+            return
+        try:
+            client.begin_transaction()
+        except KafkaException as error:
+            # It is open: that is the answer of one which is well.
+            if kafka_error(error).code() != KafkaError._STATE:
+                raise
 
     def sent_end_offset(self, topic: str, partition: int) -> int | None:
         """Offset after the last tracked record sent to a partition in this transaction, after :meth:`flush`.
@@ -271,6 +315,7 @@ class TaskProducer:
                 producer is discarded.
             TransactionAbortedError: the transaction was aborted, nothing was committed; the same input is to be
                 processed again by a new producer.
+            RecordsRefusedError: the same, and the broker will never take some of the records.
             BrokerUnavailableError: no broker answered in time. Whether the commit took place shows in the committed
                 offsets after the next :meth:`init`; this producer is discarded.
         """
@@ -371,6 +416,11 @@ class TaskProducer:
             reports[row] = self._delivered
         return reports
 
+    def _isolated(self, identity: RecordIdentity, error: KafkaError | None, message: Any) -> None:
+        if error is not None and error.code() in RECORD_REFUSALS:
+            self._refused[identity] = error
+        self._delivered(error, message)
+
     def _delivered(self, error: KafkaError | None, message: Any) -> None:
         if error is not None:
             self._delivery_failure = self._delivery_failure or error
@@ -410,6 +460,16 @@ class TaskProducer:
         if kind is ProducerErrorKind.FATAL and error.fatal():
             self._discard()
             raise self._translated(error, doing)
+        if is_permanent_refusal(error):
+            self._give_up()
+            cause = self._translated(error, doing) if error.code() != BYSTANDER else None
+            raise RecordsRefusedError(
+                f"The broker refuses records of {self}: {error.name()}: {error.str()}.",
+                remedy="the same input is processed again",
+                cause=cause,
+                of_topic=error.code() in TOPIC_REFUSALS,
+                records=self._refused,
+            )
         if is_refusal(error):
             self._give_up()
             raise self._translated(error, doing)
@@ -455,7 +515,7 @@ def producer_settings(
     *,
     transactional_id: str | None,
     transaction_timeout_ms: int,
-    limits: SizeLimits,
+    limits: RecordLimits,
     overrides: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Settings of librdkafka's producer for large batches in short transactions.

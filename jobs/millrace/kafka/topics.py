@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 
+from millrace.kafka.record_limits import AFTER_MAX, BEFORE_MAX, DEFAULT_MAX_MESSAGE_BYTES, DIFFERENCE_MAX
 from millrace.topology.nodes import RepartitionTopicSpec
 from millrace.topology.stores import StoreKind, StoreSpec
 
@@ -17,6 +18,9 @@ BROKER_DEFAULT = -1
 _MAX_LONG = 2**63 - 1
 _COMPACTION_LAG_BEYOND_HISTORY_MS = 86_400_000
 _INTERNAL = {"message.timestamp.type": "CreateTime"}
+_ROOM_BYTES = 65_536
+"""What keys of windows, wrappers of joins and the like add to a value."""
+
 _REPARTITION = {"cleanup.policy": "delete", "segment.bytes": "52428800", "retention.ms": "-1"}
 
 
@@ -130,3 +134,56 @@ def repartition_topic(
         replication_factor=replication_factor,
         settings={**_INTERNAL, **_REPARTITION, **(defaults or {})},
     )
+
+
+def with_limits_of_inputs(
+    topic: TopicSpec, inputs: Collection[Mapping[str, str]], *, values: int = 1, broker_max_message_bytes: int = 0
+) -> TopicSpec:
+    """An internal topic whose limits let in whatever the inputs' limits have let in; settings of its own stay.
+
+    Kafka Streams leaves them at the broker's defaults, so that a record which an input has taken may be refused midway:
+    one that is more than an hour ahead of the broker's clock, or as large as a record may be.
+
+    Args:
+        topic: the topic.
+        inputs: settings of the topics that the application reads and that are not its own.
+        values: how many values of inputs one record may have: 2 for the change of a table, which has the old one, too.
+        broker_max_message_bytes: ``message.max.bytes`` of the brokers, which topics have that say nothing else.
+    """
+    limits: dict[str, str] = {}
+    known = {key for settings in inputs for key in settings}
+    for key in (BEFORE_MAX, AFTER_MAX) if AFTER_MAX in known else {DIFFERENCE_MAX} & known:
+        limits[key] = str(_MAX_LONG)
+    largest = max((int(settings.get("max.message.bytes", 0)) for settings in inputs), default=0)
+    needed = values * (largest or DEFAULT_MAX_MESSAGE_BYTES) + _ROOM_BYTES
+    if needed > broker_max_message_bytes:
+        limits["max.message.bytes"] = str(needed)
+    settings = {**limits, **topic.settings}
+    if int(settings.get("segment.bytes", needed)) < needed:
+        settings["segment.bytes"] = str(needed)
+    return replace(topic, settings=settings)
+
+
+def lower_limits(topic: TopicSpec, settings: Mapping[str, str]) -> dict[str, str]:
+    """The limits of an existing internal topic that are lower than they have to be, with what they have to be."""
+    return {
+        key: topic.settings[key]
+        for key in (BEFORE_MAX, AFTER_MAX, DIFFERENCE_MAX, "max.message.bytes", "segment.bytes")
+        if key in topic.settings and int(settings.get(key, topic.settings[key])) < int(topic.settings[key])
+    }
+
+
+def damaging_settings(name: str, settings: Mapping[str, str], *, wanted_timestamp_type: str = "CreateTime") -> str:
+    """What an existing internal topic does to its records that no internal topic may do, in words; else empty.
+
+    Args:
+        name: its name, which tells repartition topics and changelogs apart.
+        settings: as they are.
+        wanted_timestamp_type: ``CreateTime``, unless the configuration says something else.
+    """
+    found = settings.get("message.timestamp.type", wanted_timestamp_type)
+    if found != wanted_timestamp_type:
+        return f"{name} has message.timestamp.type={found}, so that records lose their event times"
+    if not name.endswith("-changelog") and "compact" in settings.get("cleanup.policy", ""):
+        return f"{name} has cleanup.policy={settings['cleanup.policy']}, so that records are lost between two tasks"
+    return ""

@@ -6,11 +6,14 @@ from collections.abc import Iterator, Mapping
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.errors import TopologyError
+from millrace.kafka.record_limits import AFTER_MAX, TopicLimits
+from millrace.kafka.topics import damaging_settings
 from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
 from millrace.ops.spec import ApplicationSpec, UpgradeMode
 from millrace.topology.diff import ChangeKind, TopologyDiff, diff
 from millrace.topology.labels import written_topic
+from millrace.topology.naming import colliding_names
 from millrace.topology.partitions import repartition_partition_counts, task_counts
 from millrace.topology.topology import Topology, full_topic_name
 
@@ -29,6 +32,9 @@ def broker_checks(
     known = _with_declared(spec, view)
     yield _topics_exist("input topics", input_topics(topology), known)
     yield _topics_exist("output topics", output_topics(topology, config), known)
+    yield _topic_names(spec, topology, config, view)
+    yield _internal_settings(topology, config, view)
+    yield from _dead_letter_topic(config, known)
     yield from _chosen_topics(topology)
     yield from _co_partitioning(topology, config, known)
     if forgets_state:
@@ -77,6 +83,7 @@ def _with_declared(spec: ApplicationSpec, view: BrokerView) -> dict[str, TopicVi
             partitions=topic.partitions,
             replicas=topic.replication_factor if topic.replication_factor > 0 else view.brokers,
             min_insync_replicas=int(topic.settings_text().get("min.insync.replicas", "1")),
+            settings=topic.settings_text(),
         )
         for topic in spec.topics
     }
@@ -97,6 +104,54 @@ def _topics_exist(name: str, needed: tuple[str, ...], known: Mapping[str, TopicV
         ok=True,
         text=", ".join(f"{topic} ({known[topic].partitions} partitions)" for topic in needed) or "none",
     )
+
+
+def _topic_names(spec: ApplicationSpec, topology: Topology, config: StreamsConfig, view: BrokerView) -> Check:
+    """Those that are still to be created; what is not legal by itself was found when the topology was built."""
+    made = {*changelog_topics(topology, config.application_id).values()}
+    made.update(repartition_topics(topology, config.application_id), (topic.name for topic in spec.topics))
+    collisions = colliding_names(sorted(made - view.names), view.names)
+    return Check(
+        name="topic names",
+        ok=not collisions,
+        text="; ".join(collisions) or "the broker takes them",
+        remedy="the broker refuses a topic whose name differs from another's in '.' and '_' only: rename one of them",
+    )
+
+
+def _internal_settings(topology: Topology, config: StreamsConfig, view: BrokerView) -> Check:
+    """What existing internal topics do to their records."""
+    names = [*repartition_topics(topology, config.application_id)]
+    names += changelog_topics(topology, config.application_id).values()
+    wanted = config.client_settings("topic.").get("message.timestamp.type", "CreateTime")
+    existing = {name: view.topics[name].settings for name in names if name in view.topics}
+    wrong = [
+        problem
+        for name, settings in existing.items()
+        if (problem := damaging_settings(name, settings, wanted_timestamp_type=wanted))
+    ]
+    unlimited = TopicLimits().after_max_ms
+    low = [name for name, settings in existing.items() if TopicLimits.of(settings).after_max_ms < unlimited]
+    return Check(
+        name="internal topic settings",
+        ok=not wrong,
+        text="; ".join(wrong)
+        or (f"{', '.join(low)}: {AFTER_MAX} is raised at the start" if low else "they take what the inputs have"),
+        remedy="correct the settings of the topics (kafka-configs.sh --alter)",
+    )
+
+
+def _dead_letter_topic(config: StreamsConfig, known: Mapping[str, TopicView]) -> Iterator[Check]:
+    name = config.errors_dead_letter_queue_topic_name
+    if name is not None and name in known:
+        policy = known[name].settings.get("cleanup.policy", "delete")
+        yield Check(
+            name="dead letter topic",
+            ok="compact" not in policy,
+            text=f"{name} has cleanup.policy={policy}",
+            remedy="set its cleanup.policy to delete: a compacted topic refuses records without a key, and keeps only "
+            "the last one of each key",
+        )
 
 
 def _chosen_topics(topology: Topology) -> Iterator[Check]:

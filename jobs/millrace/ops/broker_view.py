@@ -21,12 +21,14 @@ class TopicView:
         partitions: number of partitions.
         replicas: replicas of a partition.
         min_insync_replicas: how many replicas must have a record before it counts as written.
+        settings: all its settings.
     """
 
     name: str
     partitions: int
     replicas: int
     min_insync_replicas: int = 1
+    settings: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,6 +67,7 @@ def view_broker(config: StreamsConfig, *, topics: Collection[str]) -> BrokerView
     admin = admin_of(config)
     brokers = admin.number_of_brokers()
     described = admin.describe_topics(sorted(topics))
+    settings = admin.settings_of_topics(described)
     members = live_members(admin, config.application_id)
     return BrokerView(
         brokers=brokers,
@@ -73,7 +76,8 @@ def view_broker(config: StreamsConfig, *, topics: Collection[str]) -> BrokerView
                 name=name,
                 partitions=topic.partitions,
                 replicas=topic.replication_factor,
-                min_insync_replicas=int(admin.topic_settings(name).get("min.insync.replicas", "1")),
+                min_insync_replicas=int(settings[name].get("min.insync.replicas", "1")),
+                settings=settings[name],
             )
             for name, topic in described.items()
         },

@@ -50,6 +50,12 @@ class TopicDeclaration(Section):
         default_factory=dict, description="Topic settings, for example retention.ms."
     )
 
+    @model_validator(mode="after")
+    def _no_reserved_name(self) -> TopicDeclaration:
+        if self.name in (".", ".."):
+            raise ValueError(f"a topic cannot be called {self.name!r}")
+        return self
+
     def settings_text(self) -> dict[str, str]:
         """The settings as Kafka's admin protocol takes them: text, booleans in lower case."""
         return {

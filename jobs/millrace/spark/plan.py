@@ -10,7 +10,7 @@ from pyspark import cloudpickle
 
 from millrace.config import StreamsConfig
 from millrace.errors import TopologyError
-from millrace.kafka.record_sizes import DEFAULT_MAX_MESSAGE_BYTES
+from millrace.kafka.record_limits import DEFAULT_MAX_MESSAGE_BYTES, TopicLimits
 from millrace.task.input import TopicPartition
 from millrace.task.spec import GlobalStoreSpec, TaskSpec
 from millrace.topology.topology import SubTopology, full_topic_name
@@ -28,7 +28,7 @@ class QueryPlan:
         topic_ids: UUID of each input topic as of the start.
         changelog_ids: UUID of each changelog topic of the sub-topology's own as of the start.
         partition_counts: partitions of every topic that the sub-topology writes to.
-        max_message_bytes: largest record that those topics take.
+        topic_limits: what those topics take.
         largest_input_bytes: largest record that an input topic takes.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         progress_address: ``host:port`` that takes what tasks report outside their results, as datagrams.
@@ -43,7 +43,7 @@ class QueryPlan:
     topic_ids: Mapping[str, str]
     changelog_ids: Mapping[str, str] = field(default_factory=dict)
     partition_counts: Mapping[str, int] = field(default_factory=dict)
-    max_message_bytes: Mapping[str, int] = field(default_factory=dict)
+    topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
     largest_input_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
     progress_address: str = ""
@@ -85,7 +85,7 @@ class QueryPlan:
             topic_ids=self.topic_ids,
             changelog_ids=self.changelog_ids,
             partition_counts=self.partition_counts,
-            max_message_bytes=self.max_message_bytes,
+            topic_limits=self.topic_limits,
             tombstone_retention_ms=self.tombstone_retention_ms,
             global_stores=self.global_stores,
         )

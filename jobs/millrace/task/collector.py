@@ -9,7 +9,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
-from millrace.errors import RecordTooLargeError, StateError
+from millrace.errors import StateError
+from millrace.kafka.record_limits import Refusal
 from millrace.task.columns import BoolArray, IntArray
 from millrace.task.records import ObjectArray
 
@@ -64,7 +65,7 @@ class Collector(Protocol):
         """Hands a batch of records over.
 
         Raises:
-            RecordTooLargeError: a record is larger than its topic takes; none of the batch was handed over.
+            RecordRefusedError: a topic does not take a record; none of the batch was handed over.
         """
 
     def expect_letters(self, topics: Iterable[str], /) -> None:
@@ -74,14 +75,15 @@ class Collector(Protocol):
             UnknownTopicError: one does not exist.
         """
 
-    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
-        """The records of a batch that are larger than their topic takes, by row."""
+    def refused(self, batch: OutputBatch) -> list[Refusal]:
+        """The records of a batch that their topic does not take, by row."""
 
     def partition_count(self, topic: str, /) -> int:
         """How many partitions ``topic`` has.
 
         Raises:
             UnknownTopicError: there is no such topic.
+            TopicRefusedError: the application may not write to it.
         """
 
 
@@ -98,8 +100,8 @@ class OutputBuffer:
     def expect_letters(self, _topics: Iterable[str], /) -> None:
         """Nothing has to be known of a topic to keep letters for it."""
 
-    def too_large(self, _batch: OutputBatch, /) -> list[tuple[int, RecordTooLargeError]]:
-        """Nothing is too large to be kept."""
+    def refused(self, _batch: OutputBatch, /) -> list[Refusal]:
+        """Everything can be kept."""
         return []
 
     def partition_count(self, topic: str, /) -> int:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
 
+from millrace.errors import InvalidTimestampError
 from millrace.handlers import ErrorHandlerContext, ProducerRecord, dead_letter
+from millrace.kafka.record_limits import system_time_ms
 from millrace.metrics import DropReason
 from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.input import InputBatch
@@ -15,6 +18,8 @@ from millrace.task.records import Headers, object_array
 
 REASON_HEADER = "__millrace.dropped.reason"
 NODE_HEADER = "__millrace.dropped.node"
+TIMESTAMP_HEADER = "__millrace.timestamp"
+"""The record's timestamp, milliseconds, in a dead letter that could not have it."""
 
 NO_ROW = -1
 """Origin of a record that no row of the input gave, but a punctuation."""
@@ -70,7 +75,7 @@ class DeadLetters:
         letters.sort(key=lambda letter: (letter[0], letter[1].topic))
         by_topic = sorted((letter for _, letter in letters), key=lambda letter: letter.topic)
         for topic, group in groupby(by_topic, key=lambda letter: letter.topic):
-            collector.send(_as_output(topic, list(group)))
+            collector.send(_at_writable_times(_as_output(topic, list(group)), collector))
         return len(letters)
 
     def _of_dropped(self, batch: InputBatch) -> list[tuple[int, ProducerRecord]]:
@@ -82,6 +87,22 @@ class DeadLetters:
                 headers = (REASON_HEADER, reason.encode()), (NODE_HEADER, node.encode())
                 letters.append((row, dead_letter(self._topic, context_of(batch, row, node, self._task), *headers)))
         return letters
+
+
+def _at_writable_times(letters: OutputBatch, collector: Collector) -> OutputBatch:
+    """The letters; one whose timestamp its topic does not take has the present time, and the timestamp in a header.
+
+    The record's timestamp may be the very reason for the letter, which must not be lost for it.
+    """
+    rows = [row for row, error in collector.refused(letters) if isinstance(error, InvalidTimestampError)]
+    if not rows:
+        return letters
+    assert letters.headers is not None
+    timestamps, headers = letters.timestamps.copy(), letters.headers.copy()
+    for row in rows:
+        headers[row] = [*headers[row], (TIMESTAMP_HEADER, str(timestamps[row]).encode())]
+        timestamps[row] = system_time_ms()
+    return replace(letters, timestamps=timestamps, headers=headers)
 
 
 def context_of(batch: InputBatch | None, row: int | None, node: str, task: str) -> ErrorHandlerContext:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from millrace.config import StreamsConfig
-from millrace.errors import RecordTooLargeError
+from millrace.errors import RecordRefusedError, TopicRefusedError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import (
     KeyValueStore,
@@ -366,22 +366,25 @@ class Engine:
                 )
 
     def _send(self, batch: OutputBatch, collector: Collector) -> None:
-        """Hands records over, without those that are too large for their topic and that the handler gives up."""
+        """Hands records over, without those that their topic does not take and that the handler gives up."""
         if not len(batch):
             return
         try:
             collector.send(batch)
-        except RecordTooLargeError:
-            writable = self._without_too_large(batch, collector)
+        except TopicRefusedError:
+            # An internal topic: no record is to blame, and without its record a store would differ from its changelog.
+            raise
+        except RecordRefusedError:
+            writable = self._without_refused(batch, collector)
             if len(writable):
                 collector.send(writable)
 
-    def _without_too_large(self, batch: OutputBatch, collector: Collector) -> OutputBatch:
+    def _without_refused(self, batch: OutputBatch, collector: Collector) -> OutputBatch:
         kept = np.ones(len(batch), dtype=bool)
-        for row, error in collector.too_large(batch):
+        for row, error in collector.refused(batch):
             kept[row] = False
             origin = None if batch.origins is None else int(batch.origins[row])
-            self.failures.too_large(error, origin, record_of(batch, row))
+            self.failures.refused(error, origin, record_of(batch, row))
         return batch.filter(kept)
 
 

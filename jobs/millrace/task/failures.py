@@ -15,7 +15,7 @@ from millrace.config import StreamsConfig
 from millrace.errors import (
     MillraceError,
     ProcessingError,
-    RecordTooLargeError,
+    RecordRefusedError,
     SerializationError,
     TransactionAbortedError,
     UnknownTopicError,
@@ -192,8 +192,8 @@ class FailureHandler:
             raise error
         self.dropped[DropReason.PRODUCTION] += 1
 
-    def too_large(self, error: RecordTooLargeError, row: int | None, record: ProducerRecord) -> None:
-        """A record is larger than its topic takes.
+    def refused(self, error: RecordRefusedError, row: int | None, record: ProducerRecord) -> None:
+        """A topic does not take a record.
 
         Args:
             error: why; raised unless the handler resumes.
@@ -201,13 +201,18 @@ class FailureHandler:
             record: the record.
 
         Raises:
-            RecordTooLargeError: the handler fails, or asks for another attempt, which would give the same.
+            RecordRefusedError: the handler fails, or asks for another attempt, which would give the same.
         """
         response = self._ask(self._production, self._context(row), record, error)
         self._letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             self._warn_of_retry(response, error)
-            raise error
+            origin = "it is of a store" if row is None else f"it comes from {self._place(row)}"
+            raise type(error)(
+                f"Task {self._task}, {self.node or 'changelogs'}: {error.message.removesuffix('.')}; {origin}.",
+                remedy=f"{error.remedy}; or set production.exception.handler to continue and "
+                "errors.dead.letter.queue.topic.name to a topic",
+            ) from error
         self.dropped[DropReason.PRODUCTION] += 1
 
     def unknown_topic(self, error: UnknownTopicError, row: int, record: ProducerRecord) -> None:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from millrace.errors import ProcessingError, TopologyError, UnknownTopicError
+from millrace.errors import ProcessingError, RecordRefusedError
 from millrace.task.collector import Collector
 from millrace.task.dead_letters import NO_ROW
 from millrace.task.expressions import evaluate
 from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.records import Records
-from millrace.task.sink import Output, Sink, record_of
-from millrace.topology.naming import check_name
+from millrace.task.sink import Output, Sink
+from millrace.topology.naming import problem_of_name
 from millrace.topology.nodes import SinkNode
 from millrace.topology.topic_extractors import RecordContext
 
@@ -37,38 +37,29 @@ class RoutingSink:
 
         Raises:
             SerializationError: a key or value cannot be written, and the handler does not resume.
-            ProcessingError: the extractor raised or gave no name, and the handler does not continue; or the name is
-                not legal, or the partitioner chose a partition that does not exist.
+            ProcessingError: the extractor raised or gave no name, and the handler does not continue; or the partitioner
+                chose a partition that does not exist.
             UnknownTopicError: a topic does not exist, and the production handler does not resume.
+            RecordRefusedError: a name is not legal, or the application may not write to the topic, and the production
+                handler does not resume.
         """
         rows_of: dict[str, list[int]] = {}
         for row, topic in self._chosen(records, failures):
             rows_of.setdefault(topic, []).append(row)
         for topic, rows in rows_of.items():
             part = records if len(rows) == len(records) else records.take(np.array(rows, dtype=np.int64))
-            sink = self._sink(topic)
-            try:
-                yield from sink.outputs(part, collector, failures)
-            except UnknownTopicError as error:
+            if problem := problem_of_name(topic):
+                sink = Sink(self._node, topic)
+                error = RecordRefusedError(
+                    f"The topic name extractor of node {self._node.name} chose the topic {topic!r}, which cannot "
+                    f"exist: its name {problem}.",
+                    remedy="return a legal name, or filter such records out before",
+                )
                 batch, _ = sink.encode(part, None, failures)
-                assert batch.origins is not None
-                for row, origin in enumerate(batch.origins.tolist()):
-                    failures.unknown_topic(error, origin, record_of(batch, row))
-
-    def _sink(self, topic: str) -> Sink:
-        sink = self._sinks.get(topic)
-        if sink is None:
-            try:
-                check_name(topic, what="topic")
-            except TopologyError as error:
-                # As in Kafka Streams no handler is asked.
-                raise ProcessingError(
-                    f"The topic name extractor of node {self._node.name} chose a topic that cannot exist: "
-                    f"{error.message}",
-                    remedy=error.remedy,
-                ) from error
-            sink = self._sinks[topic] = Sink(self._node, topic)
-        return sink
+                sink.give_up(batch, error, failures)
+            else:
+                sink = self._sinks.setdefault(topic, Sink(self._node, topic))
+                yield from sink.outputs(part, collector, failures)
 
     def _chosen(self, records: Records, failures: FailureHandler) -> Iterator[tuple[int, str]]:
         """The rows that have a topic, with it."""

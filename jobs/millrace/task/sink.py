@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from millrace.errors import MillraceError, ProcessingError, SerializationError
+from millrace.errors import (
+    MillraceError,
+    ProcessingError,
+    RecordRefusedError,
+    SerializationError,
+    TopicRefusedError,
+    UnknownTopicError,
+)
 from millrace.handlers import ProducerRecord, SerializationExceptionOrigin
 from millrace.kafka.murmur2 import partitions_for
 from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
@@ -40,8 +47,34 @@ class Sink:
         self._value_serde = or_default(node.value_serde)
 
     def outputs(self, records: Records, collector: Collector, failures: FailureHandler) -> Iterator[Output]:
-        """The records as bytes, for the topic's partitions: see :meth:`encode`."""
-        yield self.encode(records, collector.partition_count(self.topic), failures)
+        """The records as bytes, for the topic's partitions: see :meth:`encode`. None where the topic takes nothing.
+
+        Raises:
+            UnknownTopicError: a record names the topic, which does not exist, and the production handler does not
+                resume.
+            TopicRefusedError: the application may not write to the topic, and the handler does not resume.
+        """
+        try:
+            count = collector.partition_count(self.topic)
+        except (UnknownTopicError, TopicRefusedError) as error:
+            batch, _ = self.encode(records, None, failures)
+            self.give_up(batch, error, failures)
+            return
+        yield self.encode(records, count, failures)
+
+    @staticmethod
+    def give_up(batch: OutputBatch, error: UnknownTopicError | RecordRefusedError, failures: FailureHandler) -> None:
+        """Has the production handler answer for every record of a batch that cannot be written.
+
+        Raises:
+            UnknownTopicError, RecordRefusedError: the handler does not resume.
+        """
+        assert batch.origins is not None
+        for row, origin in enumerate(batch.origins.tolist()):
+            if isinstance(error, UnknownTopicError):
+                failures.unknown_topic(error, origin, record_of(batch, row))
+            else:
+                failures.refused(error, origin, record_of(batch, row))
 
     def encode(self, records: Records, partition_count: int | None, failures: FailureHandler) -> Output:
         """The records as bytes, and their order columns. Those that cannot be written are left to the handler.

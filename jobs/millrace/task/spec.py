@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.kafka.record_limits import TopicLimits
 from millrace.serdes import Serde
 from millrace.state import StateDirectory
 from millrace.task.input import TopicPartition
@@ -55,7 +56,7 @@ class TaskSpec:
         topic_ids: UUID of each input topic as of the start.
         partition_counts: partitions of every topic that the sub-topology writes to.
         changelog_ids: UUID of each changelog topic of the sub-topology's own as of the start.
-        max_message_bytes: largest record that those topics take, where it is not the broker's default.
+        topic_limits: what those topics take.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         global_stores: the global stores that the sub-topology may look up.
     """
@@ -68,7 +69,7 @@ class TaskSpec:
     topic_ids: Mapping[str, str]
     partition_counts: Mapping[str, int]
     changelog_ids: Mapping[str, str] = field(default_factory=dict)
-    max_message_bytes: Mapping[str, int] = field(default_factory=dict)
+    topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
     global_stores: tuple[GlobalStoreSpec, ...] = ()
 

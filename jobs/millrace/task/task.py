@@ -9,7 +9,8 @@ The order of a batch, which is what exactly once rests on:
    global stores, before each batch, to the ends that the driver gives.
 4. the batch is processed into overlays; the stores are not touched.
 5. one transaction: outputs, changelog records, dead letters, and the new offsets with the task's signature. Before it
-   commits, the input topics are compared with those of the start: they may have been deleted and created again.
+   commits, the input topics are compared with those of the start: they may have been deleted and created again. Where
+   the broker refuses a record for good, the transaction is aborted, and the batch is processed again without it.
 6. the overlays are written to the database together with the new position, in one write.
 
 A crash before 5 ends leaves nothing behind; a crash after it is made good by 2 and 3.
@@ -28,10 +29,10 @@ import numpy as np
 import structlog
 
 from millrace.errors import (
+    BrokerUnavailableError,
     ConfigurationError,
     DriverFencedError,
     OffsetsMovedError,
-    RecordTooLargeError,
     StateCorruptedError,
     StateError,
     TaskMigratedError,
@@ -39,6 +40,8 @@ from millrace.errors import (
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
+from millrace.kafka.record_limits import Refusal
+from millrace.kafka.refusals import KnownRefusals, RecordsRefusedError
 from millrace.metrics import TransactionOutcome
 from millrace.state import StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
@@ -61,6 +64,9 @@ from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
 from millrace.task.spec import TaskSpec
 from millrace.task.topics_written import TopicsWritten
+
+ISOLATED_ROWS = 1_000
+"""Most rows of a batch whose output is sent record by record, to learn which ones the broker refuses."""
 
 PRODUCER_TIMEOUT_S = 15.0
 """Longest time of one call of the producer: the sooner one that gets no answer is given up, the sooner a new one goes
@@ -135,6 +141,9 @@ class Task:
         self._admin = KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin."))
         self._log = _log.bind(application=spec.config.application_id, task=spec.name)
         self._topics = TopicsWritten(spec, self._admin)
+        self._sent_topics: set[str] = set()
+        self._known_refusals = KnownRefusals()
+        self._isolates = False
         self._producer: TaskProducer | None = None
         self._state: TaskState | None = None
         self._engine: Engine | None = None
@@ -178,7 +187,8 @@ class Task:
         """Processes what is not committed yet of the ranges, and commits it.
 
         Stores whose files turn out to be damaged are emptied and restored from their changelogs, and the batch is
-        processed from its beginning.
+        processed from its beginning. So it is where the broker refuses a record for good: the production exception
+        handler is then asked about that record, and nothing of it is sent.
 
         Args:
             rows: what Spark brought, in any order.
@@ -193,13 +203,23 @@ class Task:
             TaskMigratedError: a newer attempt took over.
             MillraceError: a record could not be processed, and its handler does not continue; nothing was committed.
         """
-        try:
-            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
-        except StateCorruptedError as error:
-            self._log.warning("damaged state is built anew", reason=error.message)
-            self.close()
-            self._rebuilds += 1
-            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+        was_damaged = False
+        while True:
+            try:
+                outcome = self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+            except StateCorruptedError as error:
+                if was_damaged:
+                    raise
+                was_damaged = True
+                self._log.warning("damaged state is built anew", reason=error.message)
+                self.close()
+                self._rebuilds += 1
+            except (RecordsRefusedError, BrokerUnavailableError) as error:
+                self.close()
+                self._learn_from(error)
+            else:
+                self._forget_refusals()
+                return outcome
 
     def _run_batch(
         self,
@@ -225,6 +245,8 @@ class Task:
         batch, ranges = self._uncommitted(rows, ranges)
         ordered = self._engine.in_stream_order(batch)
         length = decided_length(ordered, ranges)
+        if self._isolates and not any(source.frame_functions for source in self.spec.sub_topology.sources):
+            length = min(length, ISOLATED_ROWS)
         decided = ordered.slice(length)
         clock.lap("read")
         crash_here(CrashPoint.BEFORE_PROCESSING)
@@ -277,6 +299,35 @@ class Task:
                         state.wipe()
                 finally:
                     state.close()
+
+    def _learn_from(self, error: RecordsRefusedError | BrokerUnavailableError) -> None:
+        """Finds out what the broker has refused, so that the next attempt at the batch does not send it.
+
+        Its topic's settings may be others than at the start; otherwise each record is sent by itself, which shows it.
+
+        Raises:
+            MillraceError: nothing was found that another attempt would leave out.
+        """
+        sent, self._sent_topics = self._sent_topics, set()
+        refused = error if isinstance(error, RecordsRefusedError) else None
+        try:
+            found = self._topics.look_again(sent)
+        except BrokerUnavailableError:
+            raise error from None
+        if refused is not None and not found:
+            found = self._known_refusals.add(refused.records)
+            if not found and not refused.of_topic and not self._isolates:
+                self._isolates = found = True
+        if not found:
+            raise refused.cause if refused is not None and refused.cause is not None else error
+        self._log.warning("the broker refuses records; the batch is processed again", reason=error.message)
+
+    def _forget_refusals(self) -> None:
+        self._known_refusals = KnownRefusals()
+        self._sent_topics.clear()
+        if self._isolates:
+            self._isolates = False
+            self.close()
 
     def _take_restored(self) -> int:
         restored, self._restored = self._restored, 0
@@ -341,7 +392,8 @@ class Task:
             transactional_id=spec.transactional_id,
             transaction_timeout_ms=spec.config.transaction_timeout_ms,
             settings=spec.config.client_settings("producer."),
-            max_message_bytes=self._topics.max_message_bytes,
+            topic_limits=self._topics.limits,
+            isolates=self._isolates,
             timeout_s=PRODUCER_TIMEOUT_S,
             on_transaction_end=self._transaction_ended,
         )
@@ -353,7 +405,13 @@ class Task:
         return producer
 
     def _collector(self) -> _ProducerCollector:
-        return _ProducerCollector(self._open_producer(), self._topics, self._learn)
+        return _ProducerCollector(
+            self._open_producer(),
+            self._topics,
+            self._learn,
+            known_refusals=self._known_refusals,
+            sent_topics=self._sent_topics,
+        )
 
     def _learn(self, topic: str, *, letters: bool = False) -> TaskProducer:
         """Asks for a topic that a record or a dead letter names; returns the producer that can write to it.
@@ -363,14 +421,15 @@ class Task:
         """
         self._topics.learn(topic, letters=letters)
         producer = self._open_producer()
-        limit = self._topics.max_message_bytes[topic]
-        if producer.fits(limit):
-            producer.add_topic(topic, limit)
+        limits = self._topics.limits[topic]
+        if producer.fits(limits.max_message_bytes):
+            producer.add_topic(topic, limits)
             return producer
         if producer.in_transaction:
             # A letter for a record that turned out too large when it was sent. A new producer would lose what was sent.
             raise ConfigurationError(
-                f"Task {self.spec.name} has a dead letter for topic {topic}, whose max.message.bytes ({limit}) its "
+                f"Task {self.spec.name} has a dead letter for topic {topic}, whose max.message.bytes "
+                f"({limits.max_message_bytes}) its "
                 "producer does not fit, and has sent records already.",
                 remedy="give the topic the max.message.bytes of the output topics, or name it in "
                 "errors.dead.letter.queue.topic.name, so that it is known from the start",
@@ -575,7 +634,12 @@ class _ProducerCollector:
         producer: TaskProducer,
         topics: TopicsWritten,
         learn: _LearnTopic,
+        *,
+        known_refusals: KnownRefusals,
+        sent_topics: set[str],
     ) -> None:
+        self._known_refusals = known_refusals
+        self._sent_topics = sent_topics
         self._producer = producer
         self._topics = topics
         self._learn = learn
@@ -593,8 +657,12 @@ class _ProducerCollector:
 
         Raises:
             UnknownTopicError: it is for a topic that an exception handler names, and that does not exist.
+            RecordRefusedError: the topic does not take a record; none of the batch was sent.
         """
         self.expect_letters([batch.topic])
+        for _, error in self._refused_before(batch):
+            raise error
+        self._sent_topics.add(batch.topic)
         self.begin()
         self._producer.send(
             batch.topic,
@@ -617,10 +685,17 @@ class _ProducerCollector:
             if not self._topics.knows(topic):
                 self._producer = self._learn(topic, letters=True)
 
-    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
-        """The records that their topic would refuse."""
+    def refused(self, batch: OutputBatch) -> list[Refusal]:
+        """The records that their topic would refuse, or that the broker has refused."""
         headers = None if batch.headers is None else batch.headers.tolist()
-        return self._producer.too_large(batch.topic, batch.keys, batch.values, headers)
+        found = self._producer.refused(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
+        return sorted({**dict(self._refused_before(batch)), **dict(found)}.items())
+
+    def _refused_before(self, batch: OutputBatch) -> list[Refusal]:
+        if not self._known_refusals:
+            return []
+        headers = None if batch.headers is None else batch.headers.tolist()
+        return self._known_refusals.among(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
 
     def partition_count(self, topic: str) -> int:
         """How many partitions a topic has; one that a record names is asked for.
@@ -628,6 +703,7 @@ class _ProducerCollector:
         Raises:
             StateError: the topic was not there when the application started.
             UnknownTopicError: a record names it, and it does not exist.
+            TopicRefusedError: the application may not write to it.
         """
         if not self._topics.knows(topic):
             self._producer = self._learn(topic)

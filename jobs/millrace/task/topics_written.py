@@ -2,32 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from millrace.errors import StateError, UnknownTopicError
+from millrace.errors import StateError, TopicRefusedError, UnknownTopicError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.record_limits import TopicLimits
 from millrace.task.spec import TaskSpec
 
 
 @dataclass
 class TopicsWritten:
-    """Partitions and largest records of topics.
+    """Partitions and limits of topics.
 
     Args:
         spec: the task, with what was known at the start.
         admin: asked for the others, once for each that exists.
         partition_counts: partitions by topic.
-        max_message_bytes: largest record by topic.
+        limits: what topics take.
     """
 
     spec: TaskSpec
     admin: KafkaAdmin
     partition_counts: dict[str, int] = field(default_factory=dict)
-    max_message_bytes: dict[str, int] = field(default_factory=dict)
+    limits: dict[str, TopicLimits] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.partition_counts.update(self.spec.partition_counts)
-        self.max_message_bytes.update(self.spec.max_message_bytes)
+        self.limits.update(self.spec.topic_limits)
 
     def knows(self, topic: str) -> bool:
         """Whether ``topic`` need not be asked for."""
@@ -41,16 +43,35 @@ class TopicsWritten:
             letters: whether an exception handler has named it, which may name any topic.
 
         Raises:
-            StateError: no sink chooses topics, so it ought to have been known at the start.
+            StateError: it was there at the start and is not any more; or no sink chooses topics, so it ought to have
+                been known then.
             UnknownTopicError: it does not exist.
+            TopicRefusedError: the application may not write to it.
             MillraceError: the broker could not be asked, or refuses to describe it.
         """
-        if not letters and not any(sink.extractor is not None for sink in self.spec.sub_topology.sinks):
+        is_known = topic in self.spec.partition_counts
+        if (
+            not letters
+            and not is_known
+            and not any(sink.extractor is not None for sink in self.spec.sub_topology.sinks)
+        ):
             raise StateError(
                 f"Task {self.spec.name} writes to topic {topic}, which did not exist when the application started.",
                 remedy="create the topic and start the application again",
             )
+        if topic in self.admin.unwritable_topics([topic]):
+            user = self.spec.config.application_id
+            raise TopicRefusedError(
+                f"Task {self.spec.name} may not write to topic {topic}: the broker's permissions do not let it.",
+                remedy=f"grant WRITE and DESCRIBE on topic {topic} (`millrace acls {user}` lists what is needed)",
+            )
         found = self.admin.describe_topics([topic]).get(topic)
+        if found is None and is_known:
+            raise StateError(
+                f"Task {self.spec.name} writes to topic {topic}, which was deleted while the application ran.",
+                remedy=f"create it again with {self.spec.partition_counts[topic]} partitions (`millrace topics "
+                "create`), and start the application again: it resumes at its committed offsets",
+            )
         if found is None:
             if letters:
                 raise UnknownTopicError(
@@ -62,5 +83,24 @@ class TopicsWritten:
                 f"Task {self.spec.name} has a record for topic {topic}, which does not exist.",
                 remedy=f"create it (`millrace topics create {topic}`), or correct what the extractor gives",
             )
-        self.max_message_bytes |= self.admin.max_message_bytes([topic])
+        self.limits |= self.admin.topic_limits([topic])
         self.partition_counts[topic] = found.partitions
+
+    def look_again(self, topics: Iterable[str]) -> bool:
+        """After the broker has refused something: what topics take may have changed, or they are gone or forbidden.
+
+        Args:
+            topics: those that were written to. Of one that is gone or forbidden, :meth:`learn` then says so.
+
+        Returns:
+            Whether anything is another than was thought.
+        """
+        known = [topic for topic in topics if self.knows(topic)]
+        existing = self.admin.describe_topics(known)
+        lost = (set(known) - set(existing)) | self.admin.unwritable_topics(list(existing))
+        for topic in lost:
+            del self.partition_counts[topic]
+        limits = self.admin.topic_limits(set(existing) - lost)
+        changed = any(self.limits.get(topic) != found for topic, found in limits.items())
+        self.limits |= limits
+        return changed or bool(lost)

@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from millrace.config import StreamsConfig
 from millrace.dsl import low_level
-from millrace.errors import RecordTooLargeError, TopologyError
-from millrace.kafka.record_sizes import SizeLimits
+from millrace.errors import TopologyError
+from millrace.kafka.record_limits import RecordLimits, Refusal, TopicLimits
 from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import KeyValueStore, StateOptions, TaskPosition, TaskState
@@ -25,6 +25,7 @@ from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVer
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
 from millrace.testing.turns import TopicTurns
 from millrace.topology.stores import StoreKind, StoreSpec
+from millrace.topology.topic_names import check_topic_names
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration, to_milliseconds
 
@@ -40,6 +41,9 @@ class TopologyTestDriver:
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given. As in
             Kafka Streams' driver ``foreign.key.join.settles`` is off.
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
+        topic_settings: by topic, settings by which a broker refuses records: ``cleanup.policy`` (compact: no record
+            without a key), ``message.timestamp.before.max.ms``, ``message.timestamp.after.max.ms``,
+            ``max.message.bytes``. Timestamps are compared with the driver's wall clock; without settings here, none is.
         state_directory: where stores in RocksDB are; ``None`` keeps all stores in memory, whatever they ask for.
 
     Attributes:
@@ -54,6 +58,7 @@ class TopologyTestDriver:
         settings: Mapping[str, Any] | None = None,
         *,
         max_message_bytes: Mapping[str, int] | None = None,
+        topic_settings: Mapping[str, Mapping[str, str]] | None = None,
         state_directory: Path | None = None,
     ) -> None:
         if isinstance(topology, low_level.Topology):
@@ -66,16 +71,23 @@ class TopologyTestDriver:
                 **(settings or {}),
             }
         )
+        check_topic_names(
+            topology,
+            self._config.application_id,
+            dead_letter_topic=self._config.errors_dead_letter_queue_topic_name,
+        )
         self._topology = topology
         self._clock_ms = int(time.time() * 1000)
         self._global_stores = {part.topic: DrivenGlobalStore(part, self._config) for part in topology.global_stores}
         by_name = {each.spec.name: each for each in self._global_stores.values()}
+        limits = {name: TopicLimits(max_message_bytes=most) for name, most in (max_message_bytes or {}).items()}
+        limits |= {name: TopicLimits.of(own) for name, own in (topic_settings or {}).items()}
         self._tasks = [
             _DrivenTask(
                 sub_topology,
                 self._config,
                 lambda: self._clock_ms,
-                SizeLimits(max_message_bytes),
+                RecordLimits(limits, clock=lambda: self._clock_ms),
                 state_directory=state_directory,
                 open_global_store=lambda name: by_name[name].store,
             )
@@ -356,7 +368,7 @@ class _DrivenTask:
         sub_topology: SubTopology,
         config: StreamsConfig,
         clock: Callable[[], int],
-        limits: SizeLimits,
+        limits: RecordLimits,
         *,
         state_directory: Path | None,
         open_global_store: Callable[[str], KeyValueStore],
@@ -385,16 +397,16 @@ class _DrivenTask:
         """Keeps a batch of output.
 
         Raises:
-            RecordTooLargeError: a record is larger than its topic takes; nothing of the batch is kept.
+            RecordRefusedError: the topic does not take a record; nothing of the batch is kept.
         """
         headers = None if batch.headers is None else batch.headers.tolist()
-        self._limits.check(batch.topic, batch.keys, batch.values, headers)
+        self._limits.check(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
         self._sent.append(batch)
 
-    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
+    def refused(self, batch: OutputBatch) -> list[Refusal]:
         """The records that their topic would refuse."""
         headers = None if batch.headers is None else batch.headers.tolist()
-        return self._limits.too_large(batch.topic, batch.keys, batch.values, headers)
+        return self._limits.refused(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
 
     def expect_letters(self, _topics: Iterable[str], /) -> None:
         """Every topic exists here."""

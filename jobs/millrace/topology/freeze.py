@@ -40,6 +40,7 @@ from millrace.topology.operators import (
 )
 from millrace.topology.stores import StoreSpec
 from millrace.topology.table_plan import TablePlan, plan_tables
+from millrace.topology.topic_names import check_topic_names
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
 from millrace.topology.versioned_plan import check_grace, with_versioned_semantics
 
@@ -49,7 +50,7 @@ def freeze(graph: LogicalGraph) -> Topology:
 
     Raises:
         TopologyError: the graph is empty or has a cycle, a name or topic is used twice, a store is unknown, or topics
-            that must be co-partitioned cannot be.
+            that must be co-partitioned cannot be, or a broker would refuse the name of a topic.
     """
     if not graph.nodes:
         raise TopologyError("The topology is empty.", remedy="read at least one topic with stream() or table()")
@@ -71,6 +72,7 @@ def freeze(graph: LogicalGraph) -> Topology:
         global_stores=global_stores,
     )
     _check_partition_counts(topology)
+    check_topic_names(topology)
     return topology
 
 
@@ -95,7 +97,9 @@ def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec], global_stor
         raise TopologyError("The topology is empty.", remedy="add a source with add_source()")
     _check_stores(draft)
     sub_topologies, made_global_stores = _split(draft)
-    return Topology(sub_topologies=sub_topologies, global_stores=made_global_stores)
+    topology = Topology(sub_topologies=sub_topologies, global_stores=made_global_stores)
+    check_topic_names(topology)
+    return topology
 
 
 def _check_parents(graph: LogicalGraph) -> None:

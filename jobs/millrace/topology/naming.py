@@ -7,6 +7,7 @@ topology written for it keep their names here.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Mapping
 
 from millrace.errors import TopologyError
 
@@ -66,12 +67,29 @@ JOIN_STORE_SUFFIX = "-store"
 BUFFER_SUFFIX = "-Buffer"
 SUPPRESS_STORE_SUFFIX = "-store"
 
-_LONGEST_NAME = 249
-_LEGAL = re.compile(r"[a-zA-Z0-9._-]+")
+LONGEST_TOPIC_NAME = 249
+"""Characters; the broker makes directories and metrics of the name."""
+
+_ILLEGAL = re.compile(r"[^a-zA-Z0-9._-]")
 _GENERATED_STORE_NAME = re.compile(
     r".*STATE-STORE-[0-9]{10}|KSTREAM-(JOINTHIS|JOINOTHER|OUTERTHIS|OUTEROTHER|OUTERSHARED)-[0-9]{10}-store"
 )
 _GENERATED_STREAM_NAME = re.compile(r"KSTREAM.*-[0-9]{10}")
+
+
+def problem_of_name(name: object) -> str:
+    """Why a broker would not take ``name`` for a topic, as a predicate: ``has 291 characters, and ...``; else empty."""
+    if not isinstance(name, str):
+        return "is no text"
+    if not name:
+        return "is empty"
+    if name in (".", ".."):
+        return "is reserved"
+    if len(name) > LONGEST_TOPIC_NAME:
+        return f"has {len(name)} characters, and the limit is {LONGEST_TOPIC_NAME}"
+    if illegal := sorted(set(_ILLEGAL.findall(name))):
+        return f"has characters that are not legal: {' '.join(map(repr, illegal))}"
+    return ""
 
 
 def check_name(name: str, *, what: str) -> str:
@@ -84,12 +102,35 @@ def check_name(name: str, *, what: str) -> str:
     Raises:
         TopologyError: it is empty, too long, ``.`` or ``..``, or holds another character than ``a-z A-Z 0-9 . _ -``.
     """
-    if not isinstance(name, str) or not _LEGAL.fullmatch(name) or name in (".", "..") or len(name) > _LONGEST_NAME:
+    if problem := problem_of_name(name):
         raise TopologyError(
-            f"{name!r} is not a legal {what} name.",
-            remedy=f"use 1 to {_LONGEST_NAME} ASCII letters, digits, '.', '_' and '-'; '.' and '..' are reserved",
+            f"{name!r} is not a legal {what} name: it {problem}.",
+            remedy=f"use 1 to {LONGEST_TOPIC_NAME} ASCII letters, digits, '.', '_' and '-'; '.' and '..' are reserved",
         )
     return name
+
+
+def colliding_names(
+    wanted: Iterable[str], existing: Iterable[str] = (), *, owners: Mapping[str, str] | None = None
+) -> list[str]:
+    """Pairs of topics of which a broker takes one only, in words: names that differ in ``.`` and ``_``.
+
+    Args:
+        wanted: names of topics that are to be there.
+        existing: names of topics that are there.
+        owners: what the topics belong to, as far as that is to be said.
+    """
+    of = {name: f" (the topic of {owner})" for name, owner in (owners or {}).items()}
+    known = {name.replace(".", "_"): name for name in existing}
+    there = set(known.values())
+    found = []
+    for name in wanted:
+        other = known.setdefault(name.replace(".", "_"), name)
+        if other != name:
+            found.append(
+                f"{name}{of.get(name, '')} and {other}{', which exists' if other in there else of.get(other, '')}"
+            )
+    return found
 
 
 def is_generated_stream_name(name: str) -> bool:

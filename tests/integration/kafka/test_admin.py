@@ -99,7 +99,7 @@ def test_limits_of_the_broker_are_known(admin: KafkaAdmin, make_topic) -> None:
     topic = make_topic("in", max_message_bytes="5000")
     assert admin.number_of_brokers() == 1
     assert admin.max_transaction_timeout_ms() == 900_000
-    assert admin.max_message_bytes([topic]) == {topic: 5_000}
+    assert admin.topic_limits([topic])[topic].max_message_bytes == 5_000
 
 
 def test_where_nobody_listens_every_question_ends_within_seconds() -> None:
@@ -135,3 +135,21 @@ def test_a_refused_connection_is_told_apart_from_a_broker_that_is_down(
     with pytest.raises(PreflightError, match=r"security\.protocol") as raised:
         admin.number_of_brokers()
     assert not isinstance(raised.value, BrokerUnavailableError)
+
+
+def test_names_that_the_broker_would_refuse_are_named_before_anything_is_created(
+    bootstrap_servers: str, unique: str, make_topic
+) -> None:
+    """Case S19."""
+    admin = KafkaAdmin(bootstrap_servers)
+    dotted = make_topic("a.b")
+    fits = TopicSpec(name=f"{unique}-fits", partitions=1)
+    for name, reason in (
+        (f"{unique}-a_b", f"{unique}-a_b and {dotted}, which exists"),
+        ("x" * 250, "has 250 characters, and the limit is 249"),
+        ("a b", "characters that are not legal: ' '"),
+        ("..", r"\.\. is reserved"),
+    ):
+        with pytest.raises(PreflightError, match=reason):
+            admin.create_missing([fits, TopicSpec(name=name, partitions=1)])
+    assert admin.describe_topics([fits.name]) == {}

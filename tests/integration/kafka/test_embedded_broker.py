@@ -61,6 +61,7 @@ def test_a_killed_broker_starts_again_on_the_same_port_with_the_same_data(broker
     assert committed_offsets(again, "app", [("kept", 0)]) == {("kept", 0): CommittedOffset(11, "note")}
     _write(broker, "kept", b"2", 12)
     assert committed_offsets(again, "app", [("kept", 0)]) == {("kept", 0): CommittedOffset(12, "note")}
+    assert committed_offsets(admin, "app")["kept", 0].offset == 12, "asked by a client that has outlived the broker"
 
 
 @pytest.mark.kills

@@ -13,6 +13,7 @@ from millrace.kafka.clients import base_settings
 from millrace.kafka.commit_metadata import CommitMetadata
 from millrace.kafka.murmur2 import partition_for, partitions_for
 from millrace.kafka.producer import TaskProducer
+from millrace.kafka.record_limits import TopicLimits
 
 
 def _send(producer: TaskProducer, topic: str, values: list[bytes | None], **options: object) -> None:
@@ -171,7 +172,7 @@ def test_a_record_above_the_topics_limit_is_refused_before_it_is_sent(
 ) -> None:
     """Case P03."""
     output = make_topic("out", max_message_bytes="2000")
-    producer = open_producer(f"{unique}-0_0", max_message_bytes={output: 2000})
+    producer = open_producer(f"{unique}-0_0", topic_limits={output: TopicLimits(max_message_bytes=2000)})
     producer.begin()
     with pytest.raises(RecordTooLargeError, match=r"Record 1 .*2[0-9]{3} bytes \(key b'k1'\).*takes 2000"):
         _send(producer, output, [b"small", b"x" * 2_000])
@@ -245,6 +246,6 @@ def test_taking_an_id_over_does_not_wait_for_the_next_search_for_the_coordinator
     times = []
     for _ in range(10):
         begun = time.monotonic()
-        open_producer(f"{unique}-0_0", max_message_bytes={output: 1_000_000})
+        open_producer(f"{unique}-0_0", topic_limits={output: TopicLimits(max_message_bytes=1_000_000)})
         times.append(time.monotonic() - begun)
     assert sorted(times)[7] < 0.4, times

@@ -95,7 +95,7 @@ def test_wrong_credentials_are_named(broker: EmbeddedBroker, own_world: World) -
 
 
 def test_offsets_of_idle_partitions_outlive_their_retention(own_world: World, application: Application) -> None:
-    """Another group's offset, committed at the same moment, is gone after a minute: the broker does forget."""
+    """Case S20. Another group's offset, committed at the same moment, is gone after a minute: the broker forgets."""
     events = own_world.name("events")
     client = AdminClient({"bootstrap.servers": own_world.bootstrap_servers})
     request = ConsumerGroupTopicPartitions(GROUP_OF_OTHERS, [TopicPartition(events, 1, 0)])

@@ -52,6 +52,7 @@ def test_an_offset_that_is_missing_where_the_changelog_has_records_stops_the_sta
 
 
 def test_an_offset_that_expired_stops_the_start_and_the_mirror_is_named() -> None:
+    """Case S20."""
     with pytest.raises(StateError, match=r"in-0 \(the last run was at 5\), in-1 \(the last run was at 20\)") as raised:
         decide(STATELESS, {})
     assert "mirror in the status topic" in raised.value.remedy

@@ -17,6 +17,7 @@ from millrace.errors import (
     TransactionAbortedError,
 )
 from millrace.kafka.producer import TaskProducer
+from millrace.kafka.record_limits import TopicLimits
 from millrace.metrics import TransactionOutcome
 
 Fault = Callable[[], BaseException]
@@ -228,7 +229,7 @@ def test_columns_of_different_lengths_are_refused() -> None:
 def test_the_take_over_is_tried_also_when_no_connection_came_up_in_time() -> None:
     client = FakeClient()
     client.faults["list_topics"] = [retriable]
-    producer = _producer(client, max_message_bytes={"out": 1_000})
+    producer = _producer(client, topic_limits={"out": TopicLimits(max_message_bytes=1_000)})
     producer.init()
     assert client.calls == ["list_topics", "init"]
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -48,6 +49,42 @@ def failed(checks: Any) -> dict[str, Check]:
 
 def test_a_cluster_that_fits_passes_every_check() -> None:
     assert failed(broker_checks(spec(), topology(), view())) == {}
+
+
+def test_topics_that_collide_with_others_of_the_cluster_are_named_before_anything_is_created() -> None:
+    """Case S19: the broker does not tell ``.`` and ``_`` apart in the names of topics."""
+    names = frozenset({"accounts", "payments", "enriched", "app_accounts-changelog"})
+    there = spec(topics=[{"name": "pay_ments"}, {"name": "pay.ments"}])
+    problems = failed(broker_checks(there, topology(), view(names=names)))
+    assert problems["topic names"].text == "pay_ments and pay.ments"
+    there = spec(topics=[{"name": "app.accounts-changelog"}])
+    problems = failed(broker_checks(there, topology(), view(names=names)))
+    assert problems["topic names"].text == "app.accounts-changelog and app_accounts-changelog, which exists"
+
+
+def test_internal_topics_that_would_damage_records_are_named() -> None:
+    """Case E16: and those that would only refuse some are corrected at the start."""
+    name = "app-accounts-changelog"
+
+    def with_settings(**settings: str) -> BrokerView:
+        named = {key.replace("_", "."): value for key, value in settings.items()}
+        return view(replace(topic(name), settings=named))
+
+    problems = failed(broker_checks(spec(), topology(), with_settings(message_timestamp_type="LogAppendTime")))
+    assert problems["internal topic settings"].text == (
+        f"{name} has message.timestamp.type=LogAppendTime, so that records lose their event times"
+    )
+    low = with_settings(message_timestamp_after_max_ms="3600000", cleanup_policy="compact")
+    (check,) = [each for each in broker_checks(spec(), topology(), low) if each.name == "internal topic settings"]
+    assert (check.ok, check.text) == (True, f"{name}: message.timestamp.after.max.ms is raised at the start")
+
+
+def test_a_compacted_dead_letter_topic_is_refused() -> None:
+    config = {"bootstrap.servers": "localhost:1", "errors.dead.letter.queue.topic.name": "dlq"}
+    compacted = view(replace(topic("dlq"), settings={"cleanup.policy": "compact"}))
+    problems = failed(broker_checks(spec(config=config), topology(), compacted))
+    assert problems["dead letter topic"].text == "dlq has cleanup.policy=compact"
+    assert failed(broker_checks(spec(config=config), topology(), view(topic("dlq")))) == {}
 
 
 def test_missing_topics_are_named_and_declared_ones_count_as_there() -> None:

@@ -118,7 +118,7 @@ class Life:
         """Every topic has one partition."""
         return 1
 
-    def too_large(self, _batch: OutputBatch, /) -> list[Any]:
+    def refused(self, _batch: OutputBatch, /) -> list[Any]:
         """Nothing is."""
         return []
 

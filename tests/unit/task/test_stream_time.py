@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from millrace.config import StreamsConfig
 from millrace.dsl import Consumed, Materialized, Produced, StreamsBuilder, TimeWindows
-from millrace.errors import RecordTooLargeError
+from millrace.kafka.record_limits import Refusal
 from millrace.metrics import DropReason
 from millrace.serdes import LongSerde, StringSerde, TimeWindowedSerde
 from millrace.state import TaskState
@@ -25,7 +25,7 @@ class _Nowhere:
     def send(self, batch: OutputBatch) -> None:
         del batch
 
-    def too_large(self, batch: OutputBatch) -> list[tuple[int, RecordTooLargeError]]:
+    def refused(self, batch: OutputBatch) -> list[Refusal]:
         del batch
         return []
 

@@ -15,7 +15,8 @@ _MESSAGE = "__streams.errors.message"
 _STACKTRACE = "__streams.errors.stacktrace"
 _REASON = "__millrace.dropped.reason"
 _NODE = "__millrace.dropped.node"
-_PLACE = frozenset({_TOPIC, _PARTITION, _OFFSET})
+_TIMESTAMP = "__millrace.timestamp"
+_PLACE = frozenset({_TOPIC, _PARTITION, _OFFSET, _TIMESTAMP})
 _ERRORS = (frozenset({_EXCEPTION, _MESSAGE, _STACKTRACE}), frozenset({_REASON, _NODE}))
 _NO_TOPIC = "None"
 
@@ -90,8 +91,8 @@ def letter_of(
         key=key,
         value=value,
         headers=own,
-        timestamp=timestamp,
-        has_own_timestamp=has_own_timestamp,
+        timestamp=_number(place[_TIMESTAMP]) if _TIMESTAMP in place else timestamp,
+        has_own_timestamp=has_own_timestamp or _TIMESTAMP in place,
         topic=None if topic in {"", _NO_TOPIC} else topic,
         source_partition=_number(place.get(_PARTITION)),
         source_offset=_number(place.get(_OFFSET)),

@@ -255,7 +255,7 @@ def _send(context: StepContext, decided: ReplayDecisions) -> Mapping[str, Any]:
         # One for the topic, not the application: two replays of the same letters must fence each other.
         transactional_id=replay_transactional_id(decided.topic),
         settings=box.connection.producer,
-        max_message_bytes=admin.max_message_bytes([*decided.partitions, MARKER_TOPIC]),
+        topic_limits=admin.topic_limits([*decided.partitions, MARKER_TOPIC]),
     ) as producer:
         # Ends what a killed replay has left open, so that the marks are final.
         producer.init()

@@ -35,7 +35,7 @@ class LogWriter:
     def __init__(self, config: StreamsConfig, topics: Iterable[str]) -> None:
         self._config = config
         self._admin = admin_of(config)
-        self._max_message_bytes = self._admin.max_message_bytes(topics)
+        self._topic_limits = self._admin.topic_limits(topics)
 
     def write(self, batches: Iterable[tuple[Place, RecordBatch]], places: Iterable[Place]) -> dict[Place, LogRange]:
         """Write records behind what the partitions have.
@@ -57,7 +57,7 @@ class LogWriter:
             self._config.bootstrap_servers,
             transactional_id=None,
             settings=self._config.client_settings("producer."),
-            max_message_bytes=self._max_message_bytes,
+            topic_limits=self._topic_limits,
         ) as producer:
             producer.begin()
             for (topic, partition), batch in batches:

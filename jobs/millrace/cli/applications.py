@@ -76,7 +76,16 @@ def run(
 
     directory.mkdir(parents=True, exist_ok=True)
     gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
-    raise typer.Exit(run_application(config, topology, session, run_directory=directory, gives_up_state=gives_up_state))
+    raise typer.Exit(
+        run_application(
+            config,
+            topology,
+            session,
+            run_directory=directory,
+            gives_up_state=gives_up_state,
+            owns_process=True,
+        )
+    )
 
 
 def deploy(

@@ -35,6 +35,8 @@ class DriverHooks:
         live_members: live members of the application's consumer group, each described in words.
         watch: checks at each heartbeat that nobody moved the application's offsets or took its topics away.
         end_offsets: the last stable offset of each input partition now.
+        cancel_jobs: cancels every job that runs for the application; called again and again once a newer driver took over.
+        end_process: ends this process at once with an exit code; ``None`` where the process is not the driver's own.
         on_restart: told of a query's death, by the number of its sub-topology.
         metrics: the metrics in Prometheus' text format.
         describe: the topology as text.
@@ -49,6 +51,8 @@ class DriverHooks:
     live_members: Callable[[], Sequence[str]] = lambda: ()
     watch: Callable[[], None] = lambda: None
     end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
+    cancel_jobs: Callable[[], None] = lambda: None
+    end_process: Callable[[int], None] | None = None
     on_restart: Callable[[int], None] = lambda _: None
     metrics: Callable[[], bytes] = lambda: b""
     describe: Callable[[], str] = lambda: ""
@@ -68,6 +72,7 @@ class DriverSettings:
         tick_interval_s: time between two looks whether an idle query has something to do, seconds.
         barrier_timeout_s: longest wait for running batches at a stop or pause, seconds.
         stop_timeout_s: longest wait for one query to stop, seconds.
+        fenced_limit_s: longest time that a driver lives once it knows of a newer one, seconds.
         broker_timeout_s: how long each step of the start is repeated while no broker answers, seconds.
         restart: when to start a died query again.
         health: how long things may take.
@@ -80,6 +85,7 @@ class DriverSettings:
     tick_interval_s: float = 1.0
     barrier_timeout_s: float = 60.0
     stop_timeout_s: float = 30.0
+    fenced_limit_s: float = 1.5
     broker_timeout_s: float = 60.0
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     health: HealthLimits = field(default_factory=HealthLimits)

@@ -187,12 +187,12 @@ class StatusReporter:
         with self._publishing:
             if self._publisher.epoch:
                 self._publisher.publish(self.status().model_copy(update={"updated_at": self._clock()}))
-                self._published_at = time.monotonic()
+                self._published_at = time_awake_or_asleep()
 
     @property
     def age_s(self) -> float:
         """Seconds since the last publication; infinite before the first."""
-        return time.monotonic() - self._published_at
+        return time_awake_or_asleep() - self._published_at
 
     def status(self) -> ApplicationStatus:
         """The status now; its ``updated_at`` is the last heartbeat's, as the judgement of health needs it."""
@@ -274,6 +274,12 @@ class StatusReporter:
             started_at=self._started_at,
             updated_at=self._beat_at,
         )
+
+
+def time_awake_or_asleep() -> float:
+    """Seconds of a clock that also goes on while the host is suspended, where the system has one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
 
 
 def _nested(values: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:

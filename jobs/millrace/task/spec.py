@@ -58,6 +58,8 @@ class TaskSpec:
         max_message_bytes: largest record that those topics take, where it is not the broker's default.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         global_stores: the global stores that the sub-topology may look up.
+        driver_epoch: number of the driver that runs the task; 0 for a task without a driver, which nothing replaces.
+        driver_run: identifies the driver's run among those of that number.
     """
 
     sub_topology: SubTopology
@@ -71,6 +73,8 @@ class TaskSpec:
     max_message_bytes: Mapping[str, int] = field(default_factory=dict)
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
     global_stores: tuple[GlobalStoreSpec, ...] = ()
+    driver_epoch: int = 0
+    driver_run: str = ""
 
     @property
     def global_topic_ids(self) -> dict[str, str]:

@@ -3,7 +3,8 @@
 The order of a batch, which is what exactly once rests on:
 
 1. the producer takes the task's transactional id over, which ends whatever an older attempt left open; only then are
-   the committed offsets read. A task that is warm from the batch before skips both: a takeover shows at its commit.
+   the committed offsets read. Before and after that the task asks whether its driver is still the newest
+   (:mod:`millrace.task.newest_run`): one of a driver that was replaced would take the id back. A task that is warm from the batch before skips both: a takeover shows at its commit.
 2. input up to the committed offsets was processed by an earlier attempt and is skipped.
 3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them; the
    global stores, before each batch, to the ends that the driver gives.
@@ -30,10 +31,13 @@ import structlog
 from millrace.errors import (
     ConfigurationError,
     DriverFencedError,
+    OffsetOutOfRangeError,
     OffsetsMovedError,
     RecordTooLargeError,
     StateCorruptedError,
+    StateDirectoryLockedError,
     StateError,
+    StateWriteError,
     TaskMigratedError,
 )
 from millrace.kafka.admin import KafkaAdmin
@@ -56,6 +60,7 @@ from millrace.task.input import (
     positions_after,
 )
 from millrace.task.input_topics import check_input_topics
+from millrace.task.newest_run import check_newest_run, explain_by_newer_run
 from millrace.task.processor import HeldBack
 from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
@@ -194,12 +199,29 @@ class Task:
             MillraceError: a record could not be processed, and its handler does not continue; nothing was committed.
         """
         try:
-            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+            return self._run_or_rebuild(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+        except (StateDirectoryLockedError, StateWriteError):
+            raise
+        except (OffsetOutOfRangeError, OffsetsMovedError, StateError) as error:
+            # What looks like damage may be what another attempt has done: its remedies would discard good state.
+            explain_by_newer_run(self._admin, self.spec, self._committed, error)
+            raise
+
+    def _run_or_rebuild(
+        self,
+        rows: list[InputBatch],
+        ranges: Mapping[TopicPartition, OffsetRange],
+        *,
+        recommit: bool,
+        global_ends: Mapping[TopicPartition, int],
+    ) -> BatchOutcome:
+        try:
+            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends)
         except StateCorruptedError as error:
             self._log.warning("damaged state is built anew", reason=error.message)
             self.close()
             self._rebuilds += 1
-            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+            return self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends)
 
     def _run_batch(
         self,
@@ -336,6 +358,7 @@ class Task:
 
     def _new_producer(self) -> TaskProducer:
         spec = self.spec
+        check_newest_run(spec)
         producer = TaskProducer(
             spec.config.bootstrap_servers,
             transactional_id=spec.transactional_id,
@@ -347,6 +370,8 @@ class Task:
         )
         try:
             producer.init()
+            # Who took over between the question and the call has fenced nothing of this attempt.
+            check_newest_run(spec)
         except BaseException:
             producer.close()
             raise

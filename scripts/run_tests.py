@@ -65,7 +65,7 @@ class Part:
 def parts() -> list[Part]:
     """All parts, in the order in which they run: what fails fast comes first."""
     ordered = (*_PYTEST, *_IN_THEIR_ORDER)
-    long = (*_PYTEST, "-m", "long", "tests/integration/savepoints")
+    long = (*_PYTEST, "-m", "long", "tests/integration/savepoints", "tests/chaos/test_sleeping_drivers.py")
     bench = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
     return [
         Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),

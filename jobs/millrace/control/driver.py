@@ -80,6 +80,7 @@ class Driver:
             publisher,
             heartbeat_interval_ms=round(settings.heartbeat_interval_s * 1000),
             end_offsets=hooks.end_offsets,
+            high_watermarks=hooks.high_watermarks,
         )
         self._supervisor: QuerySupervisor | None = None
         self._failure: BaseException | None = None
@@ -474,6 +475,7 @@ class Driver:
             return
         self._reporter.pulse()
         self._refuse_live_members()
+        self._reporter.broker_answered()
         self._hooks.watch()
         self._reporter.beat()
 

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from pathlib import Path
 
 from millrace.control.driver_operations import DriverOperation
+from millrace.control.ending import ExitCode
 from millrace.control.health import HealthLimits
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Prepared
 from millrace.control.restarts import RestartPolicy
 from millrace.control.status import ApplicationStatus
 
-
-class ExitCode(IntEnum):
-    """How the driver's process ends."""
-
-    STOPPED = 0
-    FAILED = 1
-    FENCED = 3  # 2 is the command line's own, for wrong usage
+__all__ = ["DriverHooks", "DriverSettings", "ExitCode"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +29,8 @@ class DriverHooks:
         live_members: live members of the application's consumer group, each described in words.
         watch: checks at each heartbeat that nobody moved the application's offsets or took its topics away.
         end_offsets: the last stable offset of each input partition now.
-        cancel_jobs: cancels every job that runs for the application; called again and again once a newer driver took over.
+        high_watermarks: the end of each input partition's log now.
+        cancel_jobs: cancels every job that runs for the application; called repeatedly once a newer driver took over.
         end_process: ends this process at once with an exit code; ``None`` where the process is not the driver's own.
         on_restart: told of a query's death, by the number of its sub-topology.
         metrics: the metrics in Prometheus' text format.
@@ -51,6 +46,7 @@ class DriverHooks:
     live_members: Callable[[], Sequence[str]] = lambda: ()
     watch: Callable[[], None] = lambda: None
     end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
+    high_watermarks: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
     cancel_jobs: Callable[[], None] = lambda: None
     end_process: Callable[[int], None] | None = None
     on_restart: Callable[[int], None] = lambda _: None

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from enum import IntEnum
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -16,6 +17,14 @@ from millrace.processes import ProcessIdentity
 
 ENDED_FILE = "ended.json"
 """Its name, beside ``control.json``."""
+
+
+class ExitCode(IntEnum):
+    """How the driver's process ends."""
+
+    STOPPED = 0
+    FAILED = 1
+    FENCED = 3  # 2 is the command line's own, for wrong usage
 
 
 class Ending(BaseModel):

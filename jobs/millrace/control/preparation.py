@@ -149,9 +149,9 @@ class Preparer:
         if commits and last is not None and last.topology_fingerprint != self._topology.fingerprint:
             self._sign_anew(places, last, run_id)
             commits = committed_offsets(self._admin, self._config.application_id, places)
-        starts, commits = self._starts_of_settled(topics, places, commits, last)
+        starts, settled = self._starts_of_settled(topics, places, commits, last)
         confirm()
-        self._commit_new(topics, starts, commits, run_id)
+        self._commit_new(topics, starts, settled, run_id)
         plans = tuple(
             replace(plan, driver_epoch=driver[0], driver_run=driver[1]) for plan in self._plans(topics, run_id)
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
@@ -28,7 +29,7 @@ from millrace.control.task_databases import database_operations
 from millrace.control.watch import InputWatch
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
-from millrace.kafka.offsets import end_offsets, lag
+from millrace.kafka.offsets import End, end_offsets, lag
 from millrace.metrics import ApplicationMetrics, TaskStatistics
 from millrace.spark.plan import QueryPlan
 from millrace.spark.query import QueryHooks, SparkQuery
@@ -59,8 +60,8 @@ def run_application(
         session: the session that :func:`millrace.spark.session.open_session` opens; it is stopped in the end.
         run_directory: where ``control.json`` and the control token go.
         gives_up_state: whether a changed topology may leave stores behind that the one before it had.
-        owns_process: whether this process is the driver's own: one that a newer driver replaced is then ended within two
-            seconds, whatever its threads wait for.
+        owns_process: whether this process is the driver's own: once a newer driver has taken over, it is ended within
+            two seconds, whatever its threads wait for.
 
     Returns:
         The exit code of the process: 0 after a stop, 1 after a failure, 3 when a newer driver took over.
@@ -131,6 +132,7 @@ class _Run:
                 live_members=self._live_members,
                 watch=self._watch,
                 end_offsets=self._end_offsets,
+                high_watermarks=lambda places: end_offsets(self._admin, places, End.HIGH_WATERMARK),
                 cancel_jobs=self._cancel_jobs,
                 end_process=end_process,
                 on_restart=self._metrics.count_query_restart,
@@ -292,7 +294,32 @@ class _Run:
     def _exposition(self) -> bytes:
         status = self._driver.status()
         self._metrics.set_application(state=status.state, driver_epoch=status.driver_epoch, paused=status.paused)
+        self._show_progress(status, now=time.time())
         return self._metrics.exposition()
+
+    def _show_progress(self, status: ApplicationStatus, *, now: float) -> None:
+        """What readers of the status see, as metrics: when something was heard last, and what holds the input back."""
+        self._metrics.set_heard(
+            broker_answered_at=status.broker_answered_at,
+            last_commits={
+                number: each.last_commit_at
+                for number, each in status.progress.items()
+                if each.last_commit_at is not None
+            },
+        )
+        for query in self._queries:
+            self._metrics.set_input_ends(
+                query.sub_topology,
+                {
+                    (topic, partition): (
+                        end.last_stable,
+                        end.high_watermark,
+                        0.0 if end.held_back_since is None else max(0.0, now - end.held_back_since),
+                    )
+                    for topic in query.plan.topics
+                    for partition, end in status.input_ends.get(topic, {}).items()
+                },
+            )
 
 
 def _end_process(code: int) -> None:

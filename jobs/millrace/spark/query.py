@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,6 +47,8 @@ NEW_GLOBAL_PARTITIONS_S = 5.0
 
 KEEP_WARM_S = 20.0
 """How long a query is idle before its tasks run without rows: Spark ends workers that are idle for a minute."""
+
+_REMEMBERED_BATCHES = 20
 
 _log = structlog.get_logger(__name__)
 
@@ -112,6 +115,7 @@ class SparkQuery:
         self._run_name = ""
         self._punctuations = DuePunctuations()
         self._restoring = RestoreTotals()
+        self._durations: deque[float] = deque(maxlen=_REMEMBERED_BATCHES)
         self._progress = QueryProgress(sub_topology=plan.sub_topology.number)
         self._log = _log.bind(application=plan.config.application_id, query=self.name)
 
@@ -343,7 +347,12 @@ class SparkQuery:
         self._house_keeping()
         self._last_run_at = time.monotonic()
         finished = time.time()
-        self._set_progress(last_batch_finished_at=finished, batches=self._progress.batches + 1)
+        self._durations.append(finished - started)
+        self._set_progress(
+            last_batch_finished_at=finished,
+            batches=self._progress.batches + 1,
+            longest_batch_s=max(self._durations),
+        )
         self._hooks.on_batch(self.sub_topology, finished - started)
         crash_here(CrashPoint.DRIVER_AFTER_BATCH)
 
@@ -495,11 +504,13 @@ class SparkQuery:
             if result.statistics is not None:
                 records += result.statistics.records_in
                 self._hooks.on_statistics(result.statistics)
+        moved = any(self._committed[place] != offset for place, offset in positions.items())
         self._committed.update(positions)
         rest = {place for result in results if result.undecided for place in result.positions}
         self._places_with_rest = (self._places_with_rest - positions.keys()) | rest
         self._set_progress(
             positions=dict(self._committed),
+            last_commit_at=time.time() if moved else self._progress.last_commit_at,
             task_hosts={**self._progress.task_hosts, **hosts},
             records=self._progress.records + records,
         )

@@ -2,9 +2,10 @@
 
 The order of a batch, which is what exactly once rests on:
 
-1. the producer takes the task's transactional id over, which ends whatever an older attempt left open; only then are
-   the committed offsets read. Before and after that the task asks whether its driver is still the newest
-   (:mod:`millrace.task.newest_run`): one of a driver that was replaced would take the id back. A task that is warm from the batch before skips both: a takeover shows at its commit.
+1. the task asks whether its driver is still the newest (:mod:`millrace.task.newest_run`), since one of a driver that
+   was replaced would take its successor's id back. The producer takes the transactional id over, which ends whatever an
+   older attempt left open; the task asks once more; only then are the committed offsets read. A task that is warm from
+   the batch before skips all of it: a takeover shows at its commit.
 2. input up to the committed offsets was processed by an earlier attempt and is skipped.
 3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them; the
    global stores, before each batch, to the ends that the driver gives.

@@ -19,6 +19,16 @@ S = ApplicationState
 Make = Callable[..., Any]
 
 
+def recorded(done: list[str]) -> Callable[..., dict[str, object]]:
+    """An operation that only says that it was done."""
+
+    def operation(*_: object) -> dict[str, object]:
+        done.append("savepoint")
+        return {}
+
+    return operation
+
+
 def ending_of(running: Any) -> Ending:
     found = Ending.read(running.control_file.with_name("ended.json"))
     assert found is not None
@@ -26,7 +36,7 @@ def ending_of(running: Any) -> Ending:
 
 
 def test_a_fenced_driver_abandons_its_queries_and_waits_for_no_batch(make_driver: Make, make_query: Make) -> None:
-    """The batch that ran was waited for, and its tasks, which Spark tried again, took ids back from the newer driver."""
+    """While it waited for the batch, Spark tried its tasks again, which took ids back from the newer driver."""
     query = make_query()
     running = make_driver(query, barrier_timeout_s=60, stop_timeout_s=60).start()
     running.wait_for(S.RUNNING)
@@ -154,7 +164,7 @@ def test_a_driver_that_was_replaced_while_it_prepared_starts_no_query(make_drive
 def test_commands_to_a_fenced_driver_are_refused(make_driver: Make, make_query: Make) -> None:
     query = make_query()
     done: list[str] = []
-    running = make_driver(query, hooks={"operations": {"savepoint": lambda *_: done.append("savepoint") or {}}}).start()
+    running = make_driver(query, hooks={"operations": {"savepoint": recorded(done)}}).start()
     running.wait_for(S.RUNNING)
     running.driver.fail(DriverFencedError("fenced"))
     for command in (
@@ -173,9 +183,7 @@ def test_commands_to_a_fenced_driver_are_refused(make_driver: Make, make_query: 
 def test_an_operation_begins_only_in_the_newest_driver(make_driver: Make) -> None:
     """One that slept and does not know yet would answer with the state of the past."""
     done: list[str] = []
-    running = make_driver(
-        hooks={"operations": {"savepoint": lambda *_: done.append("savepoint") or {}}}, heartbeat_interval_s=60.0
-    ).start()
+    running = make_driver(hooks={"operations": {"savepoint": recorded(done)}}, heartbeat_interval_s=60.0).start()
     running.wait_for(S.RUNNING)
     running.publisher.fenced = True
     with pytest.raises(DriverFencedError):

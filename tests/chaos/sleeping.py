@@ -43,7 +43,9 @@ def assert_ends_fenced(application: Application, *, notices_within_s: float = 60
     ended_at = time.time()
     assert application.wait_for_exit(10) == ExitCode.FENCED
     (known_at,) = (datetime.fromisoformat(line["timestamp"]).timestamp() for line in _lines(application, _KNOWS))
-    assert ended_at - known_at < FENCED_LIMIT_S + 0.5, application.log[-4000:]
+    lived = ended_at - known_at
+    # The log's time and the kernel's: what lies between is the machine's.
+    assert lived < FENCED_LIMIT_S + 0.5, f"it lived for {lived:.1f} s:\n{application.log[-4000:]}"
     late = [line for line in _lines(application, "task opened") if _at(line) > known_at]
     assert not late, "a task was opened by a driver that knew that it was replaced"
     ending = Ending.read(application.run_directory / "ended.json")

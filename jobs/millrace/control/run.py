@@ -98,6 +98,7 @@ class _Run:
         end_process: Callable[[int], None] | None,
     ) -> None:
         self._config = config
+        self._end_process = end_process
         self._topology = topology
         self._metrics = ApplicationMetrics(config.application_id)
         self._publisher = StatusPublisher(
@@ -163,6 +164,9 @@ class _Run:
         code = ExitCode.FAILED
         try:
             code = self._driver.run()
+            if code is ExitCode.FENCED and self._end_process is not None:
+                # Clients and sessions that are taken down in order wait for what they still hold.
+                self._end_process(code)
             return int(code)
         finally:
             if self._reports is not None:

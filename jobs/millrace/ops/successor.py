@@ -10,6 +10,8 @@ from millrace.control.health import HealthLimits, assess
 from millrace.errors import MillraceError
 from millrace.ops.spec import ApplicationSpec
 
+_LIMIT_S = 5.0
+
 log = structlog.get_logger(__name__)
 
 
@@ -26,7 +28,9 @@ def successor_is_gone(spec: ApplicationSpec) -> bool:
 
     try:
         config = spec.streams_config()
-        statuses = read_statuses(config.bootstrap_servers, client_settings=config.client_settings("admin."))
+        statuses = read_statuses(
+            config.bootstrap_servers, client_settings=config.client_settings("admin."), timeout_s=_LIMIT_S
+        )
     except MillraceError as error:
         log.warning("not known whether the newer driver works", application=spec.name, problem=error.message)
         return False

@@ -55,6 +55,7 @@ class ShownApplication:
                 active=True,
                 last_batch_started_at=now - 1,
                 last_batch_finished_at=now - 0.4,
+                last_commit_at=now - 0.4,
                 lag=lag * PARTITIONS,
                 lag_since=now - 30 if lag else None,
                 last_progress_at=now,

@@ -14,8 +14,9 @@ from millrace.kafka.broker import EmbeddedBroker
 from millrace.task.crash_points import CrashPoint
 from tests.application import Application
 from tests.chaos.checker import check_output, check_stores
-from tests.chaos.kills import Chaos, status_of
+from tests.chaos.kills import Chaos
 from tests.chaos.load import SteadyLoad
+from tests.chaos.sleeping import assert_ends_fenced, freeze
 
 TRANSACTION_TIMEOUT_S = 3
 SLOW_BATCH_S = 4.5
@@ -45,7 +46,7 @@ def test_a_newer_driver_takes_over_and_zombies_change_nothing(
         chaos.recovered("frozen driver with sent offsets; renumbered topology, empty state, after its start")
         for process in frozen:
             process.resume()
-        assert older.wait_for_exit(60) == ExitCode.FENCED
+        assert_ends_fenced(older)
         slow = chaos.stop_a_worker_at(CrashPoint.INSIDE_TRANSACTION)
         time.sleep(SLOW_BATCH_S)  # the batch is to last longer than its transaction may
         with contextlib.suppress(psutil.NoSuchProcess):  # a worker that waited for it may have lost its patience
@@ -64,12 +65,3 @@ def test_a_newer_driver_takes_over_and_zombies_change_nothing(
     assert chaos.committed() == before, "a record that cannot be written is not passed over"
     check_output(broker.bootstrap_servers, prefix, sent=sent)
     check_stores(newer, before)
-
-
-def freeze(application: Application) -> list[psutil.Process]:
-    """Stops all processes of an application, those included that one of them has just started."""
-    while running := [each for each in application.session() if status_of(each) != psutil.STATUS_STOPPED]:
-        for process in running:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.suspend()
-    return application.session()

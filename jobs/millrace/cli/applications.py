@@ -76,7 +76,16 @@ def run(
 
     directory.mkdir(parents=True, exist_ok=True)
     gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
-    raise typer.Exit(run_application(config, topology, session, run_directory=directory, gives_up_state=gives_up_state))
+    raise typer.Exit(
+        run_application(
+            config,
+            topology,
+            session,
+            run_directory=directory,
+            gives_up_state=gives_up_state,
+            owns_process=True,
+        )
+    )
 
 
 def deploy(
@@ -197,9 +206,11 @@ def status(
 ) -> None:
     """Show how the applications are: a table that stays up to date until Ctrl-C.
 
-    With --once or --json it exits with 1 when an application that should run does not work.
+    With --once or --json it exits with 1 when an application that should run does not work, and with 4 when all work
+    but one commits nothing: its driver does not answer or is stopped, no broker answers it, its batch does not end,
+    or an open transaction holds its input back. The line below it says what, since when, and what was heard last.
     """
-    from millrace.cli.status_table import look, print_json, table, watch
+    from millrace.cli.status_table import exit_code, look, print_json, table, watch
 
     quiet()
     if recovery:
@@ -211,7 +222,7 @@ def status(
             print_json(rows)
         else:
             out.print(table(rows), soft_wrap=False)
-        raise typer.Exit(1 if any(row.observation.verdict.needs_restart for row in rows) else 0)
+        raise typer.Exit(exit_code(rows))
     watch(names or [], interval_s=interval)
 
 

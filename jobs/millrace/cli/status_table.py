@@ -19,14 +19,32 @@ from millrace.ops.home import Home
 from millrace.ops.observe import Observation, Verdict, observe
 from millrace.ops.spec import load_specs
 
+_OLD_S = 6.0
+"""A lag that is older than two heartbeats is shown with its age."""
+
 _COLOURS = {
     Verdict.HEALTHY: "green",
     Verdict.WAITING: "yellow",
+    Verdict.STALLED: "yellow",
     Verdict.UNHEALTHY: "red",
     Verdict.DEAD: "red",
+    Verdict.FENCED: "red",
     Verdict.STOPPED: "dim",
     Verdict.NOT_DEPLOYED: "dim",
 }
+
+
+DOES_NOT_WORK = 1
+NOT_PROGRESSING = 4
+"""Exit code where every application works that should, and one commits nothing."""
+
+
+def exit_code(rows: Sequence[Row]) -> int:
+    """How ``millrace status`` ends: 0 well, 1 an application that should run does not work, 4 one commits nothing."""
+    verdicts = {row.observation.verdict for row in rows}
+    if any(each.needs_restart or each is Verdict.FENCED for each in verdicts):
+        return DOES_NOT_WORK
+    return NOT_PROGRESSING if Verdict.STALLED in verdicts else 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +90,7 @@ def table(rows: Sequence[Row], *, before: Sequence[Row] = ()) -> Table:
     result = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("application", "health", "state"):
         result.add_column(header, no_wrap=True)
-    for header in ("lag", "records/s", "restarts"):
+    for header in ("lag", "last commit", "records/s", "restarts"):
         result.add_column(header, justify="right", no_wrap=True)
     result.add_column("control plane", no_wrap=True)
     earlier = {row.observation.application: row.observation for row in before}
@@ -83,7 +101,8 @@ def table(rows: Sequence[Row], *, before: Sequence[Row] = ()) -> Table:
             seen.application,
             Text(seen.verdict.value.replace("_", " "), style=colour),
             seen.state or "-",
-            _number(seen.lag),
+            _lag(seen),
+            _ago(seen.last_commit_at, seen.at),
             _number(_rate(seen, earlier.get(seen.application))),
             str(seen.restarts) if seen.driver else "-",
             row.address or "-",
@@ -92,6 +111,8 @@ def table(rows: Sequence[Row], *, before: Sequence[Row] = ()) -> Table:
             result.add_row(Text(f"  {text}", style="yellow", overflow="ellipsis"))
         if seen.verdict not in {Verdict.HEALTHY, Verdict.NOT_DEPLOYED}:
             result.add_row(Text(f"  {seen.text}", style=colour, overflow="ellipsis"))
+            if seen.remedy:
+                result.add_row(Text(f"  Remedy: {seen.remedy}", style=colour, overflow="ellipsis"))
     return result
 
 
@@ -116,6 +137,16 @@ def _rate(now: Observation, before: Observation | None) -> float | None:
     if before is None or before.driver != now.driver or now.records is None or before.records is None:
         return None
     return (now.records - before.records) / (now.at - before.at) if now.at > before.at else None
+
+
+def _lag(seen: Observation) -> str:
+    """Records behind; with its age where it is not of now, as the broker has not said since where the input ends."""
+    age = 0.0 if seen.lag_at is None else seen.at - seen.lag_at
+    return f"{_number(seen.lag)} ({age:.0f} s ago)" if seen.lag is not None and age > _OLD_S else _number(seen.lag)
+
+
+def _ago(at: float | None, now: float) -> str:
+    return "-" if at is None else f"{max(0.0, now - at):,.0f} s ago"
 
 
 def _number(value: float | None) -> str:

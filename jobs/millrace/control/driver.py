@@ -17,6 +17,8 @@ from millrace.control.barrier import between_batches
 from millrace.control.control_file import ControlFile, new_token, read_token
 from millrace.control.driver_operations import TaskGate
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
+from millrace.control.ending import ENDED_FILE, Ending
+from millrace.control.fencing import end_fenced
 from millrace.control.health import Health, assess
 from millrace.control.lifecycle import ApplicationState, Lifecycle
 from millrace.control.patience import with_patience
@@ -34,6 +36,7 @@ from millrace.errors import (
     OperationError,
     PreflightError,
     StateError,
+    TransactionAbortedError,
 )
 
 log = structlog.get_logger(__name__)
@@ -43,6 +46,10 @@ _State = ApplicationState
 T = TypeVar("T")
 
 _HEARTBEAT_PAUSE_S = 1.0
+_CONFIRM_ATTEMPTS = 3
+_FENCED_THREADS_S = 0.2
+"""How long a fenced driver waits for each of its threads, seconds."""
+
 _SHORTEST_TICK_S = 0.02
 """Least time between two heartbeats that batches ask for, seconds."""
 
@@ -73,9 +80,12 @@ class Driver:
             publisher,
             heartbeat_interval_ms=round(settings.heartbeat_interval_s * 1000),
             end_offsets=hooks.end_offsets,
+            high_watermarks=hooks.high_watermarks,
         )
         self._supervisor: QuerySupervisor | None = None
         self._failure: BaseException | None = None
+        self._fenced: DriverFencedError | None = None
+        self._fencing = threading.Lock()
         self._stop_reason = ""
         # SimpleQueue.put may interrupt a get of the same thread, so a signal handler can use it.
         self._woken: queue.SimpleQueue[None] = queue.SimpleQueue()
@@ -98,15 +108,15 @@ class Driver:
                         self._start_unless_stopped(threads)
                         self._supervise()
                         return self._end_stopped()
-                    except DriverFencedError as error:
-                        return self._end_failed(error, ExitCode.FENCED)
                     except Exception as error:
-                        return self._end_failed(error, ExitCode.FAILED)
+                        # Whatever else fails once it is fenced follows from that: its jobs are cancelled.
+                        return self._end_failed(self._fenced or error)
             except MillraceError as error:  # the control plane itself did not come up
-                return self._end_failed(error, ExitCode.FAILED)
+                return self._end_failed(error)
             finally:
+                limit_s = self._settings.stop_timeout_s if self._fenced is None else _FENCED_THREADS_S
                 for thread in threads:
-                    if not thread.stop(self._settings.stop_timeout_s):
+                    if not thread.stop(limit_s):
                         log.warning("thread did not end in time")
                 self._publisher.close()
 
@@ -119,8 +129,10 @@ class Driver:
         """Lets running batches finish and processes nothing more until :meth:`resume`. From any thread.
 
         Raises:
+            DriverFencedError: a newer driver has taken over.
             OperationError: a batch did not end in time; the pause is in force from its end on.
         """
+        self._refuse_if_fenced()
         with self._pausing:
             self._paused = True
             self._reporter.set_paused(paused=True)
@@ -130,7 +142,12 @@ class Driver:
                 log.info("paused", application=self._application.application_id)
 
     def resume(self) -> None:
-        """Ends a pause. From any thread."""
+        """Ends a pause. From any thread.
+
+        Raises:
+            DriverFencedError: a newer driver has taken over.
+        """
+        self._refuse_if_fenced()
         with self._pausing:
             self._paused = False
             self._reporter.set_paused(paused=False)
@@ -143,6 +160,7 @@ class Driver:
         """Does one of the named operations, one at a time. From any thread.
 
         Raises:
+            DriverFencedError: a newer driver has taken over; what this one would answer is of the past.
             OperationError: there is no such operation, or the application cannot do it now.
             MillraceError: it failed.
         """
@@ -154,8 +172,10 @@ class Driver:
             )
         gate = TaskGate(lambda: self._queries, timeout_s=self._settings.barrier_timeout_s)
         with self._operating:
+            self.heartbeat_now()
             log.info("operation begins", operation=name, application=self._application.application_id)
             answer = operation(arguments, gate)
+            self._refuse_if_fenced()
             log.info("operation done", operation=name, application=self._application.application_id)
             return answer
 
@@ -176,8 +196,7 @@ class Driver:
         Raises:
             DriverFencedError: a newer driver has taken over: launch nothing more.
         """
-        if isinstance(self._failure, DriverFencedError):
-            raise self._failure
+        self._refuse_if_fenced()
         if self._reporter.age_s >= _HEARTBEAT_PAUSE_S:
             self.heartbeat_now()
 
@@ -188,13 +207,34 @@ class Driver:
             DriverFencedError: a newer driver has taken over: launch nothing more.
         """
         try:
-            self._reporter.publish()
-        except DriverFencedError as error:
-            self.fail(error)
+            self.confirm_newest()
+        except DriverFencedError:
             raise
         except MillraceError as error:
             # Not written is no danger: tasks are fenced by their own transactional ids.
             log.warning("heartbeat not published", problem=error.message)
+
+    def confirm_newest(self) -> None:
+        """Publishes the status; returns once the broker has taken it, so that no newer driver was there before.
+
+        For what no transactional id protects: deleting records, committing in place of others.
+
+        Raises:
+            DriverFencedError: a newer driver has taken over: launch nothing more.
+            MillraceError: it is not known, as nothing was written.
+        """
+        self._refuse_if_fenced()
+        for attempt in range(1, _CONFIRM_ATTEMPTS + 1):
+            try:
+                self._reporter.publish()
+            except DriverFencedError as error:
+                self.fail(error)
+                raise
+            except TransactionAbortedError:
+                if attempt == _CONFIRM_ATTEMPTS:
+                    raise
+            else:
+                return
 
     def replanned(self, prepared: Prepared) -> None:
         """The topics have changed: tells what the queries are from now on, before new tasks start.
@@ -206,9 +246,43 @@ class Driver:
         self.heartbeat_now()
 
     def fail(self, error: BaseException) -> None:
-        """Ends the application with ``error``, from any thread; the first error counts."""
+        """Ends the application with ``error``, from any thread; the first error counts, but for a fence.
+
+        A driver that a newer one replaced stops working here and now: jobs are cancelled, queries launch and purge
+        nothing more, and its process ends within ``fenced_limit_s``.
+        """
+        if isinstance(error, DriverFencedError):
+            self._abandon(error)
         self._failure = self._failure or error
         self._woken.put(None)
+
+    def _abandon(self, error: DriverFencedError) -> None:
+        with self._fencing:
+            if self._fenced is not None:
+                return
+            self._fenced = self._failure = error
+        for each in self._queries:
+            each.abandon(error)
+        log.error("fenced by a newer driver: all work ends", reason=error.message, remedy=error.remedy)
+        self._write_ending(ExitCode.FENCED, error.message, error.remedy)
+        end_fenced(
+            self._hooks.cancel_jobs,
+            self._hooks.end_process,
+            exit_code=ExitCode.FENCED,
+            limit_s=self._settings.fenced_limit_s,
+        )
+
+    def _refuse_if_fenced(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced
+
+    def _write_ending(self, code: ExitCode, reason: str, remedy: str) -> None:
+        path = self._settings.control_file.with_name(ENDED_FILE)
+        try:
+            Ending.of_this_process(exit_code=code, reason=reason, remedy=remedy).write(path)
+        except OSError as error:
+            # The log has the reason, too; a full disk must not keep the driver from ending.
+            log.warning("the end is not written down", path=str(path), problem=str(error))
 
     @property
     def _queries(self) -> Sequence[Query]:
@@ -232,11 +306,15 @@ class Driver:
         self._move(_State.REBALANCING, doing)
         threads.append(Periodic("heartbeat", self._settings.heartbeat_interval_s, self._beat, self._heartbeat_failed))
         threads[-1].start()
-        self._patiently(doing, lambda: self._hooks.fence(previous.transactional_ids if previous else []))
-        prepared = self._patiently(doing, lambda: self._hooks.prepare(previous))
+        # A driver that slept here would take over from its successor: it asks before each step that cannot be fenced.
+        ids = previous.transactional_ids if previous else []
+        self._patiently(doing, lambda: self._if_newest(lambda: self._hooks.fence(ids)))
+        prepared = self._patiently(doing, lambda: self._if_newest(lambda: self._hooks.prepare(previous)))
         # Before any task starts: what the next driver has to fence must be known.
         with self._pausing:
             self._reporter.set_prepared(prepared)
+            if self._fenced is not None:
+                raise self._fenced
             if self._paused:
                 self._pause_queries()
         self._patiently("starting queries", self._hooks.warm_up)
@@ -251,6 +329,10 @@ class Driver:
         self._supervisor.start()
         threads.append(Periodic("ticker", self._until_tick_s, self._tick_idle_queries, self.fail))
         threads[-1].start()
+
+    def _if_newest(self, call: Callable[[], T]) -> T:
+        self.confirm_newest()
+        return call()
 
     def _check_world(self) -> None:
         self._hooks.preflight()
@@ -274,6 +356,7 @@ class Driver:
         while True:
             if self._failure is not None:
                 raise self._failure
+            self._refuse_if_fenced()
             if self._stop_reason or self._supervisor is None:
                 return
             while not self._failed_ticks.empty():
@@ -291,12 +374,19 @@ class Driver:
     def _end_stopped(self) -> ExitCode:
         self._move(_State.PENDING_SHUTDOWN, self._stop_reason)
         problems = self._stop_queries()
-        self._move(_State.NOT_RUNNING, "; ".join([self._stop_reason, *problems]))
+        self._refuse_if_fenced()
+        reason = "; ".join([self._stop_reason, *problems])
+        self._move(_State.NOT_RUNNING, reason)
+        self._write_ending(ExitCode.STOPPED, reason, "")
         return ExitCode.STOPPED
 
-    def _end_failed(self, error: BaseException, code: ExitCode) -> ExitCode:
+    def _end_failed(self, error: BaseException) -> ExitCode:
+        cause = error if isinstance(error, DriverFencedError) else self._fence_behind()
+        if cause is not None:
+            return self._end_fenced(cause)
         reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
         remedy = error.remedy if isinstance(error, MillraceError) else "see the traceback in the driver's log"
+        self._write_ending(ExitCode.FAILED, reason, remedy)
         expected = isinstance(error, MillraceError)
         log.error("application failed", reason=reason, remedy=remedy, exc_info=None if expected else error)
         self._open_publisher_if_nobody_runs()
@@ -308,7 +398,32 @@ class Driver:
         self._move(_State.ERROR if self.lifecycle.state is _State.PENDING_ERROR else _State.NOT_RUNNING, reason, remedy)
         for problem in problems:
             log.error("could not end cleanly", problem=problem)
-        return code
+        return ExitCode.FAILED
+
+    def _fence_behind(self) -> DriverFencedError | None:
+        """The fence that a failure follows from: what a replaced driver finds, its successor has done on purpose."""
+        if not self._publisher.epoch:
+            return None
+        try:
+            self.confirm_newest()
+        except DriverFencedError as fence:
+            return fence
+        except MillraceError as problem:
+            log.warning("not known whether a newer driver is the cause", problem=problem.message)
+        return None
+
+    def _end_fenced(self, error: DriverFencedError) -> ExitCode:
+        """Nothing is waited for, nothing is published: everything belongs to the newer driver."""
+        self._abandon(error)
+        self._reporter.set_reason(error.message, error.remedy)
+        if self.lifecycle.state is _State.CREATED:
+            self.lifecycle.move_to(_State.REBALANCING)
+        if self.lifecycle.state.is_working:
+            self.lifecycle.move_to(_State.PENDING_ERROR)
+        if self.lifecycle.state.is_ending:
+            failed = self.lifecycle.state is _State.PENDING_ERROR
+            self.lifecycle.move_to(_State.ERROR if failed else _State.NOT_RUNNING)
+        return ExitCode.FENCED
 
     def _open_publisher_if_nobody_runs(self) -> None:
         """For a failure before older drivers were fenced: says so in the topic, unless one of them is well."""
@@ -345,10 +460,8 @@ class Driver:
         try:
             self._reporter.publish()
         except DriverFencedError as error:
-            if state.is_ending or state.has_ended:
-                log.warning("status not published", problem=error.message)
-            else:
-                raise
+            self.fail(error)
+            raise
         except MillraceError as error:
             log.warning("status not published", state=str(state), problem=error.message)
 
@@ -358,8 +471,11 @@ class Driver:
             self._hooks.on_restart(sub_topology)
 
     def _beat(self) -> None:
+        if self._fenced is not None:
+            return
         self._reporter.pulse()
         self._refuse_live_members()
+        self._reporter.broker_answered()
         self._hooks.watch()
         self._reporter.beat()
 
@@ -386,6 +502,8 @@ class Driver:
 
     def _tick_idle_queries(self) -> None:
         for each in self._queries:
+            if self._fenced is not None:
+                return
             if not is_alive(each) or not each.lock.acquire(blocking=False):  # inside a batch it is not idle
                 continue
             try:
@@ -425,6 +543,7 @@ class Driver:
         try:
             self._reporter.set_control_address(server.address)
             control_file.write(settings.control_file)
+            settings.control_file.with_name(ENDED_FILE).unlink(missing_ok=True)
             yield
         finally:
             control_file.remove_own(settings.control_file)

@@ -4,23 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import IntEnum
 from pathlib import Path
 
 from millrace.control.driver_operations import DriverOperation
+from millrace.control.ending import ExitCode
 from millrace.control.health import HealthLimits
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Prepared
 from millrace.control.restarts import RestartPolicy
 from millrace.control.status import ApplicationStatus
 
-
-class ExitCode(IntEnum):
-    """How the driver's process ends."""
-
-    STOPPED = 0
-    FAILED = 1
-    FENCED = 3  # 2 is the command line's own, for wrong usage
+__all__ = ["DriverHooks", "DriverSettings", "ExitCode"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +29,9 @@ class DriverHooks:
         live_members: live members of the application's consumer group, each described in words.
         watch: checks at each heartbeat that nobody moved the application's offsets or took its topics away.
         end_offsets: the last stable offset of each input partition now.
+        high_watermarks: the end of each input partition's log now.
+        cancel_jobs: cancels every job that runs for the application; called repeatedly once a newer driver took over.
+        end_process: ends this process at once with an exit code; ``None`` where the process is not the driver's own.
         on_restart: told of a query's death, by the number of its sub-topology.
         metrics: the metrics in Prometheus' text format.
         describe: the topology as text.
@@ -49,6 +46,9 @@ class DriverHooks:
     live_members: Callable[[], Sequence[str]] = lambda: ()
     watch: Callable[[], None] = lambda: None
     end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
+    high_watermarks: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
+    cancel_jobs: Callable[[], None] = lambda: None
+    end_process: Callable[[int], None] | None = None
     on_restart: Callable[[int], None] = lambda _: None
     metrics: Callable[[], bytes] = lambda: b""
     describe: Callable[[], str] = lambda: ""
@@ -68,6 +68,7 @@ class DriverSettings:
         tick_interval_s: time between two looks whether an idle query has something to do, seconds.
         barrier_timeout_s: longest wait for running batches at a stop or pause, seconds.
         stop_timeout_s: longest wait for one query to stop, seconds.
+        fenced_limit_s: longest time that a driver lives once it knows of a newer one, seconds.
         broker_timeout_s: how long each step of the start is repeated while no broker answers, seconds.
         restart: when to start a died query again.
         health: how long things may take.
@@ -80,6 +81,7 @@ class DriverSettings:
     tick_interval_s: float = 1.0
     barrier_timeout_s: float = 60.0
     stop_timeout_s: float = 30.0
+    fenced_limit_s: float = 1.5
     broker_timeout_s: float = 60.0
     restart: RestartPolicy = field(default_factory=RestartPolicy)
     health: HealthLimits = field(default_factory=HealthLimits)

@@ -8,6 +8,9 @@ from enum import StrEnum
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus
 
+_GRACE_S = 2.0
+_FIRST_BATCH_S = 60.0
+
 
 class HealthReason(StrEnum):
     """Why an application is, or is not, well."""
@@ -21,6 +24,9 @@ class HealthReason(StrEnum):
     START_TIMEOUT = "start-timeout"
     HEARTBEAT_OVERDUE = "heartbeat-overdue"
     NO_PROGRESS = "no-progress"
+    BROKER_UNREACHABLE = "broker-unreachable"
+    NOT_COMMITTING = "not-committing"
+    HELD_BACK = "held-back"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +37,19 @@ class HealthLimits:
         heartbeat_s: longest age of the status, seconds, but at least three of the driver's own intervals.
         progress_s: longest time without progress while there is something to process or to restore, seconds.
         start_s: longest time without progress (restores count) until the first query is active, seconds.
+        broker_s: a broker that has not answered for so long is called unreachable, seconds, but at least two more than
+            the driver's own interval.
+        commit_s: nothing committed for so long, while there is something to process, is called so, seconds, but at
+            least three times the longest of the last batches.
+        held_back_s: so long behind an open transaction of the input is called so, seconds.
     """
 
     heartbeat_s: float = 30.0
     progress_s: float = 120.0
     start_s: float = 300.0
+    broker_s: float = 5.0
+    commit_s: float = 10.0
+    held_back_s: float = 10.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +59,8 @@ class Health:
     Args:
         alive: whether to leave the driver alone; ``False`` asks for a restart (or, after a stop, finds nothing to do).
         ready: whether it processes what arrives.
+        progressing: whether nothing keeps it from committing what there is to process; ``False`` is no reason to
+            restart it, but one to look.
         reason: why, as a code.
         text: why, in words.
     """
@@ -53,6 +69,7 @@ class Health:
     ready: bool
     reason: HealthReason
     text: str
+    progressing: bool = True
 
 
 def assess(status: ApplicationStatus, *, now: float, limits: HealthLimits) -> Health:
@@ -85,6 +102,8 @@ def _assess_working(status: ApplicationStatus, now: float, limits: HealthLimits)
     stuck = _without_progress(status, now, limits.progress_s)
     if stuck:
         return _unwell(HealthReason.NO_PROGRESS, stuck)
+    if (stalled := _stalled(status, now, limits)) is not None:
+        return stalled
     if status.state is ApplicationState.RUNNING:
         return Health(alive=True, ready=True, reason=HealthReason.WORKING, text=status.state.meaning)
     moved_at = max([status.started_at, *(each.last_progress_at or 0.0 for each in status.progress.values())])
@@ -96,7 +115,22 @@ def _assess_working(status: ApplicationStatus, now: float, limits: HealthLimits)
 
 
 def _unwell(reason: HealthReason, text: str) -> Health:
-    return Health(alive=False, ready=False, reason=reason, text=text)
+    return Health(alive=False, ready=False, reason=reason, text=text, progressing=False)
+
+
+def _stalled(status: ApplicationStatus, now: float, limits: HealthLimits) -> Health | None:
+    """What keeps an application that lives from committing."""
+    running = status.state is ApplicationState.RUNNING
+    for reason, text in (
+        (HealthReason.BROKER_UNREACHABLE, _broker_is_silent(status, now, limits)),
+        (HealthReason.NOT_COMMITTING, _not_committing(status, now, limits) if running else ""),
+        (HealthReason.HELD_BACK, _held_back(status, now, limits) if running else ""),
+    ):
+        if text:
+            # One that is held back processes what it may read.
+            ready = reason is HealthReason.HELD_BACK
+            return Health(alive=True, ready=ready, reason=reason, text=text, progressing=False)
+    return None
 
 
 def _not_ready(reason: HealthReason, text: str) -> Health:
@@ -121,3 +155,53 @@ def _without_progress(status: ApplicationStatus, now: float, limit_s: float) -> 
                 f"at most {limit_s:.0f} s are allowed"
             )
     return ""
+
+
+def _broker_is_silent(status: ApplicationStatus, now: float, limits: HealthLimits) -> str:
+    if status.broker_answered_at is None:
+        return ""
+    age = now - status.broker_answered_at
+    if age <= max(limits.broker_s, status.heartbeat_interval_ms / 1000 + _GRACE_S):
+        return ""
+    return f"no broker has answered for {age:.0f} s; {_last_commit(status, now)}"
+
+
+def _not_committing(status: ApplicationStatus, now: float, limits: HealthLimits) -> str:
+    for number, each in sorted(status.progress.items()):
+        # Before the first batch nothing is known of how long one takes.
+        limit = max(limits.commit_s, 3 * each.longest_batch_s) if each.batches else _FIRST_BATCH_S
+        begun, ended = each.last_batch_started_at, each.last_batch_finished_at
+        if begun is not None and (ended is None or begun > ended) and now - begun > limit:
+            usual = f"; the longest of the last ones took {each.longest_batch_s:.1f} s" if each.batches else ""
+            return (
+                f"a batch of sub-topology {number} has run for {now - begun:.0f} s{usual}; {_last_commit(status, now)}"
+            )
+        if each.lag_since is not None and each.lag:
+            since = max(each.lag_since, each.last_progress_at or 0.0)
+            if now - since > limit:
+                return (
+                    f"{each.lag} records wait for sub-topology {number}, which has committed nothing for "
+                    f"{now - since:.0f} s"
+                )
+    return ""
+
+
+def _held_back(status: ApplicationStatus, now: float, limits: HealthLimits) -> str:
+    waiting = {
+        place: (end, now - end.held_back_since)
+        for place, end in status.held_back.items()
+        if end.held_back_since is not None and now - end.held_back_since > limits.held_back_s
+    }
+    if not waiting:
+        return ""
+    (topic, partition), (end, age) = max(waiting.items(), key=lambda item: item[1][1])
+    others = f", as in {len(waiting) - 1} other partitions" if len(waiting) > 1 else ""
+    return (
+        f"held back for {age:.0f} s at offset {end.last_stable} of {topic}-{partition}{others}: an open transaction of "
+        f"who writes it keeps {end.high_watermark - end.last_stable} offsets behind it from being read"
+    )
+
+
+def _last_commit(status: ApplicationStatus, now: float) -> str:
+    last = status.last_commit_at
+    return "nothing was committed yet" if last is None else f"the last commit was {now - last:.0f} s ago"

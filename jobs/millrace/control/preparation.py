@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 
 import structlog
 
@@ -21,7 +21,7 @@ from millrace.control.start_offsets import (
     starting_offsets,
 )
 from millrace.control.status import ApplicationStatus
-from millrace.errors import PreflightError, TopologyError
+from millrace.errors import OffsetOutOfRangeError, PreflightError, TopologyError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import commit_in_place_of
 from millrace.kafka.offsets import CommittedOffset as Commit
@@ -103,7 +103,14 @@ class Preparer:
         external = self._described_external()
         return {**external, **self._internal_topics(self._internal_specs(external))}
 
-    def prepare(self, last: ApplicationStatus | None, *, run_id: int) -> Preparation:
+    def prepare(
+        self,
+        last: ApplicationStatus | None,
+        *,
+        run_id: int,
+        driver: tuple[int, str] = (0, ""),
+        confirm: Callable[[], None] = lambda: None,
+    ) -> Preparation:
         """Creates internal topics, decides where to start, and commits the start of partitions that are new.
 
         A crash midway is harmless: everything here finds its own traces and goes on.
@@ -111,8 +118,12 @@ class Preparer:
         Args:
             last: the status of the run before, ``None`` where there was none.
             run_id: number of this run; a higher one is taken where the group has commits of that one already.
+            driver: number and run of the driver, by which its tasks know whether it is still the newest.
+            confirm: called before anything is committed; raises where a newer driver has taken over. What was read
+                until then is of no newer one.
 
         Raises:
+            DriverFencedError: see ``confirm``.
             MillraceError: topics are missing, or offsets and state do not fit; see ``starting_offsets``.
         """
         self._check_topology(last)
@@ -133,13 +144,40 @@ class Preparer:
         topics = {**external, **self._internal_topics(internal)}
         places = [place for task in self._tasks(topics) for place in task]
         commits = committed_offsets(self._admin, self._config.application_id, places)
+        # Commits of a newer driver would make this one's number the higher.
+        confirm()
         run_id = number_of_run(commits, epoch=run_id)
         if commits and last is not None and last.topology_fingerprint != self._topology.fingerprint:
             self._sign_anew(places, last, run_id)
             commits = committed_offsets(self._admin, self._config.application_id, places)
-        starts = self._starts(topics, commits, last)
-        self._commit_new(topics, starts, commits, run_id)
-        return Preparation(plans=self._plans(topics, run_id), starts=starts, topics=topics)
+        starts, settled = self._starts_of_settled(topics, places, commits, last)
+        confirm()
+        self._commit_new(topics, starts, settled, run_id)
+        plans = tuple(
+            replace(plan, driver_epoch=driver[0], driver_run=driver[1]) for plan in self._plans(topics, run_id)
+        )
+        return Preparation(plans=plans, starts=starts, topics=topics)
+
+    def _starts_of_settled(
+        self,
+        topics: Mapping[str, TopicDescription],
+        places: list[TopicPartition],
+        commits: Mapping[TopicPartition, Commit],
+        last: ApplicationStatus | None,
+    ) -> tuple[dict[TopicPartition, Start], Mapping[TopicPartition, Commit]]:
+        """Where each partition starts, and the commits that say so.
+
+        Offsets that are not in the log are read again before that is said: an attempt of the driver before may have
+        committed, and what it had processed may have been deleted, after they were read.
+        """
+        while True:
+            try:
+                return self._starts(topics, commits, last), commits
+            except OffsetOutOfRangeError:
+                again = committed_offsets(self._admin, self._config.application_id, places)
+                if again == commits:
+                    raise
+                commits = again
 
     def _described_external(self) -> dict[str, TopicDescription]:
         wanted = self._external_topics()

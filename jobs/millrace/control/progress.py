@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from millrace.control.query import QueryProgress, TopicPartition
-from millrace.control.status import SubTopologyStatus
+from millrace.control.status import InputEnd, SubTopologyStatus
 
 
 def lag_by_partition(
@@ -20,6 +20,37 @@ def lag_by_partition(
         for partition, position in positions.items()
         if position >= 0 and end_offsets.get(partition, -1) >= 0
     }
+
+
+def input_ends(
+    before: Mapping[TopicPartition, InputEnd],
+    positions: Mapping[TopicPartition, int],
+    last_stable: Mapping[TopicPartition, int],
+    high_watermarks: Mapping[TopicPartition, int],
+    *,
+    now: float,
+) -> dict[TopicPartition, InputEnd]:
+    """Both ends of each input partition, and since when the application waits between them.
+
+    It waits where it has read everything up to the last stable offset, and an open transaction keeps that from moving.
+    One that moves, however little, begins the time again: upstream's next transaction is another one.
+
+    Args:
+        before: the answer before.
+        positions: committed offsets, read before the ends.
+        last_stable: last stable offsets.
+        high_watermarks: ends of the logs, read after those.
+        now: seconds since the epoch.
+    """
+    ends = {}
+    for place, stable in last_stable.items():
+        high = high_watermarks.get(place, stable)
+        waits = high > stable and positions.get(place, -1) >= stable
+        last = before.get(place)
+        goes_on = last is not None and last.last_stable == stable and last.held_back_since is not None
+        since = None if not waits else last.held_back_since if goes_on and last is not None else now
+        ends[place] = InputEnd(last_stable=stable, high_watermark=max(high, stable), held_back_since=since)
+    return ends
 
 
 def observe(
@@ -60,6 +91,8 @@ def observe(
         active=active,
         last_batch_started_at=progress.last_batch_started_at,
         last_batch_finished_at=progress.last_batch_finished_at,
+        longest_batch_s=progress.longest_batch_s,
+        last_commit_at=progress.last_commit_at,
         lag=lag,
         lag_since=lag_since,
         last_progress_at=now if progressed else (before.last_progress_at if before else now),

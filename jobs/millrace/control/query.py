@@ -7,6 +7,7 @@ from typing import Protocol
 
 import structlog
 
+from millrace.errors import DriverFencedError
 from millrace.spark.progress import QueryProgress
 from millrace.task.input import TopicPartition
 from millrace.task.task import TaskAction
@@ -56,6 +57,9 @@ class Query(Protocol):
 
     def request_stop(self) -> None:
         """From now on a callback returns at once."""
+
+    def abandon(self, error: DriverFencedError) -> None:
+        """A newer driver took over: nothing is launched, purged or started any more. Takes no lock, returns at once."""
 
     def stop(self, timeout_s: float) -> None:
         """Stops the query; must not be called inside a callback, which Spark would wait for."""

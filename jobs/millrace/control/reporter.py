@@ -6,12 +6,14 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from millrace.control.lifecycle import Lifecycle
-from millrace.control.progress import lag_by_partition, observe
+from millrace.control.progress import input_ends, lag_by_partition, observe
 from millrace.control.query import Query, QueryProgress, TopicPartition, is_alive
-from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
+from millrace.control.status import ApplicationStatus, DriverIdentity, InputEnd, SubTopologyStatus
+
+T = TypeVar("T")
 
 
 class Publisher(Protocol):
@@ -84,7 +86,8 @@ class StatusReporter:
         lifecycle: gives the state.
         publisher: where the status goes.
         heartbeat_interval_ms: stated in the record, so that readers know when a heartbeat is overdue.
-        end_offsets: ends (last stable offsets) of all input partitions now.
+        end_offsets: last stable offsets of all input partitions now.
+        high_watermarks: ends of their logs now; called after ``end_offsets``.
         clock: seconds since the epoch.
     """
 
@@ -96,6 +99,7 @@ class StatusReporter:
         *,
         heartbeat_interval_ms: int,
         end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]],
+        high_watermarks: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {},
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._application = application
@@ -104,6 +108,7 @@ class StatusReporter:
         self._published_at = float("-inf")
         self._heartbeat_interval_ms = heartbeat_interval_ms
         self._read_end_offsets = end_offsets
+        self._read_high_watermarks = high_watermarks
         self._clock = clock
         self._lock = threading.RLock()
         self._publishing = threading.Lock()
@@ -115,6 +120,9 @@ class StatusReporter:
         self._previous: ApplicationStatus | None = None
         self._prepared: Prepared | None = None
         self._ends: dict[TopicPartition, int] = {}
+        self._input_ends: dict[TopicPartition, InputEnd] = {}
+        self._ends_at: float | None = None
+        self._answered_at: float | None = None
         self._positions: dict[TopicPartition, int] = {}
         self._observed: dict[int, SubTopologyStatus] = {}
         self._restarts: dict[int, int] = {}
@@ -163,6 +171,11 @@ class StatusReporter:
         with self._lock:
             self._restarts[sub_topology] = restarts
 
+    def broker_answered(self) -> None:
+        """Notes that a broker has just answered the driver."""
+        with self._lock:
+            self._answered_at = self._clock()
+
     def pulse(self) -> None:
         """Notes that the driver is alive, whether or not the broker can be told."""
         with self._lock:
@@ -176,9 +189,16 @@ class StatusReporter:
             MillraceError: the broker could not be asked, or nothing was written; the next call may succeed.
         """
         self._refresh_positions()
-        ends = self._read_end_offsets(list(self._positions)) if self._positions else {}
+        places = list(self._positions)
+        ends = self._read_end_offsets(places) if places else {}
+        if places:
+            self.broker_answered()
+        high = self._read_high_watermarks(places) if places else {}
         with self._lock:
             self._ends = dict(ends)
+            if places:
+                now = self._ends_at = self._answered_at = self._clock()
+                self._input_ends = input_ends(self._input_ends, self._positions, ends, high, now=now)
         self.publish()
 
     def publish(self) -> None:
@@ -187,12 +207,13 @@ class StatusReporter:
         with self._publishing:
             if self._publisher.epoch:
                 self._publisher.publish(self.status().model_copy(update={"updated_at": self._clock()}))
-                self._published_at = time.monotonic()
+                self._published_at = time_awake_or_asleep()
+                self.broker_answered()
 
     @property
     def age_s(self) -> float:
         """Seconds since the last publication; infinite before the first."""
-        return time.monotonic() - self._published_at
+        return time_awake_or_asleep() - self._published_at
 
     def status(self) -> ApplicationStatus:
         """The status now; its ``updated_at`` is the last heartbeat's, as the judgement of health needs it."""
@@ -202,6 +223,9 @@ class StatusReporter:
             return self._base().model_copy(
                 update={
                     "lag": _nested(lag_by_partition(self._positions, ends)),
+                    "lag_at": self._ends_at,
+                    "input_ends": _nested(self._input_ends),
+                    "broker_answered_at": self._answered_at,
                     "progress": dict(self._observed),
                     "task_hosts": {
                         task: host for each in progresses.values() for task, host in each.task_hosts.items()
@@ -276,8 +300,14 @@ class StatusReporter:
         )
 
 
-def _nested(values: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
-    nested: dict[str, dict[int, int]] = {}
+def time_awake_or_asleep() -> float:
+    """Seconds of a clock that also goes on while the host is suspended, where the system has one."""
+    clock = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic() if clock is None else time.clock_gettime(clock)
+
+
+def _nested(values: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
+    nested: dict[str, dict[int, T]] = {}
     for (topic, partition), value in sorted(values.items()):
         nested.setdefault(topic, {})[partition] = value
     return nested

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
+import psutil
 from pyspark.sql import SparkSession
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.control.driver import Driver
-from millrace.control.driver_options import DriverHooks, DriverSettings
+from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
 from millrace.control.preparation import Preparation, Preparer, start_transactional_id
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Application, Prepared
@@ -24,7 +29,7 @@ from millrace.control.task_databases import database_operations
 from millrace.control.watch import InputWatch
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
-from millrace.kafka.offsets import end_offsets, lag
+from millrace.kafka.offsets import End, end_offsets, lag
 from millrace.metrics import ApplicationMetrics, TaskStatistics
 from millrace.spark.plan import QueryPlan
 from millrace.spark.query import QueryHooks, SparkQuery
@@ -45,6 +50,7 @@ def run_application(
     *,
     run_directory: Path,
     gives_up_state: bool = False,
+    owns_process: bool = False,
 ) -> int:
     """Runs an application until it is stopped, fails for good, or a newer driver takes over.
 
@@ -54,6 +60,8 @@ def run_application(
         session: the session that :func:`millrace.spark.session.open_session` opens; it is stopped in the end.
         run_directory: where ``control.json`` and the control token go.
         gives_up_state: whether a changed topology may leave stores behind that the one before it had.
+        owns_process: whether this process is the driver's own: once a newer driver has taken over, it is ended within
+            two seconds, whatever its threads wait for.
 
     Returns:
         The exit code of the process: 0 after a stop, 1 after a failure, 3 when a newer driver took over.
@@ -64,7 +72,14 @@ def run_application(
     state = StateDirectory(config.state_dir).application(config.application_id)
     lock = DirectoryLock(state)
     try:
-        return _Run(config, topology, session, run_directory, gives_up_state=gives_up_state).run()
+        return _Run(
+            config,
+            topology,
+            session,
+            run_directory,
+            gives_up_state=gives_up_state,
+            end_process=_end_process if owns_process else None,
+        ).run()
     finally:
         lock.release()
 
@@ -80,8 +95,10 @@ class _Run:
         run_directory: Path,
         *,
         gives_up_state: bool,
+        end_process: Callable[[int], None] | None,
     ) -> None:
         self._config = config
+        self._end_process = end_process
         self._topology = topology
         self._metrics = ApplicationMetrics(config.application_id)
         self._publisher = StatusPublisher(
@@ -99,10 +116,11 @@ class _Run:
         self._starts: Mapping[TopicPartition, int] = {}
         # The JVM takes seconds to come up; meanwhile the broker is asked what there is.
         self._session = session
+        self._run_id = uuid4().hex
         self._driver = Driver(
             Application(
                 application_id=config.application_id,
-                run_id=uuid4().hex,
+                run_id=self._run_id,
                 topology_fingerprint=topology.fingerprint,
                 topology_summary=summarize(topology),
                 processing_guarantee=config.processing_guarantee,
@@ -115,6 +133,9 @@ class _Run:
                 live_members=self._live_members,
                 watch=self._watch,
                 end_offsets=self._end_offsets,
+                high_watermarks=lambda places: end_offsets(self._admin, places, End.HIGH_WATERMARK),
+                cancel_jobs=self._cancel_jobs,
+                end_process=end_process,
                 on_restart=self._metrics.count_query_restart,
                 metrics=self._exposition,
                 describe=topology.describe,
@@ -140,12 +161,18 @@ class _Run:
 
     def run(self) -> int:
         """Runs until the application ends."""
+        code = ExitCode.FAILED
         try:
-            return int(self._driver.run())
+            code = self._driver.run()
+            if code is ExitCode.FENCED and self._end_process is not None:
+                # Clients and sessions that are taken down in order wait for what they still hold.
+                self._end_process(code)
+            return int(code)
         finally:
             if self._reports is not None:
                 self._reports.close()
-            if self._session.done() and self._session.exception() is None:
+            # A session that ends in order waits for what runs; of a fenced driver nothing is waited for.
+            if code is not ExitCode.FENCED and self._session.done() and self._session.exception() is None:
                 self._session.result().stop()
 
     def _fence(self, transactional_ids: Sequence[str]) -> None:
@@ -156,13 +183,19 @@ class _Run:
                 settings=self._config.client_settings("producer."),
             )
 
+    def _cancel_jobs(self) -> None:
+        if self._session.done() and self._session.exception() is None:
+            self._session.result().sparkContext.cancelAllJobs()
+
     def _prepare(self, last: ApplicationStatus | None) -> Prepared:
-        preparation = self._preparer.prepare(last, run_id=self._publisher.epoch)
+        preparation = self._preparation(last)
         session = self._session.result()
         largest = max(plan.largest_input_bytes for plan in preparation.plans)
         set_arrow_batches(session, self._config, largest_record_bytes=largest)
         hooks = QueryHooks(
             before_batch=self._driver.before_batch,
+            before_purge=self._driver.confirm_newest,
+            on_fenced=self._driver.fail,
             on_statistics=self._statistics_reported,
             on_batch=self._metrics.observe_batch,
             replan=self._replan,
@@ -172,9 +205,15 @@ class _Run:
         self._prepared = self._as_prepared(preparation)
         return self._prepared
 
+    def _preparation(self, last: ApplicationStatus | None) -> Preparation:
+        epoch = self._publisher.epoch
+        return self._preparer.prepare(
+            last, run_id=epoch, driver=(epoch, self._run_id), confirm=self._driver.confirm_newest
+        )
+
     def _replan(self, sub_topology: int) -> QueryPlan:
         """The plan of a query whose input has new partitions; called by the query that starts again."""
-        preparation = self._preparer.prepare(self._driver.status(), run_id=self._publisher.epoch)
+        preparation = self._preparation(self._driver.status())
         self._prepared = self._as_prepared(preparation)
         # Before any task of a new partition starts, so that the next driver knows whom to fence.
         self._driver.replanned(self._prepared)
@@ -259,4 +298,43 @@ class _Run:
     def _exposition(self) -> bytes:
         status = self._driver.status()
         self._metrics.set_application(state=status.state, driver_epoch=status.driver_epoch, paused=status.paused)
+        self._show_progress(status, now=time.time())
         return self._metrics.exposition()
+
+    def _show_progress(self, status: ApplicationStatus, *, now: float) -> None:
+        """What readers of the status see, as metrics: when something was heard last, and what holds the input back."""
+        self._metrics.set_heard(
+            broker_answered_at=status.broker_answered_at,
+            last_commits={
+                number: each.last_commit_at
+                for number, each in status.progress.items()
+                if each.last_commit_at is not None
+            },
+        )
+        for query in self._queries:
+            self._metrics.set_input_ends(
+                query.sub_topology,
+                {
+                    (topic, partition): (
+                        end.last_stable,
+                        end.high_watermark,
+                        0.0 if end.held_back_since is None else max(0.0, now - end.held_back_since),
+                    )
+                    for topic in query.plan.topics
+                    for partition, end in status.input_ends.get(topic, {}).items()
+                },
+            )
+
+
+def _end_process(code: int) -> None:
+    """Ends this process and the Python workers that it brought along; Spark's virtual machine ends with it.
+
+    Workers first: one that has just been handed a batch goes on with it until its machine notices that it is alone.
+    """
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            if "python" in child.name():
+                child.kill()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)

@@ -48,6 +48,11 @@ class SubTopologyStatus(_StatusModel):
     active: bool = Field(False, description="Whether the streaming query runs.")
     last_batch_started_at: float | None = Field(None, description="Seconds since the epoch.")
     last_batch_finished_at: float | None = Field(None, description="Seconds since the epoch.")
+    longest_batch_s: float = Field(0.0, description="Longest of the last twenty batches, seconds.")
+    last_commit_at: float | None = Field(
+        None,
+        description="When a commit last moved an offset, seconds since the epoch; none in this run yet where absent.",
+    )
     lag: int | None = Field(None, description="Records behind, summed over the partitions whose lag is known.")
     lag_since: float | None = Field(None, description="Since when the lag has not been 0, seconds since the epoch.")
     last_progress_at: float | None = Field(
@@ -66,6 +71,18 @@ class SubTopologyStatus(_StatusModel):
         """Seconds until a task is restored at its rate; ``None`` where nothing remains or the rate is not known."""
         remaining, rate = self.restore_remaining.get(task, 0), self.restore_rates.get(task, 0.0)
         return remaining / rate if remaining and rate > 0 else None
+
+
+class InputEnd(_StatusModel):
+    """Where an input partition ends, for whom."""
+
+    last_stable: int = Field(description="Last stable offset: up to it a reader of committed records may read.")
+    high_watermark: int = Field(description="End of the log, records of open transactions included.")
+    held_back_since: float | None = Field(
+        None,
+        description="Since when the application has read up to the first record of an open transaction and waits "
+        "there, seconds since the epoch.",
+    )
 
 
 class ApplicationStatus(_StatusModel):
@@ -97,7 +114,15 @@ class ApplicationStatus(_StatusModel):
         default_factory=dict, description="UUID of each topic of a global store; the group does not consume them."
     )
     lag: dict[str, dict[int, int]] = Field(
-        default_factory=dict, description="Records behind, by topic and partition; unknown ones are absent."
+        default_factory=dict,
+        description="Records up to the last stable offset, by topic and partition; unknown ones are absent.",
+    )
+    lag_at: float | None = Field(None, description="When the ends were read that the lag counts to.")
+    input_ends: dict[str, dict[int, InputEnd]] = Field(
+        default_factory=dict, description="Both ends of each input partition, as they were at lag_at."
+    )
+    broker_answered_at: float | None = Field(
+        None, description="When a broker last answered the driver, seconds since the epoch; absent before it ever did."
     )
     progress: dict[int, SubTopologyStatus] = Field(default_factory=dict, description="By sub-topology.")
     task_hosts: dict[str, str] = Field(default_factory=dict, description="host/pid of the worker, by task id.")
@@ -111,6 +136,22 @@ class ApplicationStatus(_StatusModel):
         """Records behind over all partitions whose lag is known; ``None`` if it is known of none."""
         lags = [lag for partitions in self.lag.values() for lag in partitions.values()]
         return sum(lags) if lags else None
+
+    @property
+    def last_commit_at(self) -> float | None:
+        """When a commit last moved an offset of the application; ``None`` if none did since the driver started."""
+        known = [each.last_commit_at for each in self.progress.values() if each.last_commit_at is not None]
+        return max(known, default=None)
+
+    @property
+    def held_back(self) -> dict[tuple[str, int], InputEnd]:
+        """The input partitions in which the application waits behind an open transaction."""
+        return {
+            (topic, partition): end
+            for topic, ends in self.input_ends.items()
+            for partition, end in ends.items()
+            if end.held_back_since is not None
+        }
 
     @property
     def restore_remaining(self) -> int:

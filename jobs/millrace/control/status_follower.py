@@ -9,8 +9,8 @@ import structlog
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from millrace.control.status import ApplicationStatus, newest_records
-from millrace.control.status_topic import status_consumer
 from millrace.errors import SerializationError
+from millrace.kafka.driver_records import status_consumer
 from millrace.kafka.topics import STATUS_TOPIC
 
 log = structlog.get_logger(__name__)

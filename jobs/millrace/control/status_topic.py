@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 from collections.abc import Iterator, Mapping
@@ -23,6 +22,7 @@ from millrace.errors import (
     TransactionAbortedError,
 )
 from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.driver_records import DriverRecord, fenced, status_consumer
 from millrace.kafka.topics import STATUS_TOPIC
 
 log = structlog.get_logger(__name__)
@@ -167,27 +167,6 @@ def _records_until(
                 f"Topic {STATUS_TOPIC} at {bootstrap_servers} could not be read to its end at offset {high} in time.",
                 remedy="check that the broker that leads the topic's partition is up",
             )
-
-
-@contextlib.contextmanager
-def status_consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> Iterator[Consumer]:
-    """A consumer for the status topic, without a group of its own; it is closed in the end."""
-    consumer = Consumer(
-        {
-            **base_settings(bootstrap_servers, client_settings),
-            "group.id": "millrace-status-reader",  # librdkafka needs one; nothing joins it, nothing is committed
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "isolation.level": "read_uncommitted",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 20,
-        }
-    )
-    try:
-        yield consumer
-    finally:
-        consumer.close()
 
 
 class StatusPublisher:
@@ -337,11 +316,7 @@ class StatusPublisher:
             or (last.driver_epoch == self._epoch and (last.driver, last.run_id) != self._run)
         ):
             self._discard()
-            self._fenced = DriverFencedError(
-                f"Driver {self._epoch} of {self._application_id} was fenced by a newer driver: number "
-                f"{last.driver_epoch}, process {last.driver.pid} on {last.driver.host}.",
-                remedy="nothing, if the newer one is meant; otherwise stop it and start again",
-            )
+            self._fenced = fenced(self._application_id, epoch=self._epoch, by=record_of(last))
             raise self._fenced
 
     def _write(self, status: ApplicationStatus) -> None:
@@ -404,6 +379,17 @@ class StatusPublisher:
             if time.monotonic() >= deadline:
                 return
             threading.Event().wait(0.1)
+
+
+def record_of(status: ApplicationStatus) -> DriverRecord:
+    """The driver that published a status."""
+    return DriverRecord(
+        epoch=status.driver_epoch,
+        run=status.run_id,
+        host=status.driver.host,
+        pid=status.driver.pid,
+        started_at=status.started_at,
+    )
 
 
 def _left(deadline: float) -> float:

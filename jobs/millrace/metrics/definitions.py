@@ -166,9 +166,47 @@ RECORDS_LAG = MetricDefinition(
     "millrace_consumer_records_lag",
     MetricKind.GAUGE,
     ("subtopology", "topic", "partition"),
-    "Records between the committed offset and the end of an input partition. Absent while either is unknown.",
+    "Records (and markers) between the committed offset and the last stable offset of an input partition: what may be "
+    "read. Records of open transactions are not counted, see the next three. Absent while either offset is unknown.",
     "records",
     "consumer-fetch-manager-metrics: records-lag",
+)
+LAST_STABLE_OFFSET = MetricDefinition(
+    "millrace_consumer_last_stable_offset",
+    MetricKind.GAUGE,
+    ("subtopology", "topic", "partition"),
+    "Offset up to which an input partition may be read: that of the first record of the oldest open transaction, or "
+    "the end of the log.",
+    "offset",
+)
+HIGH_WATERMARK = MetricDefinition(
+    "millrace_consumer_high_watermark",
+    MetricKind.GAUGE,
+    ("subtopology", "topic", "partition"),
+    "End of the log of an input partition, records of open transactions included.",
+    "offset",
+)
+READER_HELD_BACK = MetricDefinition(
+    "millrace_consumer_held_back_seconds",
+    MetricKind.GAUGE,
+    ("subtopology", "topic", "partition"),
+    "For how long the application has been at the last stable offset of an input partition while an open transaction "
+    "of who writes it kept that from moving; 0 while nothing holds it back.",
+    "seconds",
+)
+LAST_COMMIT = MetricDefinition(
+    "millrace_stream_last_commit_timestamp_seconds",
+    MetricKind.GAUGE,
+    ("subtopology",),
+    "When a commit of the sub-topology last moved an offset, since the epoch. Absent before the first one.",
+    "seconds",
+)
+BROKER_LAST_ANSWER = MetricDefinition(
+    "millrace_stream_broker_last_answer_timestamp_seconds",
+    MetricKind.GAUGE,
+    (),
+    "When a broker last answered the driver, since the epoch. Absent before the first answer.",
+    "seconds",
 )
 RESTORE_REMAINING = MetricDefinition(
     "millrace_stream_task_restore_remaining_records",
@@ -359,6 +397,11 @@ METRICS: tuple[MetricDefinition, ...] = (
     DROPPED_RECORDS_TOTAL,
     DEAD_LETTERS_TOTAL,
     RECORDS_LAG,
+    LAST_STABLE_OFFSET,
+    HIGH_WATERMARK,
+    READER_HELD_BACK,
+    LAST_COMMIT,
+    BROKER_LAST_ANSWER,
     STREAM_TIME,
     HELD_BACK,
     HELD_BACK_BYTES,

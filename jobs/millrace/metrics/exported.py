@@ -69,6 +69,12 @@ EXPORT_TIMESTAMP = _gauge(
     "When the application was exported last, since the epoch. Its age is the age of all other exported series.",
     "seconds",
 )
+VERDICT = _gauge(
+    "millrace_application_verdict",
+    ("verdict", "reason"),
+    "1 for how the application was at the last export, and why, in the words of `millrace status --json`.",
+    "one of the verdicts",
+)
 EXPORT_DURATION = _gauge(
     "millrace_export_duration_seconds", ("part",), "Time that a part of the export took.", "seconds"
 )
@@ -281,6 +287,7 @@ EXPORTED_METRICS: tuple[MetricDefinition, ...] = (
     EXPORT_PART_OK,
     WANTED,
     HEALTHY,
+    VERDICT,
     RESTARTS,
     LAUNCHED,
     SUPERVISED,

@@ -117,6 +117,31 @@ class ApplicationMetrics(Collector):
                 if lag is not None:
                     series[label, topic, str(partition)] = max(0, lag)
 
+    def set_input_ends(self, subtopology: int, ends: Mapping[tuple[str, int], tuple[int, int, float]]) -> None:
+        """Sets both ends of all input partitions of a sub-topology; those not in ``ends`` disappear.
+
+        Args:
+            subtopology: number of the sub-topology.
+            ends: (topic, partition) to last stable offset, high watermark, and for how long the application has been
+                held back between them, seconds.
+        """
+        label = str(subtopology)
+        with self._lock:
+            for place, metric in enumerate((m.LAST_STABLE_OFFSET, m.HIGH_WATERMARK, m.READER_HELD_BACK)):
+                series = self._numbers[metric.name]
+                for labels in [labels for labels in series if labels[0] == label]:
+                    del series[labels]
+                for (topic, partition), values in ends.items():
+                    series[label, topic, str(partition)] = values[place]
+
+    def set_heard(self, *, broker_answered_at: float | None, last_commits: Mapping[int, float]) -> None:
+        """Sets when a broker last answered, and when each sub-topology last committed, seconds since the epoch."""
+        with self._lock:
+            if broker_answered_at is not None:
+                self._set(m.BROKER_LAST_ANSWER, (), broker_answered_at)
+            for subtopology, at in last_commits.items():
+                self._set(m.LAST_COMMIT, (str(subtopology),), at)
+
     def observe_batch(self, subtopology: int, duration_s: float) -> None:
         """Adds the duration of one micro-batch of a query, seconds."""
         labels = (str(subtopology),)

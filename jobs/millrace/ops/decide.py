@@ -61,7 +61,9 @@ def decide(observation: Observation, record: JobRecord | None, spec: SpecFile | 
         return _towards_stop(observation, record)
     if spec.spec.state is RunState.SUSPENDED and observation.verdict is not Verdict.STOPPED:
         return Decision(action=Action.STOP, text="its specification says suspended")
-    if record.spec_hash not in {"", spec.hash} and spec.spec.state is RunState.RUNNING:
+    changed = record.spec_hash not in {"", spec.hash} and spec.spec.state is RunState.RUNNING
+    # Starting a fenced one would fence the one that has taken over, whose supervision would start that one again.
+    if changed and observation.verdict is not Verdict.FENCED:
         if now < record.not_before:
             return Decision(action=Action.WAIT, text=record.last_reason, not_before=record.not_before)
         return Decision(action=Action.UPGRADE, text="its specification changed")

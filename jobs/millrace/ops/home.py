@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from millrace.control.ending import ENDED_FILE
 from millrace.home import millrace_home
 
 SPECS_VARIABLE = "MILLRACE_CONFIG_DIR"
@@ -66,6 +67,11 @@ class ApplicationDirectory:
     def supervision(self) -> Path:
         """The last observation and what was decided on it, written before it is acted on."""
         return self.path / "supervision.json"
+
+    @property
+    def ended(self) -> Path:
+        """How the last driver ended, written by itself."""
+        return self.path / ENDED_FILE
 
     @property
     def drills(self) -> Path:

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+import structlog
+
+from millrace.control.ending import ExitCode
 from millrace.control.health import HealthLimits, HealthReason, assess
+from millrace.control.status import ApplicationStatus
 from millrace.errors import ConfigurationError, MillraceError
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.files import now_text, read_json, strict_json, write_json
@@ -23,6 +27,9 @@ from millrace.ops.spec import ApplicationSpec, RunState, SpecFile, load_spec_fil
 from millrace.processes import ProcessIdentity
 
 WORST_PARTITIONS = 5
+_PUBLISHED_LIMIT_S = 2.0
+
+log = structlog.get_logger(__name__)
 
 
 class Verdict(StrEnum):
@@ -32,8 +39,12 @@ class Verdict(StrEnum):
     STOPPED = "stopped"
     HEALTHY = "healthy"
     WAITING = "waiting"
+    STALLED = "stalled"
+    """It should work, and commits nothing although there may be something to do; a restart would not help yet."""
     UNHEALTHY = "unhealthy"
     DEAD = "dead"
+    FENCED = "fenced"
+    """Another installation's driver has taken over: starting this one again would fence that one in turn."""
 
     @property
     def needs_restart(self) -> bool:
@@ -63,6 +74,38 @@ class Reason(StrEnum):
     PROCESS_DIED = "process_died"
     CLUSTER_UNREACHABLE = "cluster_unreachable"
     PID_TAKEN = "pid_taken"
+    PROCESS_STOPPED = "process_stopped"
+    BROKER_UNREACHABLE = "broker_unreachable"
+    NOT_COMMITTING = "not_committing"
+    HELD_BACK = "held_back"
+    FENCED = "fenced"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastHeard:
+    """What a driver said last, before it fell silent.
+
+    Args:
+        at: when it said so, seconds since the epoch.
+        state: the application's own state then.
+        lag: records behind then, where known.
+        last_commit_at: when an offset was committed last, seconds since the epoch, where one was.
+    """
+
+    at: float
+    state: str = ""
+    lag: int | None = None
+    last_commit_at: float | None = None
+
+    @classmethod
+    def of(cls, status: ApplicationStatus) -> LastHeard:
+        """What a status says."""
+        return cls(
+            at=status.updated_at,
+            state=status.state.value,
+            lag=status.total_lag,
+            last_commit_at=status.last_commit_at,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +130,11 @@ class Observation:
         restore_rate: how many of them are applied per second.
         restarts: restarts in a row.
         unanswered_since: since when the control plane has not answered, seconds since the epoch.
+        remedy: what the operator should do now, where the driver has said so before it ended.
+        last_commit_at: when an offset was committed last, seconds since the epoch; none where that is not known.
+        lag_at: when the ends were read that the lag counts to, seconds since the epoch.
+        heard: what the driver said last, where it does not answer.
+        held_back: input partitions in which the application waits behind an open transaction, and for how many seconds.
         at: when it was looked, seconds since the epoch.
     """
 
@@ -107,6 +155,11 @@ class Observation:
     restore_rate: float = 0.0
     restarts: int = 0
     unanswered_since: float | None = None
+    remedy: str = ""
+    last_commit_at: float | None = None
+    lag_at: float | None = None
+    heard: LastHeard | None = None
+    held_back: tuple[tuple[str, float], ...] = ()
     at: float = 0.0
 
     @property
@@ -140,6 +193,11 @@ class Observation:
                 "restore_eta_s": self.restore_eta_s,
                 "restarts": self.restarts,
                 "unanswered_since": self.unanswered_since,
+                "remedy": self.remedy[:500],
+                "last_commit_at": self.last_commit_at,
+                "lag_at": self.lag_at,
+                "heard": None if self.heard is None else asdict(self.heard),
+                "held_back": dict(self.held_back),
                 "at": self.at,
             }
         )
@@ -157,6 +215,7 @@ class Evidence:
         spec: the desired specification if it is valid, else the last good one, else none.
         spec_error: what is wrong with the desired specification.
         unanswered_since: as the last observation had it.
+        heard: what the driver said last, as far as observations or the status topic tell.
     """
 
     application: str
@@ -166,6 +225,7 @@ class Evidence:
     spec: SpecFile | None
     spec_error: str
     unanswered_since: float | None
+    heard: LastHeard | None = None
 
 
 def look(home: Home, application: str) -> Evidence:
@@ -186,6 +246,7 @@ def look(home: Home, application: str) -> Evidence:
         spec=spec,
         spec_error=spec_error,
         unanswered_since=_unanswered_since(directory, driver),
+        heard=_remembered(directory, driver),
     )
 
 
@@ -235,6 +296,23 @@ def _unanswered_since(directory: ApplicationDirectory, driver: DriverInstance | 
     return float(since) if same_driver and isinstance(since, int | float) else None
 
 
+def _remembered(directory: ApplicationDirectory, driver: DriverInstance | None) -> LastHeard | None:
+    """What the driver said at the last look at which it answered."""
+    last = (read_json(directory.supervision) or {}).get("observation", {})
+    if driver is None or last.get("driver") != driver.name:
+        return None
+    if (heard := last.get("heard")) is not None:
+        return LastHeard(**heard)
+    if not last.get("state") or not last.get("at"):
+        return None
+    return LastHeard(
+        at=float(last["at"]),
+        state=str(last["state"]),
+        lag=last.get("lag"),
+        last_commit_at=last.get("last_commit_at"),
+    )
+
+
 def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observation:
     """What to think of a job. Pure.
 
@@ -256,13 +334,22 @@ def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observati
     if sight is not None and sight.presence is Presence.UNKNOWN:
         return _observation(record, Verdict.WAITING, Reason.CLUSTER_UNREACHABLE, sight.text, now=now)
     if sight is None or sight.presence is not Presence.ALIVE:
-        return _observation(record, *_without_driver(evidence, record, sight), now=now)
+        return _without_driver(evidence, record, sight, now)
     return replace(_of_living(evidence, record, answer, now), control=sight.control)
 
 
 def _of_living(evidence: Evidence, record: JobRecord, answer: Answer | None, now: float) -> Observation:
     if record.desired is DesiredState.STOPPED:
         return _observation(record, Verdict.WAITING, Reason.STOPPING, "it was asked to stop", now=now)
+    seen = _of_asked(evidence, record, answer, now)
+    stopped = evidence.sight.stopped if evidence.sight is not None else ""
+    if not stopped or seen.verdict.needs_restart:
+        return seen
+    text = stopped if seen.verdict is Verdict.HEALTHY else f"{stopped}; {seen.text}"
+    return replace(seen, verdict=Verdict.STALLED, reason=Reason.PROCESS_STOPPED, text=text)
+
+
+def _of_asked(evidence: Evidence, record: JobRecord, answer: Answer | None, now: float) -> Observation:
     if answer is None or evidence.spec is None:
         return _observation(record, Verdict.WAITING, Reason.STARTING, evidence.spec_error or "not asked yet", now=now)
     if answer.status is None:
@@ -287,15 +374,23 @@ def _observation(
     )
 
 
-def _without_driver(evidence: Evidence, record: JobRecord, sight: Sight | None) -> tuple[Verdict, Reason, str]:
+def _without_driver(evidence: Evidence, record: JobRecord, sight: Sight | None, now: float) -> Observation:
+    def seen(verdict: Verdict, reason: Reason, text: str, remedy: str = "") -> Observation:
+        return _observation(record, verdict, reason, text, now=now, remedy=remedy, heard=evidence.heard)
+
     if record.desired is DesiredState.STOPPED:
-        return Verdict.STOPPED, Reason.STOPPED_AS_ASKED, record.last_reason or "it was asked to stop"
+        return seen(Verdict.STOPPED, Reason.STOPPED_AS_ASKED, record.last_reason or "it was asked to stop")
     if evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED:
-        return Verdict.STOPPED, Reason.SUSPENDED, "its specification says suspended"
+        return seen(Verdict.STOPPED, Reason.SUSPENDED, "its specification says suspended")
     if sight is None:
-        return Verdict.DEAD, Reason.NEVER_LAUNCHED, "it shall run and was never launched"
-    taken = sight.presence is Presence.TAKEN
-    return Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, sight.text
+        return seen(Verdict.DEAD, Reason.NEVER_LAUNCHED, "it shall run and was never launched")
+    if (ending := sight.ending) is None:
+        taken = sight.presence is Presence.TAKEN
+        return seen(Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, sight.text)
+    if ending.exit_code == ExitCode.FENCED:
+        return seen(Verdict.FENCED, Reason.FENCED, ending.reason, ending.remedy)
+    reason = Reason.ENDED_BY_ITSELF if ending.exit_code == ExitCode.STOPPED else Reason.ENDED_IN_ERROR
+    return seen(Verdict.DEAD, reason, f"{sight.text}: {ending.reason}", ending.remedy)
 
 
 def _without_status(evidence: Evidence, record: JobRecord, answer: Answer, now: float) -> Observation:
@@ -310,11 +405,19 @@ def _without_status(evidence: Evidence, record: JobRecord, answer: Answer, now: 
             return _observation(record, Verdict.UNHEALTHY, Reason.START_TIMEOUT, text, now=now)
         return _observation(record, Verdict.WAITING, Reason.STARTING, answer.detail, now=now)
     since = evidence.unanswered_since if evidence.unanswered_since is not None else now
-    silent = now - since
+    silent, heard = now - since, evidence.heard
+    more = {"unanswered_since": since, "heard": heard, "last_commit_at": heard.last_commit_at if heard else None}
+    last = f"; {_last_words(heard, now)}" if heard is not None else ""
     if silent > limits.no_answer_timeout_s:
-        text = f"no answer for {silent:.0f} s (limit {limits.no_answer_timeout_s:g} s): {answer.detail}"
-        return _observation(record, Verdict.UNHEALTHY, Reason.HUNG, text, now=now, unanswered_since=since)
-    return _observation(record, Verdict.WAITING, Reason.NO_ANSWER, answer.detail, now=now, unanswered_since=since)
+        text = f"no answer for {silent:.0f} s (limit {limits.no_answer_timeout_s:g} s): {answer.detail}{last}"
+        return _observation(record, Verdict.UNHEALTHY, Reason.HUNG, text, now=now, **more)
+    return _observation(record, Verdict.STALLED, Reason.NO_ANSWER, f"{answer.detail}{last}", now=now, **more)
+
+
+def _last_words(heard: LastHeard, now: float) -> str:
+    lag = "" if heard.lag is None else f", lag {heard.lag}"
+    committed = "" if heard.last_commit_at is None else f", last commit {now - heard.last_commit_at:.0f} s ago"
+    return f"last heard {now - heard.at:.0f} s ago: {heard.state or 'unknown'}{lag}{committed}"
 
 
 _REASONS = {
@@ -327,6 +430,9 @@ _REASONS = {
     HealthReason.START_TIMEOUT: (Verdict.UNHEALTHY, Reason.START_TIMEOUT),
     HealthReason.HEARTBEAT_OVERDUE: (Verdict.UNHEALTHY, Reason.HEARTBEAT_OVERDUE),
     HealthReason.NO_PROGRESS: (Verdict.UNHEALTHY, Reason.NO_PROGRESS),
+    HealthReason.BROKER_UNREACHABLE: (Verdict.STALLED, Reason.BROKER_UNREACHABLE),
+    HealthReason.NOT_COMMITTING: (Verdict.STALLED, Reason.NOT_COMMITTING),
+    HealthReason.HELD_BACK: (Verdict.STALLED, Reason.HELD_BACK),
 }
 
 
@@ -361,6 +467,15 @@ def _with_status(spec: ApplicationSpec, record: JobRecord, answer: Answer, now: 
         untried=tuple(number for number, each in status.progress.items() if not each.records and each.lag != 0),
         restore_remaining=status.restore_remaining,
         restore_rate=status.restore_rate,
+        last_commit_at=status.last_commit_at,
+        lag_at=status.lag_at,
+        held_back=tuple(
+            sorted(
+                (f"{topic}-{partition}", max(0.0, now - end.held_back_since))
+                for (topic, partition), end in status.held_back.items()
+                if end.held_back_since is not None
+            )
+        ),
         worst_partitions=tuple((name, lag) for name, lag in worst if lag > 0 and math.isfinite(lag)),
     )
 
@@ -373,10 +488,33 @@ def observe(home: Home, application: str) -> Observation:
     """
     evidence = look(home, application)
     answer = ask(evidence.sight) if evidence.sight is not None else None
-    observation = judge(evidence, answer, now=time.time())
+    observation = judge(with_published(evidence, answer), answer, now=time.time())
     if evidence.record is not None:
         remember(evidence.directory, observation, spec_error=evidence.spec_error)
     return observation
+
+
+def with_published(evidence: Evidence, answer: Answer | None) -> Evidence:
+    """The evidence, with what the driver published last where it does not answer: the status topic outlives it.
+
+    A broker that cannot be asked leaves what the last look had heard. Takes at most some seconds.
+    """
+    if answer is None or answer.kind is not AnswerKind.NONE or evidence.spec is None:
+        return evidence
+    # Only where it is needed: it loads a client of the broker, and every page and DAG imports this module.
+    from millrace.control.status_topic import read_statuses
+
+    try:
+        config = evidence.spec.spec.streams_config()
+        published = read_statuses(
+            config.bootstrap_servers, client_settings=config.client_settings("admin."), timeout_s=_PUBLISHED_LIMIT_S
+        ).get(config.application_id)
+    except MillraceError as error:
+        log.info("the status topic is not read", application=evidence.application, problem=error.message)
+        return evidence
+    if published is None or (evidence.heard is not None and evidence.heard.at >= published.updated_at):
+        return evidence
+    return replace(evidence, heard=LastHeard.of(published))
 
 
 def remember(

@@ -47,7 +47,7 @@ def wait_until_ready(
                 mark_good(directory)
             return observation
         late = time.monotonic() >= deadline
-        if late or observation.verdict not in {Verdict.WAITING, Verdict.HEALTHY}:
+        if late or observation.verdict not in {Verdict.WAITING, Verdict.STALLED, Verdict.HEALTHY}:
             when = f"{timeout_s:g} s after its start" if late else "after its start"
             raise OperationError(
                 f"{application} is not ready {when}: {why_not_proven(observation)}. "
@@ -61,14 +61,16 @@ def is_proven(observation: Observation) -> bool:
     """Whether an application is healthy and has shown it.
 
     One whose queries have only just begun is healthy before the first batch of one of them fails. So each must have
-    processed something, or have nothing to process.
+    processed something, or have nothing to process. One that waits behind a transaction of somebody else has done what
+    it can.
     """
-    return observation.verdict is Verdict.HEALTHY and (not observation.untried or observation.reason is Reason.PAUSED)
+    works = observation.verdict is Verdict.HEALTHY or observation.reason is Reason.HELD_BACK
+    return works and (not observation.untried or observation.reason is Reason.PAUSED)
 
 
 def why_not_proven(observation: Observation) -> str:
     """What it lacks, for people."""
-    if observation.verdict is not Verdict.HEALTHY:
+    if observation.verdict is not Verdict.HEALTHY and observation.reason is not Reason.HELD_BACK:
         return f"{observation.reason}, {observation.text}"
     return f"sub-topologies {', '.join(map(str, observation.untried))} have input and have processed nothing yet"
 

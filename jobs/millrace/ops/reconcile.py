@@ -22,13 +22,14 @@ from millrace.ops.driver import (
 )
 from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.observe import Evidence, Observation, Reason, judge, look, observe, remember
+from millrace.ops.observe import Evidence, Observation, Reason, Verdict, judge, look, observe, remember
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.readiness import is_proven, mark_good
 from millrace.ops.record import JobRecord, read_record, write_record
 from millrace.ops.spec import SpecFile
+from millrace.ops.successor import successor_is_gone
 from millrace.ops.upgrade import carry_on_upgrade, plan_upgrade
 
 log = structlog.get_logger(__name__)
@@ -162,7 +163,15 @@ class _Reconciliation:
 
     def _judge(self, evidence: Evidence) -> Observation:
         answer = ask(evidence.sight) if evidence.sight is not None else None
-        return judge(evidence, answer, now=time.time())
+        observation = judge(evidence, answer, now=time.time())
+        if (
+            observation.verdict is Verdict.FENCED
+            and evidence.spec is not None
+            and successor_is_gone(evidence.spec.spec)
+        ):
+            text = f"{observation.text} That one has ended since."
+            return replace(observation, verdict=Verdict.DEAD, text=text, remedy="")
+        return observation
 
     def _act(self, decision: Decision, observation: Observation, record: JobRecord, spec: SpecFile | None) -> Outcome:
         if decision.action is Action.STOP:

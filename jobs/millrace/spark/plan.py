@@ -34,6 +34,8 @@ class QueryPlan:
         progress_address: ``host:port`` that takes what tasks report outside their results, as datagrams.
         global_stores: the global stores that the sub-topology may look up.
         offsets_retention_s: how long the broker keeps a committed offset of a group without members, seconds.
+        driver_epoch: number of the driver.
+        driver_run: identifies the driver's run among those of that number.
     """
 
     sub_topology: SubTopology
@@ -49,6 +51,8 @@ class QueryPlan:
     progress_address: str = ""
     offsets_retention_s: float = float("inf")
     global_stores: tuple[GlobalStoreSpec, ...] = ()
+    driver_epoch: int = 0
+    driver_run: str = ""
 
     @property
     def tasks(self) -> int:
@@ -88,6 +92,8 @@ class QueryPlan:
             topic_limits=self.topic_limits,
             tombstone_retention_ms=self.tombstone_retention_ms,
             global_stores=self.global_stores,
+            driver_epoch=self.driver_epoch,
+            driver_run=self.driver_run,
         )
 
     def to_bytes(self) -> bytes:

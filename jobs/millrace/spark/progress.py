@@ -21,6 +21,8 @@ class QueryProgress:
         records: input records processed since the driver started.
         positions: committed offset of each input partition.
         end_offsets: end of each input partition as the query last saw it.
+        last_commit_at: when the driver last heard of a commit that moved an offset, seconds since the epoch.
+        longest_batch_s: longest of the last twenty finished batches, seconds; 0 before the first.
         task_hosts: ``host/pid`` of the worker that ran each task last, by task id (``1_3``).
         task_states: state of each task, by task id.
         restore_remaining: changelog records that each restoring task has still to apply, by task id.
@@ -33,6 +35,8 @@ class QueryProgress:
     last_batch_started_at: float | None = None
     last_batch_finished_at: float | None = None
     records: int = 0
+    last_commit_at: float | None = None
+    longest_batch_s: float = 0.0
     positions: Mapping[TopicPartition, int] = field(default_factory=dict)
     end_offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     task_hosts: Mapping[str, str] = field(default_factory=dict)

@@ -8,6 +8,7 @@ import shutil
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,7 +18,13 @@ import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.errors import GROWN_INPUT_REMEDY, MillraceError, OperationError, StateError
+from millrace.errors import (
+    GROWN_INPUT_REMEDY,
+    DriverFencedError,
+    MillraceError,
+    OperationError,
+    StateError,
+)
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.metrics import TaskStatistics
@@ -41,6 +48,8 @@ NEW_GLOBAL_PARTITIONS_S = 5.0
 KEEP_WARM_S = 20.0
 """How long a query is idle before its tasks run without rows: Spark ends workers that are idle for a minute."""
 
+_REMEMBERED_BATCHES = 20
+
 _log = structlog.get_logger(__name__)
 
 
@@ -50,6 +59,9 @@ class QueryHooks:
 
     Args:
         before_batch: called before anything of a batch is launched; raises where the driver was fenced.
+        before_purge: called before records are deleted; raises unless the broker has just confirmed that the driver is
+            the newest.
+        on_fenced: takes what a task has found: that a newer driver took over.
         on_statistics: takes each task's row of statistics.
         on_batch: takes the sub-topology's number and the batch's duration in seconds.
         replan: the plan for the topics as they are now, by the number of the sub-topology; the start of new partitions
@@ -57,6 +69,8 @@ class QueryHooks:
     """
 
     before_batch: Callable[[], None] = lambda: None
+    before_purge: Callable[[], None] = lambda: None
+    on_fenced: Callable[[DriverFencedError], object] = lambda _: None
     on_statistics: Callable[[TaskStatistics], object] = lambda _: None
     on_batch: Callable[[int, float], object] = lambda _, __: None
     replan: Callable[[int], QueryPlan] | None = None
@@ -80,6 +94,7 @@ class SparkQuery:
         self._lock = threading.RLock()
         self._stopping = threading.Event()
         self._paused = threading.Event()
+        self._fenced: DriverFencedError | None = None
         self._query: StreamingQuery | None = None
         self._failure: BaseException | None = None
         self._checkpoint: Path | None = None
@@ -100,6 +115,7 @@ class SparkQuery:
         self._run_name = ""
         self._punctuations = DuePunctuations()
         self._restoring = RestoreTotals()
+        self._durations: deque[float] = deque(maxlen=_REMEMBERED_BATCHES)
         self._progress = QueryProgress(sub_topology=plan.sub_topology.number)
         self._log = _log.bind(application=plan.config.application_id, query=self.name)
 
@@ -149,6 +165,7 @@ class SparkQuery:
         Raises:
             MillraceError: a task cannot be opened; see :meth:`millrace.task.task.Task.run_batch`.
         """
+        self._refuse_if_fenced()
         self._stopping.clear()
         self._failure = None
         if self._has_new_partitions and self._hooks.replan is not None:
@@ -172,6 +189,7 @@ class SparkQuery:
         # Nothing in it is ever read again: it may live in memory and is removed with the query.
         # That of a query that died is still there: the driver starts it again without stopping it.
         self._remove_checkpoint()
+        self._refuse_if_fenced()
         self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=_scratch_directory()))
         self._query = (
             frame.writeStream.queryName(self.name)
@@ -184,6 +202,14 @@ class SparkQuery:
 
     def request_stop(self) -> None:
         """From now on a callback returns at once."""
+        self._stopping.set()
+
+    def abandon(self, error: DriverFencedError) -> None:
+        """A newer driver took over: nothing is launched, purged or started any more. Takes no lock and returns at once.
+
+        What runs is not waited for: whoever calls this cancels the jobs.
+        """
+        self._fenced = error
         self._stopping.set()
 
     def stop(self, timeout_s: float) -> None:
@@ -230,7 +256,7 @@ class SparkQuery:
         if not self._lock.acquire(blocking=False):
             return
         try:
-            if self.is_active and not self._stopping.is_set() and not self._paused.is_set():
+            if not self._stopping.is_set() and not self._paused.is_set() and self.is_active:
                 self._hooks.before_batch()
                 if punctuates:
                     self._run_without_rows(self._punctuations.take())
@@ -313,7 +339,7 @@ class SparkQuery:
             # Asked after Spark planned the batch: what was in the topic before a record of the batch is seen by it.
             global_ends=self._global_ends(),
         )
-        results = _collect(frame, function)
+        results = self._launch(frame, function)
         self._ends = ends
         self._take(results)
         self._know_ends()
@@ -321,7 +347,12 @@ class SparkQuery:
         self._house_keeping()
         self._last_run_at = time.monotonic()
         finished = time.time()
-        self._set_progress(last_batch_finished_at=finished, batches=self._progress.batches + 1)
+        self._durations.append(finished - started)
+        self._set_progress(
+            last_batch_finished_at=finished,
+            batches=self._progress.batches + 1,
+            longest_batch_s=max(self._durations),
+        )
         self._hooks.on_batch(self.sub_topology, finished - started)
         crash_here(CrashPoint.DRIVER_AFTER_BATCH)
 
@@ -417,15 +448,24 @@ class SparkQuery:
     def _purge(self) -> None:
         """Deletes what is processed from the repartition topics. Nobody reads it again: restarts begin at the committed
         offsets, and a crash or a refusal here leaves records for the next time.
+
+        A driver that slept while it was replaced must not: the offsets that it knows may be those of topics that were
+        reset, or restored, meanwhile.
         """
+        self._refuse_if_fenced()
         done = {
             place: offset
             for place, offset in self._committed.items()
             if place[0] in self._plan.repartition_topics and offset > self._purged.get(place, 0)
         }
+        if not done:
+            return
         try:
+            self._hooks.before_purge()
             self._admin.delete_records(done)
             self._purged.update(done)
+        except DriverFencedError:
+            raise
         except MillraceError as error:
             self._log.warning("repartition topics not purged", problem=error.message)
 
@@ -446,7 +486,7 @@ class SparkQuery:
             global_ends=self._global_ends(),
             action=action,
         )
-        results = _collect(frame, function)
+        results = self._launch(frame, function)
         self._take(results)
         return {result.task: result.answer for result in results}
 
@@ -464,17 +504,40 @@ class SparkQuery:
             if result.statistics is not None:
                 records += result.statistics.records_in
                 self._hooks.on_statistics(result.statistics)
+        moved = any(self._committed[place] != offset for place, offset in positions.items())
         self._committed.update(positions)
         rest = {place for result in results if result.undecided for place in result.positions}
         self._places_with_rest = (self._places_with_rest - positions.keys()) | rest
         self._set_progress(
             positions=dict(self._committed),
+            last_commit_at=time.time() if moved else self._progress.last_commit_at,
             task_hosts={**self._progress.task_hosts, **hosts},
             records=self._progress.records + records,
         )
-        for result in results:
-            if result.error is not None:
-                raise result.error
+        errors = [result.error for result in results if result.error is not None]
+        for error in errors:
+            if isinstance(error, DriverFencedError):
+                # At once, not only when the supervisor looks: the other queries must not go on.
+                self._hooks.on_fenced(error)
+                raise error
+        for error in errors:
+            raise error
+
+    def _launch(self, frame: DataFrame, function: RunTasks) -> list[TaskResult]:
+        """Runs a job, unless a newer driver took over; one that is cancelled for that fails with the fence."""
+        self._refuse_if_fenced()
+        try:
+            rows = frame.mapInArrow(function, RESULT_SCHEMA).collect()
+        except Exception as error:
+            if self._fenced is not None:
+                raise self._fenced from error
+            raise
+        self._refuse_if_fenced()
+        return [pickle.loads(row.result) for row in rows]
+
+    def _refuse_if_fenced(self) -> None:
+        if self._fenced is not None:
+            raise self._fenced
 
     def _read_committed(self) -> dict[TopicPartition, int]:
         config = self._plan.config
@@ -499,11 +562,6 @@ class SparkQuery:
 
     def _set_progress(self, **changes: Any) -> None:
         self._progress = replace(self._progress, **changes)
-
-
-def _collect(frame: DataFrame, function: RunTasks) -> list[TaskResult]:
-    rows = frame.mapInArrow(function, RESULT_SCHEMA).collect()
-    return [pickle.loads(row.result) for row in rows]
 
 
 def _number(task: str) -> int:

@@ -59,6 +59,8 @@ class TaskSpec:
         topic_limits: what those topics take.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         global_stores: the global stores that the sub-topology may look up.
+        driver_epoch: number of the driver that runs the task; 0 for a task without a driver, which nothing replaces.
+        driver_run: identifies the driver's run among those of that number.
     """
 
     sub_topology: SubTopology
@@ -72,6 +74,8 @@ class TaskSpec:
     topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
     global_stores: tuple[GlobalStoreSpec, ...] = ()
+    driver_epoch: int = 0
+    driver_run: str = ""
 
     @property
     def global_topic_ids(self) -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 The order of a batch, which is what exactly once rests on:
 
-1. the producer takes the task's transactional id over, which ends whatever an older attempt left open; only then are
-   the committed offsets read. A task that is warm from the batch before skips both: a takeover shows at its commit.
+1. the task asks whether its driver is still the newest (:mod:`millrace.task.newest_run`), since one of a driver that
+   was replaced would take its successor's id back. The producer takes the transactional id over, which ends whatever an
+   older attempt left open; the task asks once more; only then are the committed offsets read. A task that is warm from
+   the batch before skips all of it: a takeover shows at its commit.
 2. input up to the committed offsets was processed by an earlier attempt and is skipped.
 3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them; the
    global stores, before each batch, to the ends that the driver gives.
@@ -32,9 +34,12 @@ from millrace.errors import (
     BrokerUnavailableError,
     ConfigurationError,
     DriverFencedError,
+    OffsetOutOfRangeError,
     OffsetsMovedError,
     StateCorruptedError,
+    StateDirectoryLockedError,
     StateError,
+    StateWriteError,
     TaskMigratedError,
 )
 from millrace.kafka.admin import KafkaAdmin
@@ -59,6 +64,7 @@ from millrace.task.input import (
     positions_after,
 )
 from millrace.task.input_topics import check_input_topics
+from millrace.task.newest_run import check_newest_run, explain_by_newer_run
 from millrace.task.processor import HeldBack
 from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
@@ -203,10 +209,27 @@ class Task:
             TaskMigratedError: a newer attempt took over.
             MillraceError: a record could not be processed, and its handler does not continue; nothing was committed.
         """
+        try:
+            return self._run_or_rebuild(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+        except (StateDirectoryLockedError, StateWriteError):
+            raise
+        except (OffsetOutOfRangeError, OffsetsMovedError, StateError) as error:
+            # What looks like damage may be what another attempt has done: its remedies would discard good state.
+            explain_by_newer_run(self._admin, self.spec, self._committed, error)
+            raise
+
+    def _run_or_rebuild(
+        self,
+        rows: list[InputBatch],
+        ranges: Mapping[TopicPartition, OffsetRange],
+        *,
+        recommit: bool,
+        global_ends: Mapping[TopicPartition, int],
+    ) -> BatchOutcome:
         was_damaged = False
         while True:
             try:
-                outcome = self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+                outcome = self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends)
             except StateCorruptedError as error:
                 if was_damaged:
                     raise
@@ -387,6 +410,7 @@ class Task:
 
     def _new_producer(self) -> TaskProducer:
         spec = self.spec
+        check_newest_run(spec)
         producer = TaskProducer(
             spec.config.bootstrap_servers,
             transactional_id=spec.transactional_id,
@@ -399,6 +423,8 @@ class Task:
         )
         try:
             producer.init()
+            # Who took over between the question and the call has fenced nothing of this attempt.
+            check_newest_run(spec)
         except BaseException:
             producer.close()
             raise

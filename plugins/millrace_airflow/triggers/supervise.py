@@ -26,6 +26,10 @@ LEAST_DEFERRAL_S = 5.0
 executor; where the task runs again before the message comes, it takes the task for a failed one and starts a retry."""
 
 
+FENCED_CHECKPOINT_S = 30.0
+"""While another installation's driver has taken over, the task looks so often whether that one still works."""
+
+
 class EventKind(StrEnum):
     """Why the trigger fired."""
 
@@ -93,7 +97,10 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
                 evidence, observation = await look_and_judge(home, self.application, client)
                 kind, decision = self._event(evidence, observation)
                 await self._remember(evidence, observation, decision)
-                if kind is None and time.monotonic() - started >= self.checkpoint_s:
+                # Only the task asks the broker whether the driver that took over still works.
+                fenced = observation.reason is Reason.FENCED
+                limit_s = min(self.checkpoint_s, FENCED_CHECKPOINT_S) if fenced else self.checkpoint_s
+                if kind is None and time.monotonic() - started >= limit_s:
                     kind = EventKind.CHECKPOINT
                 if kind is not None and time.monotonic() - started >= self.least_deferral_s:
                     self.log.info("%s: %s, %s", self.application, kind, decision.text)

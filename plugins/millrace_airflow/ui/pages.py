@@ -24,12 +24,14 @@ STATIC = {path.name: path for path in sorted((_HERE / "static").iterdir())}
 VERDICTS = {
     "healthy": ("✓", "Healthy"),
     "waiting": ("◔", "Waiting"),
+    "stalled": ("◑", "Not progressing"),
     "unhealthy": ("▲", "Unhealthy"),
     "dead": ("✕", "Dead"),
+    "fenced": ("⊘", "Fenced"),
     "stopped": ("■", "Stopped"),
     "not_deployed": ("○", "Not deployed"),
 }
-_ORDER = ("dead", "unhealthy", "waiting", "healthy", "stopped", "not_deployed")
+_ORDER = ("dead", "fenced", "unhealthy", "stalled", "waiting", "healthy", "stopped", "not_deployed")
 _SESSION_ENDED = 401
 
 _environment = Environment(

@@ -11,6 +11,7 @@ from millrace.control.driver_options import DriverHooks, DriverSettings
 from millrace.control.query import QueryProgress
 from millrace.control.reporter import Application, Prepared
 from millrace.control.status_topic import StatusPublisher
+from millrace.errors import DriverFencedError
 from millrace.task.task import TaskAction
 
 
@@ -33,6 +34,8 @@ class IdleQuery:
         self.is_active = False
 
     def request_stop(self) -> None: ...
+
+    def abandon(self, error: DriverFencedError) -> None: ...
 
     def pause(self) -> None: ...
 

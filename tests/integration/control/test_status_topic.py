@@ -70,7 +70,7 @@ def test_a_newer_driver_fences_the_older_for_good_and_takes_the_next_epoch(
     newer.publish(status_of(newer, unique))
     assert newer.epoch == 2
     for _ in range(2):
-        with pytest.raises(DriverFencedError, match=rf"Driver 1 of {unique} was fenced by a newer driver: number 2"):
+        with pytest.raises(DriverFencedError, match=rf"Driver 1 of {unique} was fenced by a newer driver: driver 2 "):
             older.publish(status_of(older, unique))
     newer.publish(status_of(newer, unique, reason="goes on"))
     assert read_statuses(bootstrap_servers)[unique].reason == "goes on"

@@ -6,13 +6,21 @@ import re
 
 from rich.console import Console
 
-from millrace.cli.status_table import Row, table
+from millrace.cli.status_table import Row, exit_code, table
 from millrace.ops import Observation, Reason, Verdict
 from millrace.ops.launchers.local_process import LocalProcess
 from millrace.processes import ProcessIdentity
 
 
-def row(*, verdict: Verdict = Verdict.HEALTHY, records: int = 0, at: float = 0.0, pid: int = 7, text: str = "") -> Row:
+def row(
+    *,
+    verdict: Verdict = Verdict.HEALTHY,
+    records: int = 0,
+    at: float = 0.0,
+    pid: int = 7,
+    text: str = "",
+    lag_age_s: float = 1.0,
+) -> Row:
     observation = Observation(
         application="orders",
         verdict=verdict,
@@ -22,6 +30,8 @@ def row(*, verdict: Verdict = Verdict.HEALTHY, records: int = 0, at: float = 0.0
         state="RUNNING",
         lag=1234,
         records=records,
+        last_commit_at=at - 2,
+        lag_at=at - lag_age_s,
         at=at,
     )
     return Row(observation=observation, address="http://127.0.0.1:5000")
@@ -36,13 +46,25 @@ def rendered(now: Row, before: Row | None = None) -> str:
 
 def test_the_rate_is_that_between_two_looks() -> None:
     text = rendered(row(records=3000, at=12.0), row(records=1000, at=10.0))
-    assert "orders healthy RUNNING 1,234 1,000 0 http://127.0.0.1:5000" in text
+    assert "orders healthy RUNNING 1,234 2 s ago 1,000 0 http://127.0.0.1:5000" in text
 
 
 def test_a_restarted_driver_has_no_rate_yet() -> None:
     text = rendered(row(records=10, at=12.0, pid=8), row(records=1000, at=10.0, pid=7))
-    assert "RUNNING 1,234 - 0" in text
+    assert "RUNNING 1,234 2 s ago - 0" in text
 
 
 def test_what_is_wrong_is_said_below_the_row() -> None:
     assert "no progress for 120 s" in rendered(row(verdict=Verdict.UNHEALTHY, text="no progress for 120 s"))
+
+
+def test_a_lag_that_the_broker_has_not_said_for_long_is_shown_with_its_age() -> None:
+    assert "RUNNING 1,234 (9 s ago) 2 s ago" in rendered(row(verdict=Verdict.STALLED, lag_age_s=9.0))
+
+
+def test_the_exit_code_tells_what_does_not_work_from_what_does_not_progress() -> None:
+    well, stalled = row(), row(verdict=Verdict.STALLED)
+    assert exit_code([well, row(verdict=Verdict.WAITING), row(verdict=Verdict.STOPPED)]) == 0
+    assert exit_code([well, stalled]) == 4
+    for verdict in (Verdict.DEAD, Verdict.UNHEALTHY, Verdict.FENCED):
+        assert exit_code([stalled, row(verdict=verdict)]) == 1

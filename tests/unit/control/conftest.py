@@ -35,6 +35,7 @@ class FakeQuery:
         self.paused = False
         self.purges = True
         self.stop_requested = False
+        self.abandoned: DriverFencedError | None = None
         self.start_errors: list[Exception] = []
         self.tick_errors: list[Exception] = []
         self.started = threading.Event()
@@ -61,6 +62,10 @@ class FakeQuery:
     def request_stop(self) -> None:
         self.journal.append(f"request stop {self.name}")
         self.stop_requested = True
+
+    def abandon(self, error: DriverFencedError) -> None:
+        self.journal.append(f"abandon {self.name}")
+        self.abandoned = error
 
     def stop(self, timeout_s: float) -> None:
         self.journal.append(f"stop {self.name}")

@@ -16,7 +16,6 @@ from millrace.control.health import HealthReason
 from millrace.control.lifecycle import ApplicationState
 from millrace.errors import (
     BrokerUnavailableError,
-    DriverFencedError,
     OffsetsMovedError,
     OperationError,
     PreflightError,
@@ -154,21 +153,6 @@ def test_an_error_that_a_restart_would_repeat_ends_the_application_at_once(make_
     assert (final.reason, final.remedy) == ("task 0_0: user code raised", "correct it")
     assert query.starts == 1
     assert "stop app-1" in running.journal
-
-
-def test_a_fenced_driver_launches_nothing_more_and_says_why(make_driver: Make, make_query: Make) -> None:
-    query = make_query()
-    running = make_driver(query).start()
-    running.wait_for(S.RUNNING)
-    published = len(running.publisher.published)
-    running.publisher.fenced = True
-    with pytest.raises(DriverFencedError):
-        running.driver.heartbeat_now()
-    assert running.end() is ExitCode.FENCED
-    assert query.stop_requested
-    assert running.driver.lifecycle.state is S.ERROR
-    assert "fenced by a newer driver" in running.driver.status().reason
-    assert len(running.publisher.published) <= published + 2
 
 
 def test_an_idle_driver_learns_of_its_fence_from_its_own_heartbeat(make_driver: Make) -> None:

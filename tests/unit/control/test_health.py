@@ -7,7 +7,7 @@ import pytest
 
 from millrace.control.health import HealthLimits, HealthReason, assess
 from millrace.control.lifecycle import ApplicationState
-from millrace.control.status import SubTopologyStatus
+from millrace.control.status import InputEnd, SubTopologyStatus
 
 S = ApplicationState
 R = HealthReason
@@ -62,7 +62,7 @@ def test_lag_without_progress_for_longer_than_the_limit_is_unhealthy(make_status
 )
 def test_progress_or_fresh_lag_is_healthy(make_status: Callable[..., Any], changes: dict[str, Any]) -> None:
     status = make_status(progress=behind(**changes), updated_at=1061.0)
-    assert assess(status, now=1061, limits=LIMITS).reason is R.WORKING
+    assert assess(status, now=1061, limits=LIMITS).alive
 
 
 def test_a_paused_application_may_lag(make_status: Callable[..., Any]) -> None:
@@ -75,3 +75,81 @@ def test_a_start_that_never_ends_is_unhealthy(make_status: Callable[..., Any]) -
     assert assess(status, now=1101, limits=LIMITS).reason is R.START_TIMEOUT
     restoring = status.model_copy(update={"progress": {0: SubTopologyStatus(last_progress_at=1100.0)}})
     assert assess(restoring, now=1101, limits=LIMITS).reason is R.STARTING
+
+
+def working(**changes: Any) -> dict[int, SubTopologyStatus]:
+    fields = {"active": True, "lag": 0, "batches": 3, "longest_batch_s": 0.5, "last_commit_at": 990.0, **changes}
+    return {0: SubTopologyStatus(**fields)}
+
+
+@pytest.mark.parametrize("state", [S.RUNNING, S.REBALANCING])
+def test_a_broker_that_does_not_answer_is_named_within_seconds_and_is_no_reason_to_restart(
+    make_status: Callable[..., Any], state: S
+) -> None:
+    status = make_status(state=state, progress=working(), broker_answered_at=1000.0, updated_at=1005.0)
+    assert assess(status, now=1005.0, limits=LIMITS).progressing
+    health = assess(status, now=1006.0, limits=LIMITS)
+    assert (health.alive, health.ready, health.progressing) == (True, False, False)
+    assert health.reason is R.BROKER_UNREACHABLE
+    assert health.text == "no broker has answered for 6 s; the last commit was 16 s ago"
+
+
+def test_a_driver_with_rare_heartbeats_asks_the_broker_as_rarely(make_status: Callable[..., Any]) -> None:
+    status = make_status(broker_answered_at=1000.0, heartbeat_interval_ms=20_000, updated_at=1020.0)
+    assert assess(status, now=1021.0, limits=LIMITS).progressing
+    assert not assess(status, now=1023.0, limits=LIMITS).progressing
+
+
+@pytest.mark.parametrize(
+    ("changes", "longest_s"),
+    [
+        ({"last_batch_started_at": 1000.0, "last_batch_finished_at": 999.0}, 0.5),
+        ({"last_batch_started_at": 1000.0, "last_batch_finished_at": None}, 0.5),
+        ({"lag": 7, "lag_since": 1000.0, "last_progress_at": 999.0}, 0.5),
+        ({"lag": 7, "lag_since": 1000.0, "last_progress_at": 999.0}, 8.0),
+    ],
+)
+def test_nothing_committed_for_longer_than_batches_take_is_named(
+    make_status: Callable[..., Any], changes: dict[str, Any], longest_s: float
+) -> None:
+    limit = max(10.0, 3 * longest_s)
+    progress = working(longest_batch_s=longest_s, **changes)
+    status = make_status(progress=progress, updated_at=1000.0 + limit, broker_answered_at=1000.0 + limit)
+    assert assess(status, now=1000.0 + limit, limits=LIMITS).reason is R.WORKING
+    health = assess(status, now=1001.0 + limit, limits=LIMITS)
+    assert (health.alive, health.ready, health.progressing) == (True, False, False)
+    assert health.reason is R.NOT_COMMITTING
+    assert f"{1 + limit:.0f} s" in health.text
+
+
+def test_a_first_batch_may_take_a_minute(make_status: Callable[..., Any]) -> None:
+    progress = working(batches=0, longest_batch_s=0.0, last_batch_started_at=1000.0, last_commit_at=None)
+    status = make_status(progress=progress, updated_at=1060.0, broker_answered_at=1060.0)
+    assert assess(status, now=1060.0, limits=HealthLimits()).reason is R.WORKING
+    health = assess(status, now=1061.0, limits=HealthLimits())
+    assert health.text == "a batch of sub-topology 0 has run for 61 s; nothing was committed yet"
+
+
+def test_an_idle_application_is_well_however_long_ago_it_committed(make_status: Callable[..., Any]) -> None:
+    progress = working(last_batch_started_at=10.0, last_batch_finished_at=11.0, last_commit_at=11.0)
+    status = make_status(progress=progress, updated_at=1060.0, broker_answered_at=1060.0)
+    assert assess(status, now=1060.0, limits=LIMITS).reason is R.WORKING
+
+
+def test_a_reader_behind_an_open_transaction_is_ready_and_says_where_and_since_when_it_waits(
+    make_status: Callable[..., Any],
+) -> None:
+    ends = {"in": {0: held(None), 1: held(1000.0), 2: held(1003.0)}}
+    status = make_status(progress=working(), input_ends=ends, updated_at=1010.0, broker_answered_at=1010.0)
+    assert assess(status, now=1010.0, limits=LIMITS).reason is R.WORKING
+    health = assess(status, now=1015.0, limits=LIMITS)
+    assert (health.alive, health.ready, health.progressing) == (True, True, False)
+    assert health.reason is R.HELD_BACK
+    assert health.text == (
+        "held back for 15 s at offset 40 of in-1, as in 1 other partitions: an open transaction of who writes it keeps 60 "
+        "offsets behind it from being read"
+    )
+
+
+def held(since: float | None) -> InputEnd:
+    return InputEnd(last_stable=40, high_watermark=100, held_back_since=since)

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from millrace.control.progress import lag_by_partition, observe
+from millrace.control.progress import input_ends, lag_by_partition, observe
 from millrace.control.query import QueryProgress
-from millrace.control.status import SubTopologyStatus
+from millrace.control.status import InputEnd, SubTopologyStatus
 
 P = ("in", 0)
 
@@ -55,3 +55,23 @@ def test_a_restore_counts_as_work_to_do_without_lag() -> None:
 
 def test_lag_is_unknown_while_nothing_is_known() -> None:
     assert look(None, now=1, end=10, positions={}).lag is None
+
+
+def test_a_reader_is_held_back_from_when_it_stands_before_an_open_transaction_until_that_ends() -> None:
+    place = ("in", 0)
+
+    def look(before: dict[Any, InputEnd], position: int, stable: int, high: int, now: float) -> dict[Any, InputEnd]:
+        return input_ends(before, {place: position}, {place: stable}, {place: high}, now=now)
+
+    def since(ends: dict[Any, InputEnd]) -> float | None:
+        return ends[place].held_back_since
+
+    reading = look({}, 30, 40, 100, 1.0)
+    assert since(reading) is None, "it has still something to read"
+    begun = look(reading, 40, 40, 100, 2.0)
+    assert begun[place] == InputEnd(last_stable=40, high_watermark=100, held_back_since=2.0)
+    assert since(look(begun, 40, 40, 120, 5.0)) == 2.0
+    moved = look(begun, 60, 60, 120, 6.0)
+    assert since(moved) == 6.0, "another transaction"
+    assert since(look(moved, 120, 120, 120, 7.0)) is None
+    assert since(look(moved, 60, 60, 60, 7.0)) is None

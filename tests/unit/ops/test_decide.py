@@ -100,3 +100,16 @@ def test_without_any_valid_specification_nothing_is_touched() -> None:
 
 def test_a_suspended_application_is_stopped() -> None:
     assert decide(WELL, record(), spec(state=RunState.SUSPENDED), now=NOW).action is Action.STOP
+
+
+@pytest.mark.parametrize("raw", ["same", "changed"])
+def test_a_fenced_job_is_not_started_again_as_it_would_fence_its_successor(raw: str) -> None:
+    fenced = seen(Verdict.FENCED, Reason.FENCED)
+    assert decide(fenced, record(), spec(raw=raw), now=NOW).action is Action.NOTHING
+
+
+@pytest.mark.parametrize(
+    "reason", [Reason.PROCESS_STOPPED, Reason.BROKER_UNREACHABLE, Reason.NOT_COMMITTING, Reason.HELD_BACK]
+)
+def test_a_job_that_commits_nothing_is_not_restarted_for_that(reason: Reason) -> None:
+    assert decide(seen(Verdict.STALLED, reason), record(), spec(), now=NOW).action is Action.NOTHING

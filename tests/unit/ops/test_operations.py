@@ -125,7 +125,7 @@ def test_a_killed_driver_is_started_again_and_the_journal_says_why(deployed: Hom
 def test_a_hung_driver_is_killed_and_started_again(deployed: Home) -> None:
     before = pid_of(deployed)
     os.kill(before, signal.SIGSTOP)
-    assert observe(deployed, "payments").reason is Reason.NO_ANSWER
+    assert observe(deployed, "payments").reason is Reason.PROCESS_STOPPED
     wait_for(lambda: observe(deployed, "payments").reason is Reason.HUNG)
     assert reconcile(deployed, "payments").action == "restart"
     assert ProcessIdentity.of(before) is None

@@ -19,7 +19,7 @@ from millrace.ops.control_client import ask
 from millrace.ops.export.series import Sample
 from millrace.ops.export.subject import Subject
 from millrace.ops.files import read_json
-from millrace.ops.observe import Verdict, judge, look
+from millrace.ops.observe import Reason, Verdict, judge, look
 from millrace.ops.operations.journal import OperationRecord, OperationState, operations_of
 from millrace.ops.record import DesiredState
 from millrace.ops.savepoints.location import repository_of
@@ -38,7 +38,10 @@ def supervision(subject: Subject) -> Iterable[Sample]:
     observation = judge(evidence, answer, now=time.time())
     suspended = evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED
     yield Sample(m.WANTED, float(record.desired is DesiredState.RUNNING and not suspended))
-    yield Sample(m.HEALTHY, float(observation.verdict is Verdict.HEALTHY))
+    # One that waits for somebody else's transaction does what it can; that has an alert of its own.
+    healthy = observation.verdict is Verdict.HEALTHY or observation.reason is Reason.HELD_BACK
+    yield Sample(m.HEALTHY, float(healthy))
+    yield Sample(m.VERDICT, 1.0, (observation.verdict.value, observation.reason.value))
     yield Sample(m.RESTARTS, record.restarts)
     if record.launched_at:
         yield Sample(m.LAUNCHED, record.launched_at)

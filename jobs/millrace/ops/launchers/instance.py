@@ -8,6 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
+from millrace.control.ending import Ending
 from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory
 from millrace.processes import ProcessIdentity
@@ -45,11 +46,15 @@ class Sight:
         presence: whether it is there.
         text: what is to be seen: why it ended, or what a driver that does not answer yet waits for.
         control: how it is asked, once that is known.
+        ending: how it ended, where it has written that down.
+        stopped: which of its processes are stopped (SIGSTOP), in words; empty where none is, or none can be seen.
     """
 
     presence: Presence
     text: str = ""
     control: ControlPlane | None = None
+    ending: Ending | None = None
+    stopped: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

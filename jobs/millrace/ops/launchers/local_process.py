@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from millrace.control.control_file import ControlFile
+from millrace.control.ending import Ending
 from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launchers.instance import ControlPlane, Ended, EndLimits, Presence, Sight
-from millrace.ops.launchers.session import session_members, signal_session, wait_until_session_is_gone
+from millrace.ops.launchers.session import (
+    session_members,
+    signal_session,
+    stopped_processes,
+    wait_until_session_is_gone,
+)
 from millrace.processes import ProcessIdentity
+
+_NAMED = 4
 
 
 @dataclass(frozen=True)
@@ -39,7 +47,10 @@ class LocalProcess:
     def look(self, directory: ApplicationDirectory) -> Sight:
         """Ask the kernel, and read the control file that the driver wrote."""
         if self.process.is_alive():
-            return Sight(presence=Presence.ALIVE, control=_control(directory, self.process))
+            stopped = stopped_processes(self.process.pid)
+            return Sight(presence=Presence.ALIVE, control=_control(directory, self.process), stopped=_in_words(stopped))
+        if (ending := Ending.read(directory.ended)) is not None and ending.is_of(self.process):
+            return Sight(presence=Presence.GONE, text=f"{self.name} ended", ending=ending)
         if ProcessIdentity.of(self.process.pid) is not None:
             return Sight(presence=Presence.TAKEN, text=f"{self.name} is another program by now")
         return Sight(presence=Presence.GONE, text=f"{self.name} ended without being asked to")
@@ -62,6 +73,14 @@ class LocalProcess:
             left=f"processes {[member.pid for member in left]} survived SIGKILL" if left else "",
             remedy="look at their state with `ps`; a process in state D waits for a disk or network file system",
         )
+
+
+def _in_words(stopped: Sequence[tuple[int, str]]) -> str:
+    if not stopped:
+        return ""
+    named = ", ".join(f"{pid} ({name})" for pid, name in stopped[:_NAMED])
+    more = f" and {len(stopped) - _NAMED} more" if len(stopped) > _NAMED else ""
+    return f"stopped by a signal (SIGSTOP; SIGCONT continues it): process {named}{more}"
 
 
 def _control(directory: ApplicationDirectory, process: ProcessIdentity) -> ControlPlane | None:

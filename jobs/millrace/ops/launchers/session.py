@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import time
+from pathlib import Path
 
 import psutil
 
@@ -47,6 +48,25 @@ def find_driver(directory: ApplicationDirectory) -> ProcessIdentity | None:
         except (ProcessLookupError, PermissionError, psutil.Error):
             continue
     return None
+
+
+def stopped_processes(leader: int) -> list[tuple[int, str]]:
+    """Number and name of the processes of a session that a signal has stopped; none where there is no ``/proc``.
+
+    One look at the kernel's table, as a supervisor looks every second: nothing of the processes themselves is read.
+    """
+    stopped = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            before, _, after = stat.read_text().rpartition(")")
+        except (OSError, UnicodeDecodeError):
+            continue  # it ended meanwhile
+        # State, parent, group, session.
+        fields = after.split(maxsplit=4)
+        if fields[0] == "T" and int(fields[3]) == leader:
+            number, _, name = before.partition(" (")
+            stopped.append((int(number), name))
+    return sorted(stopped)
 
 
 def signal_session(leader: int, directory: ApplicationDirectory, number: signal.Signals) -> int:

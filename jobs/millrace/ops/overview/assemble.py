@@ -28,6 +28,11 @@ _REMEDIES = {
     Reason.NO_RECORD: "deploy it",
     Reason.NEVER_LAUNCHED: "deploy it again",
     Reason.STATUS_UNREADABLE: "compare the versions of the driver and of this page, and read the driver's log",
+    Reason.PROCESS_STOPPED: "continue it (kill -CONT), or end it: its supervision starts it again",
+    Reason.BROKER_UNREACHABLE: "start the broker, or see why it does not answer; the application goes on by itself",
+    Reason.NOT_COMMITTING: "see the batch in the driver's log, and the workers of its tasks; supervision restarts it",
+    Reason.HELD_BACK: "find the transaction with `kafka-transactions.sh list` and end it, or wait for its timeout",
+    Reason.FENCED: "nothing, if the other installation is meant; otherwise stop it there, and deploy it here again",
     Reason.NO_ANSWER: "wait; its supervision restarts it if it stays silent",
     Reason.HUNG: "its supervision restarts it; without one, deploy it again",
     Reason.NO_PROGRESS: "read the driver's log; its supervision restarts it",
@@ -53,24 +58,23 @@ def overview(look: Look, samples: tuple[Sample, ...], savepoints: Savepoints) ->
     """
     seen, status = look.observation, look.status
     needs_help = seen.verdict not in {Verdict.HEALTHY, Verdict.STOPPED}
-    finished = [each.last_batch_finished_at for each in status.progress.values()] if status else []
     return ApplicationOverview(
         name=look.application,
         verdict=seen.verdict.value,
         reason=seen.reason.value,
-        text=(status.reason if status and status.reason else seen.text) if needs_help else seen.text,
+        text=_text(look) if needs_help else seen.text,
         remedy=_remedy(look) if needs_help else "",
         problem=look.problem,
         at=look.at,
         state=status.state.value if status else seen.state,
         paused=status is not None and status.paused,
         desired=seen.desired.value if seen.desired else "",
-        lag=status.total_lag if status else None,
+        lag=status.total_lag if status else seen.heard.lag if seen.heard else None,
         lag_trend=lag_trend(samples),
         lag_points=lag_points(samples),
         rate=_rate(status, samples) if status else None,
         records=sum(each.records for each in status.progress.values()) if status else None,
-        last_commit_at=max((at for at in finished if at is not None), default=None),
+        last_commit_at=status.last_commit_at if status else seen.last_commit_at,
         restarts=seen.restarts,
         query_restarts=look.measured.query_restarts if look.measured else 0,
         driver=f"{status.driver.host}/{status.driver.pid}" if status else "",
@@ -116,7 +120,7 @@ def details(
         description=look.description,
         task_list=_tasks(status, measured) if status else (),
         stores=_stores(measured, known),
-        inputs=_inputs(status) if status else (),
+        inputs=_inputs(status, look.at) if status else (),
         graph=graph_of(known, flows(samples), is_current=status is not None) if known else None,
         journal=journal,
         operations=operations,
@@ -125,7 +129,15 @@ def details(
     )
 
 
+def _text(look: Look) -> str:
+    """Why it is as it is: what the driver says of itself, unless what is seen from outside is more."""
+    reason = look.status.reason if look.status else ""
+    return look.observation.text if look.observation.verdict is Verdict.STALLED or not reason else reason
+
+
 def _remedy(look: Look) -> str:
+    if look.observation.remedy:
+        return look.observation.remedy
     if look.observation.reason is Reason.NO_RECORD and look.problem:
         return ""  # the problem has a remedy of its own
     return (look.status.remedy if look.status else "") or _REMEDIES.get(look.observation.reason, "")
@@ -202,10 +214,29 @@ def _stores(measured: Measurements, status: ApplicationStatus | None) -> tuple[S
     return tuple(sorted(found, key=lambda store: (-store.bytes, store.name)))
 
 
-def _inputs(status: ApplicationStatus) -> tuple[InputView, ...]:
+def _inputs(status: ApplicationStatus, now: float) -> tuple[InputView, ...]:
     found = [
-        InputView(topic=topic, partition=partition, offset=offset, lag=status.lag.get(topic, {}).get(partition))
+        _input(status, topic, partition, offset, now)
         for topic, offsets in status.offsets.items()
         for partition, offset in offsets.items()
     ]
-    return tuple(sorted(found, key=lambda each: (-(each.lag or 0), each.topic, each.partition))[:_SHOWN_INPUTS])
+    return tuple(
+        sorted(
+            found,
+            key=lambda each: (each.held_back_s is None, -(each.lag or 0), each.topic, each.partition),
+        )[:_SHOWN_INPUTS]
+    )
+
+
+def _input(status: ApplicationStatus, topic: str, partition: int, offset: int, now: float) -> InputView:
+    end = status.input_ends.get(topic, {}).get(partition)
+    since = end.held_back_since if end is not None else None
+    return InputView(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        lag=status.lag.get(topic, {}).get(partition),
+        last_stable=end.last_stable if end is not None else None,
+        high_watermark=end.high_watermark if end is not None else None,
+        held_back_s=max(0.0, now - since) if since is not None else None,
+    )

@@ -13,7 +13,7 @@ from millrace.errors import MillraceError
 from millrace.ops.control_client import ANSWER_LIMIT_S, ask
 from millrace.ops.home import Home
 from millrace.ops.launchers.instance import Sight
-from millrace.ops.observe import Observation, Reason, Verdict, judge, look
+from millrace.ops.observe import Observation, Reason, Verdict, judge, look, with_published
 from millrace.ops.overview.history import Sample
 from millrace.ops.overview.measurements import Measurements, measurements
 from millrace.ops.record import DesiredState
@@ -108,7 +108,7 @@ def _look(home: Home, application: str, timeout_s: float) -> Look:
             # A driver that ends closes its server while it is asked.
             problems.append("" if stopping else problem)
     now = time.time()
-    observation = judge(evidence, answer, now=now)
+    observation = judge(with_published(evidence, answer), answer, now=now)
     spec = evidence.spec.spec if evidence.spec else None
     topic = str(spec.config.get("errors.dead.letter.queue.topic.name") or "") if spec else ""
     return Look(

@@ -171,13 +171,19 @@ class InputView:
         topic: the topic.
         partition: the partition.
         offset: where the application is.
-        lag: records behind, where known.
+        lag: records behind, up to the last stable offset, where known.
+        last_stable: up to where it may be read, where known.
+        high_watermark: where its log ends, records of open transactions included, where known.
+        held_back_s: for how long the application has waited at the last stable offset for a transaction to end.
     """
 
     topic: str
     partition: int
     offset: int
     lag: int | None
+    last_stable: int | None = None
+    high_watermark: int | None = None
+    held_back_s: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +248,7 @@ class ApplicationOverview:
         lag_points: the lag at the last looks, oldest first.
         rate: input records per second; over the last looks or, at the first, since the driver started.
         records: input records processed since the driver started.
-        last_commit_at: when a batch was finished last, seconds since the epoch.
+        last_commit_at: when an offset was committed last, seconds since the epoch.
         restarts: of the driver, in a row.
         query_restarts: of queries by the driver since it started.
         driver: ``host/pid`` of the driver.

@@ -110,7 +110,7 @@ def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str
                 mark_good(directory)
             return {"healthy": True, "text": observation.text}
         late = time.time() >= deadline
-        if late or observation.verdict not in {Verdict.WAITING, Verdict.HEALTHY}:
+        if late or observation.verdict not in {Verdict.WAITING, Verdict.STALLED, Verdict.HEALTHY}:
             when = f"{timeout_s:g} s after its launch" if late else "after its launch"
             text = f"{when}: {why_not_proven(observation)}. The end of its log: {end_of_log(directory)}"
             return {"healthy": False, "text": text}

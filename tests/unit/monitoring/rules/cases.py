@@ -26,6 +26,11 @@ RUNNING: Series = {
     f"millrace_stream_task_restore_remaining_records{{{TASK}}}": "0x120",
     f"millrace_stream_task_restore_records_per_second{{{TASK}}}": "0x120",
     f"millrace_consumer_records_lag{{{INPUT}}}": "0x120",
+    f"millrace_consumer_last_stable_offset{{{INPUT}}}": "0+600x120",
+    f"millrace_consumer_high_watermark{{{INPUT}}}": "0+600x120",
+    f"millrace_consumer_held_back_seconds{{{INPUT}}}": "0x120",
+    f'millrace_stream_last_commit_timestamp_seconds{{{APP},subtopology="0"}}': "0+60x120",
+    f"millrace_stream_broker_last_answer_timestamp_seconds{{{APP}}}": "0+60x120",
     'up{job="millrace-applications",application_id="orders"}': "1x120",
 }
 EXPORTED: Series = {
@@ -33,6 +38,7 @@ EXPORTED: Series = {
     f'millrace_export_part_ok{{{APP},part="lag"}}': "1x120",
     f"millrace_application_wanted{{{APP}}}": "1x120",
     f"millrace_application_healthy{{{APP}}}": "1x120",
+    f'millrace_application_verdict{{{APP},verdict="healthy",reason="working"}}': "1x120",
     f"millrace_application_launched_timestamp_seconds{{{APP}}}": "0x120",
     f"millrace_supervision_last_look_timestamp_seconds{{{APP}}}": "0+60x120",
     f'millrace_operations{{{APP},operation="reset",result="completed"}}': "1x120",
@@ -128,7 +134,65 @@ CASES: tuple[Case, ...] = (
             f"millrace_stream_task_process_total{{{TASK}}}": "0+600x30 _x90",
             f"millrace_consumer_records_lag{{{INPUT}}}": "0x30 _x90",
         },
-        {32: [], 50: ["MillraceApplicationDown"]},
+        {30: [], 33: ["MillraceNotProgressing"], 50: ["MillraceApplicationDown", "MillraceNotProgressing"]},
+    ),
+    Case(
+        "the broker was killed, and the driver asks it again and again",
+        {
+            f"millrace_stream_broker_last_answer_timestamp_seconds{{{APP}}}": "0+60x30 1800x90",
+            f'millrace_stream_last_commit_timestamp_seconds{{{APP},subtopology="0"}}': "0+60x30 1800x90",
+        },
+        {30: [], 33: ["MillraceBrokerUnreachable"]},
+    ),
+    Case(
+        "heartbeats come every ten seconds",
+        {f"millrace_stream_broker_last_answer_timestamp_seconds{{{APP}}}": "-10+60x120"},
+        {30: []},
+    ),
+    Case(
+        "a worker is stopped in the middle of a batch",
+        {
+            f"millrace_consumer_records_lag{{{INPUT}}}": "0x30 500x90",
+            f'millrace_stream_last_commit_timestamp_seconds{{{APP},subtopology="0"}}': "0+60x30 1800x90",
+        },
+        {30: [], 34: ["MillraceNotProgressing"]},
+    ),
+    Case(
+        "nothing has come, so nothing was committed for an hour",
+        {f'millrace_stream_last_commit_timestamp_seconds{{{APP},subtopology="0"}}': "0x120"},
+        {60: []},
+    ),
+    Case(
+        "the driver is stopped, as the export has seen",
+        {
+            f'millrace_application_verdict{{{APP},verdict="healthy",reason="working"}}': "1x30 _x90",
+            f'millrace_application_verdict{{{APP},verdict="stalled",reason="process_stopped"}}': "_x31 1x90",
+        },
+        {30: [], 33: ["MillraceNotProgressing"]},
+    ),
+    Case(
+        "another installation has taken over",
+        {
+            f"millrace_application_healthy{{{APP}}}": "1x30 0x90",
+            f'millrace_application_verdict{{{APP},verdict="healthy",reason="working"}}': "1x30 _x90",
+            f'millrace_application_verdict{{{APP},verdict="fenced",reason="fenced"}}': "_x31 1x90",
+        },
+        {30: [], 33: ["MillraceFenced"], 50: ["MillraceFenced"]},
+    ),
+    Case(
+        "a reader waits behind a transaction that upstream has left open",
+        {
+            f"millrace_consumer_last_stable_offset{{{INPUT}}}": "0+600x30 18000x90",
+            f"millrace_consumer_held_back_seconds{{{INPUT}}}": "0x30 0+60x90",
+            f'millrace_application_verdict{{{APP},verdict="healthy",reason="working"}}': "1x30 _x90",
+            f'millrace_application_verdict{{{APP},verdict="stalled",reason="held_back"}}': "_x31 1x90",
+        },
+        {30: [], 40: ["MillraceReaderHeldBack"]},
+    ),
+    Case(
+        "transactions of upstream take their time, each for less than a minute",
+        {f"millrace_consumer_held_back_seconds{{{INPUT}}}": "45x120"},
+        {40: []},
     ),
     Case(
         "it was stopped as planned",

@@ -127,7 +127,7 @@ def test_a_running_pod_that_does_not_answer_is_asked_at_its_address(write: Write
     status = json.loads((RECORDED / "pod-running.json").read_text())
     cluster.set_status("orders-driver", {**status, "podIP": "127.0.0.1"})
     seen = observe(home, "orders")
-    assert (seen.verdict, seen.reason) == (Verdict.WAITING, Reason.NO_ANSWER)
+    assert (seen.verdict, seen.reason) == (Verdict.STALLED, Reason.NO_ANSWER)
     assert "http://127.0.0.1:7070" in seen.text
     target = json.loads(home.scrape_target("orders").read_text())
     assert target[0]["targets"] == ["127.0.0.1:7070"]

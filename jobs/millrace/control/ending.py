@@ -1,0 +1,77 @@
+"""``ended.json``: how a driver ended, for whoever looks after its process is gone.
+
+It says what the status topic cannot: a driver that a newer one replaced publishes nothing any more.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from enum import IntEnum
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from millrace.processes import ProcessIdentity
+
+ENDED_FILE = "ended.json"
+"""Its name, beside ``control.json``."""
+
+
+class ExitCode(IntEnum):
+    """How the driver's process ends."""
+
+    STOPPED = 0
+    FAILED = 1
+    FENCED = 3  # 2 is the command line's own, for wrong usage
+
+
+class Ending(BaseModel):
+    """How a driver ended."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    pid: int = Field(description="Its process.")
+    start_time: int = Field(description="When the kernel started that process, as in ProcessIdentity.")
+    session: int = Field(description="The session of that process: the launched process leads it.")
+    exit_code: int = Field(description="0 stopped, 1 failed, 3 fenced by a newer driver.")
+    reason: str = Field(description="Why it ended.")
+    remedy: str = Field("", description="What the operator should do now.")
+    at: float = Field(description="When it ended, seconds since the epoch.")
+
+    @classmethod
+    def of_this_process(cls, *, exit_code: int, reason: str, remedy: str) -> Ending:
+        """The end of the calling process, now."""
+        process = ProcessIdentity.current()
+        return cls(
+            pid=process.pid,
+            start_time=process.start_time,
+            session=os.getsid(0),
+            exit_code=exit_code,
+            reason=reason,
+            remedy=remedy,
+            at=time.time(),
+        )
+
+    def is_of(self, process: ProcessIdentity) -> bool:
+        """Whether it is the end of what was launched as ``process``: of itself, or of a child in its session."""
+        if self.pid == process.pid:
+            return self.start_time == process.start_time
+        return self.session == process.pid and self.start_time >= process.start_time
+
+    def write(self, path: Path) -> None:
+        """Replaces the file as a whole."""
+        path.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(self.model_dump_json())
+        Path(name).replace(path)
+
+    @classmethod
+    def read(cls, path: Path) -> Ending | None:
+        """What the file says; ``None`` where there is none, or none that can be understood."""
+        try:
+            return cls.model_validate_json(path.read_text(encoding="utf-8"))
+        except (FileNotFoundError, ValidationError, UnicodeDecodeError):
+            return None

@@ -1,0 +1,205 @@
+"""Which driver of an application is the newest, read from the end of the status topic.
+
+A task asks before it takes its transactional id over, so that one of a driver that was replaced takes nothing back. The
+whole topic has the history of every application of the cluster; a driver that lives has published moments ago.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+
+from millrace.errors import BrokerUnavailableError, DriverFencedError
+from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.topics import STATUS_TOPIC
+
+RECENT_S = 60.0
+"""How far back records count at least, seconds: hosts' clocks differ, and heartbeats may be rare."""
+
+_MISSING = frozenset({
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+})  # fmt: skip
+
+FENCED_REMEDY = "nothing, if the newer driver is meant; otherwise stop it, and start this one again"
+"""What to do about a driver that a newer one took over from."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DriverRecord:
+    """A driver, as its status record names it.
+
+    Args:
+        epoch: number of the driver; a higher one took over from all lower ones.
+        run: identifies the run; two drivers that started at the same moment may have the same number.
+        host: its host.
+        pid: its process there.
+        started_at: when it started, seconds since the epoch.
+    """
+
+    epoch: int
+    run: str
+    host: str = ""
+    pid: int = 0
+    started_at: float = 0.0
+
+    def replaces(self, *, epoch: int, run: str) -> bool:
+        """Whether it took over from the driver of that number and run."""
+        return self.epoch > epoch or (self.epoch == epoch and self.run != run)
+
+    def __str__(self) -> str:
+        at = f"{datetime.fromtimestamp(self.started_at, UTC):%Y-%m-%dT%H:%M:%SZ}" if self.started_at else "unknown"
+        return (
+            f"driver {self.epoch} (process {self.pid} on {self.host or 'an unknown host'}, run "
+            f"{self.run or 'unknown'}, started {at})"
+        )
+
+
+def fenced(application_id: str, *, epoch: int, by: DriverRecord, task: str = "") -> DriverFencedError:
+    """The error of a driver, or of a task of it, that was replaced: it names who replaced it.
+
+    Args:
+        application_id: the application.
+        epoch: number of the driver that was replaced.
+        by: the newer one.
+        task: the task that noticed; empty where the driver did.
+    """
+    noticed = f", as task {task} found" if task else ""
+    return DriverFencedError(
+        f"Driver {epoch} of {application_id} was fenced by a newer driver: {by}{noticed}.", remedy=FENCED_REMEDY
+    )
+
+
+@contextlib.contextmanager
+def status_consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> Iterator[Consumer]:
+    """A consumer for the status topic, without a group of its own; it is closed in the end."""
+    consumer = Consumer(
+        {
+            **base_settings(bootstrap_servers, client_settings),
+            "group.id": "millrace-status-reader",  # librdkafka needs one; nothing joins it, nothing is committed
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "isolation.level": "read_uncommitted",
+            "enable.partition.eof": True,
+            "auto.offset.reset": "error",
+            "fetch.wait.max.ms": 20,
+        }
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def newest_driver(
+    bootstrap_servers: str,
+    application_id: str,
+    *,
+    client_settings: Mapping[str, str] | None = None,
+    recent_s: float = RECENT_S,
+    timeout_s: float = 5.0,
+) -> DriverRecord | None:
+    """The newest driver of an application among those that published lately.
+
+    Args:
+        bootstrap_servers: comma-separated ``host:port``.
+        application_id: the application.
+        client_settings: client settings of the user (security).
+        recent_s: how far back records count, seconds.
+        timeout_s: longest time for everything, seconds.
+
+    Returns:
+        ``None`` where none published lately.
+
+    Raises:
+        BrokerUnavailableError: no broker answered in time.
+        PreflightError: the broker refused.
+        OperationError: the broker failed to answer.
+    """
+    deadline = time.monotonic() + timeout_s
+    with status_consumer(bootstrap_servers, client_settings) as consumer:
+        try:
+            begin, end = _recent(consumer, recent_s, deadline)
+            if begin >= end:
+                return None
+            consumer.assign([TopicPartition(STATUS_TOPIC, 0, begin)])
+            return _newest(consumer, application_id, end, deadline, bootstrap_servers)
+        except KafkaException as error:
+            cause = kafka_error(error)
+            if cause.code() in _MISSING:
+                return None
+            raise translate(
+                cause, doing=f"reading topic {STATUS_TOPIC}", bootstrap_servers=bootstrap_servers
+            ) from error
+
+
+def _recent(consumer: Consumer, recent_s: float, deadline: float) -> tuple[int, int]:
+    """First offset of the recent records, and the end of the log."""
+    since_ms = int((time.time() - recent_s) * 1000)
+    (first,) = consumer.offsets_for_times([TopicPartition(STATUS_TOPIC, 0, since_ms)], timeout=_left(deadline))
+    if first.error is not None:
+        raise KafkaException(first.error)
+    _, end = consumer.get_watermark_offsets(TopicPartition(STATUS_TOPIC, 0), timeout=_left(deadline), cached=False)
+    return (first.offset if first.offset >= 0 else end), end
+
+
+def _newest(
+    consumer: Consumer, application_id: str, end: int, deadline: float, bootstrap_servers: str
+) -> DriverRecord | None:
+    newest: DriverRecord | None = None
+    key = application_id.encode()
+    while True:
+        messages: list[Message] = consumer.consume(500, timeout=min(0.2, _left(deadline)))
+        for message in messages:
+            error = message.error()
+            if error is not None:
+                # The log may end in transaction markers, which no message stands for: only its end event tells.
+                if error.code() == KafkaError._PARTITION_EOF:
+                    return newest
+                raise KafkaException(error)
+            if message.key() == key:
+                newest = _newer(newest, message.value())
+            offset = message.offset()
+            if offset is not None and offset + 1 >= end:
+                return newest
+        if time.monotonic() >= deadline:
+            raise BrokerUnavailableError(
+                f"Topic {STATUS_TOPIC} at {bootstrap_servers} could not be read to its end at offset {end} in time.",
+                remedy="check that the broker that leads the topic's partition is up",
+            )
+
+
+def _newer(newest: DriverRecord | None, value: bytes | None) -> DriverRecord | None:
+    """What counts once a further record of the application was read; a tombstone discards what was before it."""
+    if value is None:
+        return None
+    found = _record(value)
+    return newest if found is None or (newest is not None and found.epoch < newest.epoch) else found
+
+
+def _record(value: bytes) -> DriverRecord | None:
+    """``None`` for what is no status of a driver."""
+    try:
+        fields: Any = orjson.loads(value)
+        driver = fields.get("driver") or {}
+        return DriverRecord(
+            epoch=int(fields["driver_epoch"]),
+            run=str(fields.get("run_id", "")),
+            host=str(driver.get("host", "")),
+            pid=int(driver.get("pid", 0)),
+            started_at=float(fields.get("started_at") or 0.0),
+        )
+    except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+def _left(deadline: float) -> float:
+    return max(0.05, deadline - time.monotonic())

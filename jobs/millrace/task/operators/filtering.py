@@ -6,8 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millrace.errors import ProcessingError
-from millrace.task.columns import BoolArray
+from millrace.task.columns import BoolArray, Column
 from millrace.task.expressions import evaluate
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records
@@ -17,18 +16,25 @@ from millrace.topology.operators import Branch, DropNullKeys, Filter, PassThroug
 def truth(predicate: Predicate, records: Records, context: TaskContext, node: str) -> tuple[Records, BoolArray]:
     """The records for which the predicate did not fail, and whether it is true for each; null is not true."""
     if isinstance(predicate, pc.Expression):
-        column = evaluate(predicate, records).arrow
-        if not pa.types.is_boolean(column.type) and not pa.types.is_null(column.type):
-            raise ProcessingError(
-                f"The predicate {predicate} of node {node} is of type {column.type}, not boolean.",
-                remedy="compare the field with something, or use is_valid()",
-            )
-        mask: BoolArray = pc.fill_null(column.cast(pa.bool_()), pa.scalar(False)).to_numpy(zero_copy_only=False)
-        return records, mask
-    results, kept = call_per_record(predicate, records, context.failures, node)
-    if kept is not None:
-        records = records.take(kept)
-    return records, np.fromiter((bool(result) for result in results), dtype=bool, count=len(results))
+        column, kept = evaluate(predicate, records, context.failures, node, check=boolean)
+        mask = truth_of(column)
+    else:
+        results, kept = call_per_record(predicate, records, context.failures, node)
+        mask = np.fromiter((bool(result) for result in results), dtype=bool, count=len(results))
+    return (records if kept is None else records.take(kept)), mask
+
+
+def boolean(kind: pa.DataType) -> str | None:
+    """Refuses results of a predicate that say neither true nor false."""
+    return None if pa.types.is_boolean(kind) or pa.types.is_null(kind) else "boolean"
+
+
+def truth_of(column: Column) -> BoolArray:
+    """Where a predicate's results are true; null is not."""
+    if not column.is_arrow:
+        return np.fromiter((value is True for value in column.objects), dtype=bool, count=len(column))
+    mask: BoolArray = pc.fill_null(column.arrow.cast(pa.bool_()), pa.scalar(False)).to_numpy(zero_copy_only=False)
+    return mask
 
 
 class FilterProcessor(Processor):

@@ -20,11 +20,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.task.columns import Column, IntArray, WindowedColumn
-from millrace.task.expression_results import Check, compute
 from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.records import Records
-from millrace.task.untyped_fields import UntypedField, group_by_types, types_of
+from millrace.task.untyped_fields import TypeFinder, Types, UntypedField, group_by_types
 from millrace.topology.expression_fields import EXPLICIT, SHORT, RecordPart, fields_of
+from millrace.topology.expression_results import Check, compute
 
 # From here on halves are not worth their own halves.
 _ONE_BY_ONE = 16
@@ -158,7 +158,7 @@ class _Group:
         rows: IntArray,
         typed: dict[str, pa.Array],
         untyped: dict[str, UntypedField],
-        types: dict[str, tuple[pa.DataType | None, ...]],
+        types: Types,
     ) -> None:
         self.count = len(rows)
         self._rows = rows
@@ -238,9 +238,9 @@ def _by_types(
     """
     results: list[Any] = [None] * count
     failed: list[tuple[int, Exception]] = []
+    finder = TypeFinder(expression, {name: column.type for name, column in typed.items()}, untyped, check)
     for rows, kinds in group_by_types(untyped, count):
-        types = types_of(kinds, expression, {name: column.type for name, column in typed.items()}, untyped, check)
-        search = _Search(expression, _Group(rows, typed, untyped, types), check)
+        search = _Search(expression, _Group(rows, typed, untyped, finder.types_of(kinds)), check)
         for start, array in search.pieces:
             for row, result in zip(rows[start : start + len(array)].tolist(), array.to_pylist(), strict=True):
                 results[row] = result

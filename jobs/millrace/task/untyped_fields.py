@@ -18,13 +18,15 @@ import pyarrow.compute as pc
 
 from millrace.serdes import Windowed
 from millrace.task.columns import IntArray
-from millrace.task.expression_results import Check, compute
 from millrace.topology.expression_fields import Path, serialized
+from millrace.topology.expression_results import Check, compute
 
 Kind = type | pa.DataType
 """Of an object: its class where that says the Arrow type, else the Arrow type."""
 Kinds = dict[str, tuple[Kind, ...]]
 """By name, the kinds of the leaves of a field."""
+Types = dict[str, tuple[pa.DataType | None, ...]]
+"""By name, the Arrow types of the leaves of a field; ``None``: no column holds it."""
 
 _TYPES: dict[Kind, pa.DataType] = {
     bool: pa.bool_(),
@@ -55,8 +57,12 @@ class UntypedField:
         # The object as a whole has the inner fields in it.
         self._is_whole = any(path == other[: len(path)] for path in paths for other in paths if path is not other)
         self._is_whole |= () in paths
+        self.null_types: tuple[pa.DataType, ...] = _NULL_TYPES
+        """Types that a null may have."""
         if self._is_whole:
             inner = [path for path in paths if path]
+            if inner:
+                self.null_types = (_nested([(path, pa.nulls(0)) for path in inner]).type,)
             self._leaves = [[_completed(value, inner) for value in self.objects] if inner else self.objects]
         else:
             self._leaves = [[_inside(value, path) for value in self.objects] for path in paths]
@@ -76,8 +82,7 @@ class UntypedField:
             pa.ArrowException: an object is no value of its type; the same for ValueError and OverflowError.
         """
         leaves = [
-            pa.array([leaf[row] for row in rows], type=kind)
-            for leaf, kind in zip(self._leaves, types, strict=True)
+            pa.array([leaf[row] for row in rows], type=kind) for leaf, kind in zip(self._leaves, types, strict=True)
         ]
         return leaves[0] if self._is_whole else _nested(list(zip(self._paths, leaves, strict=True)))
 
@@ -95,9 +100,9 @@ def _inside(value: Any, path: Path) -> Any:
 
 def _completed(value: Any, paths: list[Path]) -> Any:
     """The object with null where it has none of the inner fields."""
-    found = dict(value) if isinstance(value, dict) else {}
-    if value is not None and not isinstance(value, dict):
+    if not isinstance(value, dict):
         return value
+    found = dict(value)
     for name in {path[0] for path in paths}:
         inner = [path[1:] for path in paths if path[0] == name and path[1:]]
         found[name] = _completed(found.get(name), inner) if inner else found.get(name)
@@ -105,7 +110,9 @@ def _completed(value: Any, paths: list[Path]) -> Any:
 
 
 def _nested(leaves: list[tuple[Path, pa.Array]]) -> pa.Array:
-    if leaves[0][0] == ():
+    if any(path for path, _ in leaves):
+        leaves = [(path, leaf) for path, leaf in leaves if path]
+    else:
         return leaves[0][1]
     inner: dict[str, list[tuple[Path, pa.Array]]] = {}
     for path, leaf in leaves:
@@ -138,86 +145,81 @@ def group_by_types(fields: Mapping[str, UntypedField], count: int) -> Iterator[t
         fields: by name.
         count: how many rows there are.
     """
-    columns: list[tuple[str, Sequence[Kind]]] = [
-        (name, kinds) for name, field in fields.items() for kinds in field.kinds()
-    ]
+    columns = [(name, kinds) for name, field in fields.items() for kinds in field.kinds()]
+    names = [name for name, _ in columns]
     if all(len(set(kinds)) <= 1 for _, kinds in columns):
         if count:
-            yield np.arange(count, dtype=np.int64), _by_name([(name, kinds[0]) for name, kinds in columns])
+            yield np.arange(count, dtype=np.int64), _by_name(names, [kinds[0] for _, kinds in columns])
         return
     groups: dict[tuple[Kind, ...], list[int]] = {}
     for row, combination in enumerate(zip(*(kinds for _, kinds in columns), strict=True)):
         groups.setdefault(combination, []).append(row)
-    names = [name for name, _ in columns]
     for combination, rows in groups.items():
-        yield np.array(rows, dtype=np.int64), _by_name(list(zip(names, combination, strict=True)))
+        yield np.array(rows, dtype=np.int64), _by_name(names, combination)
 
 
-def _by_name(leaves: list[tuple[str, Kind]]) -> Kinds:
-    kinds: Kinds = {}
-    for name, kind in leaves:
-        kinds[name] = (*kinds.get(name, ()), kind)
-    return kinds
-
-
-def types_of(
-    kinds: Kinds,
-    expression: pc.Expression,
-    typed: Mapping[str, pa.DataType],
-    fields: Mapping[str, UntypedField],
-    check: Check | None,
-) -> dict[str, tuple[pa.DataType | None, ...]]:
-    """The Arrow types of a group's leaves, for :meth:`UntypedField.column`.
-
-    A null has any type: it is given the first one with which the expression can be computed, of a fixed list.
+class TypeFinder:
+    """The Arrow types with which an expression is computed where its fields have none of their own.
 
     Args:
-        kinds: of the leaves.
         expression: what is computed.
-        typed: types of the other columns.
-        fields: by name.
+        typed: types of its other columns.
+        fields: its fields without a type, by name.
         check: refuses types of results.
     """
-    leaves = [(name, kind) for name, each in kinds.items() for kind in each]
-    known = [_TYPES.get(kind, kind if isinstance(kind, pa.DataType) else None) for _, kind in leaves]
-    nulls = [place for place, (_, kind) in enumerate(leaves) if kind is NoneType]
-    if not nulls:
-        return _typed_by_name(leaves, known)
-    shape = (serialized(expression), tuple(typed.items()), tuple(leaves), check)
-    if shape not in _fitting:
-        if len(_fitting) >= _MOST_SHAPES:
-            _fitting.clear()
-        _fitting[shape] = _first_that_fits(expression, typed, fields, leaves, known, nulls, check)
-    return _typed_by_name(leaves, _fitting[shape])
+
+    def __init__(
+        self,
+        expression: pc.Expression,
+        typed: Mapping[str, pa.DataType],
+        fields: Mapping[str, UntypedField],
+        check: Check | None,
+    ) -> None:
+        self._expression = expression
+        self._typed = typed
+        self._fields = fields
+        self._check = check
+
+    def types_of(self, kinds: Kinds) -> Types:
+        """The types of a group's leaves, for :meth:`UntypedField.column`.
+
+        A null has any type: it is given the first one of a fixed list with which the expression can be computed.
+        """
+        leaves = [(name, kind) for name, each in kinds.items() for kind in each]
+        known = [_TYPES.get(kind, kind if isinstance(kind, pa.DataType) else None) for _, kind in leaves]
+        names = [name for name, _ in leaves]
+        nulls = {place: self._fields[name].null_types for place, (name, kind) in enumerate(leaves) if kind is NoneType}
+        if not nulls:
+            return _by_name(names, known)
+        shape = (serialized(self._expression), tuple(self._typed.items()), tuple(leaves), self._check)
+        if shape not in _fitting:
+            if len(_fitting) >= _MOST_SHAPES:
+                _fitting.clear()
+            _fitting[shape] = self._first_that_fits(names, known, nulls)
+        return _by_name(names, _fitting[shape])
+
+    def _first_that_fits(
+        self, names: list[str], known: list[pa.DataType | None], nulls: dict[int, tuple[pa.DataType, ...]]
+    ) -> list[pa.DataType | None]:
+        for chosen in islice(product(*nulls.values()), _MOST_TRIES):
+            types = list(known)
+            for place, kind in zip(nulls, chosen, strict=True):
+                types[place] = kind
+            result = compute(self._expression, partial(self._no_rows, _by_name(names, types)), self._check)
+            if not isinstance(result, Exception):
+                return types
+        return [pa.null() if place in nulls else kind for place, kind in enumerate(known)]
+
+    def _no_rows(self, types: Types) -> pa.Table:
+        columns = {name: pa.array([], kind) for name, kind in self._typed.items()}
+        return pa.table(columns | {name: field.column([], types[name]) for name, field in self._fields.items()})
 
 
-def _first_that_fits(
-    expression: pc.Expression,
-    typed: Mapping[str, pa.DataType],
-    fields: Mapping[str, UntypedField],
-    leaves: list[tuple[str, Kind]],
-    known: list[pa.DataType | None],
-    nulls: list[int],
-    check: Check | None,
-) -> list[pa.DataType | None]:
-    for chosen in islice(product(_NULL_TYPES, repeat=len(nulls)), _MOST_TRIES):
-        types = list(known)
-        for place, kind in zip(nulls, chosen, strict=True):
-            types[place] = kind
-        by_name = _typed_by_name(leaves, types)
-        columns = {name: pa.array([], kind) for name, kind in typed.items()}
-        columns |= {name: field.column([], by_name[name]) for name, field in fields.items()}
-        if not isinstance(compute(expression, partial(pa.table, columns), check), Exception):
-            return types
-    return [pa.null() if place in nulls else kind for place, kind in enumerate(known)]
-
-
-def _typed_by_name(
-    leaves: list[tuple[str, Kind]], types: Sequence[pa.DataType | None]
-) -> dict[str, tuple[pa.DataType | None, ...]]:
-    found: dict[str, tuple[pa.DataType | None, ...]] = {}
-    for (name, _), kind in zip(leaves, types, strict=True):
-        found[name] = (*found.get(name, ()), kind)
+def _by_name(names: Sequence[str], each: Sequence[Any]) -> dict[str, tuple[Any, ...]]:
+    """Kinds or types of leaves by the name that they belong to."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for name, one in zip(names, each, strict=True):
+        found[name] = (*found.get(name, ()), one)
     return found
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.serdes.changes import ChangeSerde
+from millrace.topology.expression_checks import check_expressions
 from millrace.topology.logical import (
     AnyLogicalNode,
     ForeignKeyTopic,
@@ -71,6 +72,7 @@ def freeze(graph: LogicalGraph) -> Topology:
         global_stores=global_stores,
     )
     _check_partition_counts(topology)
+    check_expressions(topology)
     return topology
 
 
@@ -95,7 +97,9 @@ def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec], global_stor
         raise TopologyError("The topology is empty.", remedy="add a source with add_source()")
     _check_stores(draft)
     sub_topologies, made_global_stores = _split(draft)
-    return Topology(sub_topologies=sub_topologies, global_stores=made_global_stores)
+    topology = Topology(sub_topologies=sub_topologies, global_stores=made_global_stores)
+    check_expressions(topology)
+    return topology
 
 
 def _check_parents(graph: LogicalGraph) -> None:

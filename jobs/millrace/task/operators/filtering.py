@@ -10,6 +10,7 @@ from millrace.task.columns import BoolArray, Column
 from millrace.task.expressions import evaluate
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records
+from millrace.topology.expression_checks import boolean
 from millrace.topology.operators import Branch, DropNullKeys, Filter, PassThrough, Predicate
 
 
@@ -22,11 +23,6 @@ def truth(predicate: Predicate, records: Records, context: TaskContext, node: st
         results, kept = call_per_record(predicate, records, context.failures, node)
         mask = np.fromiter((bool(result) for result in results), dtype=bool, count=len(results))
     return (records if kept is None else records.take(kept)), mask
-
-
-def boolean(kind: pa.DataType) -> str | None:
-    """Refuses results of a predicate that say neither true nor false."""
-    return None if pa.types.is_boolean(kind) or pa.types.is_null(kind) else "boolean"
 
 
 def truth_of(column: Column) -> BoolArray:

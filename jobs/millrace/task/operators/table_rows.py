@@ -10,11 +10,12 @@ import pyarrow.compute as pc
 
 from millrace.errors import ProcessingError
 from millrace.task.columns import BoolArray, Column, IntArray
-from millrace.task.expression_results import Check
 from millrace.task.expressions import evaluate
-from millrace.task.operators.filtering import boolean, truth_of
+from millrace.task.operators.filtering import truth_of
 from millrace.task.processor import TaskContext, call_per_record
 from millrace.task.records import Records
+from millrace.topology.expression_checks import boolean
+from millrace.topology.expression_results import Check
 from millrace.topology.operators import TableFilter, TableJoinKind, TableMapValues
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyarrow import acero
 
 Check = Callable[[pa.DataType], str | None]
 """What is expected instead of a result of this type; ``None`` where it is right."""
@@ -25,6 +24,9 @@ def compute(expression: pc.Expression, make_table: Callable[[], pa.Table], check
         make_table: puts the rows into columns; objects that no column holds make it raise.
         check: refuses types of results.
     """
+    # Loads pandas, which what only writes a topology should not wait for.
+    from pyarrow import acero
+
     try:
         plan = [
             acero.Declaration("table_source", acero.TableSourceNodeOptions(make_table())),

@@ -1,4 +1,4 @@
-"""Expressions: a record that one cannot be computed for, names that the record and its value share, values without type.
+"""Expressions: records that one cannot be computed for, names that record and value share, values without a type.
 
 Cases P15 and P17 of the public reports, and their siblings.
 """

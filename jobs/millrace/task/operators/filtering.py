@@ -6,6 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from millrace.metrics import SilentDrop
 from millrace.task.columns import BoolArray, Column
 from millrace.task.expressions import evaluate
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
@@ -77,10 +78,14 @@ class PassThroughProcessor(Processor):
 
 
 class DropNullKeysProcessor(Processor):
-    """Filters null keys silently, as Kafka Streams does in front of a repartition topic."""
+    """Filters null keys in front of a repartition topic; Kafka Streams does not count them."""
 
     def __init__(self, node: str, operator: DropNullKeys, context: TaskContext) -> None:
-        pass
+        self._failures = context.failures
 
     def process(self, records: Records) -> Forwarded:
-        return records.filter(~records.keys.null_mask())
+        no_key = records.keys.null_mask()
+        if not no_key.any():
+            return records
+        self._failures.drop_silently(SilentDrop.NULL_KEY, records.origin[no_key])
+        return records.filter(~no_key)

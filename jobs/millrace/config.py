@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from millrace.errors import ConfigurationError
 from millrace.handlers import HANDLER_PATTERN
-from millrace.metrics import DropReason
+from millrace.metrics import DropReason, SilentDrop
 
 CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 LOGIN_PREFIXES = ("security.", "sasl.", "ssl.")
@@ -25,11 +25,14 @@ LOGIN_PREFIXES = ("security.", "sasl.", "ssl.")
 
 PASSED_ON_PREFIXES = (*CLIENT_PREFIXES, "topic.", "spark.", *LOGIN_PREFIXES)
 
-DROPPED_BY_OPERATORS = tuple(
-    reason
-    for reason in DropReason
-    if reason
-    not in (DropReason.DESERIALIZATION, DropReason.PROCESSING, DropReason.PRODUCTION, DropReason.STALE_RESPONSE)
+DROPPED_BY_OPERATORS: tuple[DropReason | SilentDrop, ...] = (
+    *(
+        reason
+        for reason in DropReason
+        if reason
+        not in (DropReason.DESERIALIZATION, DropReason.PROCESSING, DropReason.PRODUCTION, DropReason.STALE_RESPONSE)
+    ),
+    SilentDrop.BEFORE_WINDOW,
 )
 """Why operators drop records of the user by their definition, without an error."""
 
@@ -325,12 +328,12 @@ class StreamsConfig(BaseModel):
         return tuple(rewrite for name, rewrite in OPTIMIZATIONS.items() if name in names or "all" in names)
 
     @property
-    def dead_lettered_drops(self) -> frozenset[DropReason]:
+    def dead_lettered_drops(self) -> frozenset[DropReason | SilentDrop]:
         """The reasons for which records that an operator drops become dead letters."""
         if self.errors_dead_letter_queue_topic_name is None:
             return frozenset()
         names = _listed(self.errors_dead_letter_queue_dropped_records)
-        asked = DROPPED_BY_OPERATORS if "all" in names else map(DropReason, names)
+        asked = (reason for reason in DROPPED_BY_OPERATORS if "all" in names or reason in names)
         return frozenset({*asked, DropReason.NEGATIVE_TIMESTAMP})
 
     @classmethod

@@ -61,6 +61,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "EmitStrategy",
     ),
     "Windows": ("TimeWindows", "SlidingWindows", "SessionWindows", "UnlimitedWindows", "JoinWindows"),
+    "Expressions": ("value_field", "record_key", "record_value", "record_timestamp"),
     "Event time": (
         "field_timestamp",
         "FailOnInvalidTimestamp",

@@ -32,6 +32,7 @@ from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBuffe
 from millrace.dsl.table_joined import TableJoined
 from millrace.topology.custom_stores import StateStore
 from millrace.topology.emit_strategy import EmitStrategy
+from millrace.topology.expression_fields import record_key, record_timestamp, record_value, value_field
 from millrace.topology.field_timestamp import field_timestamp
 from millrace.topology.processor_api import (
     Cancellable,
@@ -146,4 +147,8 @@ __all__ = [
     "WallclockTimestampExtractor",
     "WindowStore",
     "field_timestamp",
+    "record_key",
+    "record_timestamp",
+    "record_value",
+    "value_field",
 ]

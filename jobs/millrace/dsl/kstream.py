@@ -2,7 +2,7 @@
 
 Callables get ``(key, value)`` everywhere, also where only the value is mapped. Where an operator takes a pyarrow
 expression, fields of a struct value are referred to by name (``pc.field("amount") > 100``); see
-``millrace.topology.operators``.
+``millrace.topology.expression_fields``.
 """
 
 from __future__ import annotations

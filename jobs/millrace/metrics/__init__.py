@@ -10,6 +10,7 @@ from millrace.metrics.definitions import (
     MetricDefinition,
     MetricKind,
     Phase,
+    SilentDrop,
     TransactionOutcome,
 )
 from millrace.metrics.exported import EXPORTED_METRICS
@@ -39,6 +40,7 @@ __all__ = [
     "MetricDefinition",
     "MetricKind",
     "Phase",
+    "SilentDrop",
     "TaskStatistics",
     "TransactionOutcome",
     "no_observations",

@@ -34,6 +34,15 @@ class DropReason(StrEnum):
     STALE_RESPONSE = "stale_response"
 
 
+class SilentDrop(StrEnum):
+    """Why a record went no further where Kafka Streams counts nothing."""
+
+    NULL_KEY = "null_key"
+    """In front of a repartition topic, and of a table grouped by a key that is null."""
+    BEFORE_WINDOW = "before_window"
+    """Before the start of unlimited windows."""
+
+
 class TransactionOutcome(StrEnum):
     """How a task's transaction ended. Fenced: a newer attempt at the task took its transactional id."""
 
@@ -154,6 +163,14 @@ DROPPED_RECORDS_TOTAL = MetricDefinition(
     "negative_timestamp, expired_window, stale_response.",
     "records",
     "stream-task-metrics: dropped-records-total",
+)
+SILENTLY_DROPPED_RECORDS_TOTAL = MetricDefinition(
+    "millrace_stream_task_silently_dropped_records_total",
+    MetricKind.COUNTER,
+    (*_TASK, "reason"),
+    "Records that went no further where Kafka Streams counts nothing, by reason: null_key (in front of a repartition "
+    "topic, or of a grouped table), before_window (before the start of unlimited windows).",
+    "records",
 )
 DEAD_LETTERS_TOTAL = MetricDefinition(
     "millrace_stream_task_dead_letters_total",
@@ -395,6 +412,7 @@ METRICS: tuple[MetricDefinition, ...] = (
     PHASE_SECONDS_TOTAL,
     TRANSACTIONS_TOTAL,
     DROPPED_RECORDS_TOTAL,
+    SILENTLY_DROPPED_RECORDS_TOTAL,
     DEAD_LETTERS_TOTAL,
     RECORDS_LAG,
     LAST_STABLE_OFFSET,

@@ -218,6 +218,8 @@ class ApplicationMetrics(Collector):
         # to Prometheus, one from 0 is.
         for reason in m.DropReason:
             self._add(m.DROPPED_RECORDS_TOTAL, (*task, reason), row.dropped.get(reason, 0))
+        for silent in m.SilentDrop:
+            self._add(m.SILENTLY_DROPPED_RECORDS_TOTAL, (*task, silent), row.silently_dropped.get(silent, 0))
         for phase in Phase:
             self._add(m.PHASE_SECONDS_TOTAL, (*task, phase), row.phases.get(phase, 0.0))
         for outcome, count in (

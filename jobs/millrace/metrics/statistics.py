@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 
 from millrace.errors import SerializationError
-from millrace.metrics.definitions import DropReason, Phase
+from millrace.metrics.definitions import DropReason, Phase, SilentDrop
 from millrace.metrics.histograms import (
     END_TO_END_BUCKETS,
     LATENCY_BUCKETS,
@@ -39,6 +39,7 @@ class TaskStatistics:
         records_in: input records processed, dropped ones included.
         records_out: sink topic to records written.
         dropped: reason to records that went no further.
+        silently_dropped: the same, where Kafka Streams counts nothing.
         dead_letters: records written to the dead letter topic.
         transactions_committed: transactions that ended so. A batch whose transaction ends otherwise has no row.
         restored: changelog records restored before the batch.
@@ -70,6 +71,7 @@ class TaskStatistics:
     records_in: int = 0
     records_out: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[DropReason, int] = field(default_factory=dict)
+    silently_dropped: Mapping[SilentDrop, int] = field(default_factory=dict)
     dead_letters: int = 0
     transactions_committed: int = 0
     restored: int = 0
@@ -115,6 +117,7 @@ class TaskStatistics:
         try:
             row: dict[str, Any] = orjson.loads(data)
             row["dropped"] = {DropReason(reason): count for reason, count in row["dropped"].items()}
+            row["silently_dropped"] = {SilentDrop(why): count for why, count in row["silently_dropped"].items()}
             row["phases"] = {Phase(phase): seconds for phase, seconds in row["phases"].items()}
             for name, bounds in _HISTOGRAMS.items():
                 row[name] = BucketCounts(bounds, tuple(row[name]["counts"]), float(row[name]["total"]))

@@ -11,6 +11,7 @@ from millrace.metrics import (
     LATENESS_BUCKETS,
     DropReason,
     Phase,
+    SilentDrop,
     TaskStatistics,
     observe,
 )
@@ -40,6 +41,9 @@ def statistics_of(outcome: BatchOutcome, *, batch_id: int, run_id: str, failed_a
         records_in=outcome.counts.get("read", 0),
         records_out=_with_prefix(outcome, "written."),
         dropped={DropReason(reason): count for reason, count in _with_prefix(outcome, "dropped.").items()},
+        silently_dropped={
+            SilentDrop(reason): count for reason, count in _with_prefix(outcome, "silently_dropped.").items()
+        },
         dead_letters=outcome.counts.get("dead_letters", 0),
         transactions_committed=outcome.transactions,
         failed_attempts=failed_attempts,

@@ -101,6 +101,15 @@ class Column:
         rows = zip(self.objects, mask.tolist(), strict=True)
         return Column(objects=[value if kept else None for value, kept in rows])
 
+    def scattered(self, places: IntArray, count: int) -> Column:
+        """A column of ``count`` rows that has this one's at ``places``, and nulls elsewhere."""
+        rows = np.full(count, -1, dtype=np.int64)
+        rows[places] = np.arange(len(places), dtype=np.int64)
+        if self.is_arrow:
+            return Column(arrow=self.arrow.take(pa.array(rows, mask=rows < 0)))
+        objects = self.objects
+        return Column(objects=[None if row < 0 else objects[row] for row in rows.tolist()])
+
     @staticmethod
     def concat(columns: Sequence[Column]) -> Column:
         """The columns one after the other, in Arrow where all are in Arrow with one type."""

@@ -11,7 +11,7 @@ import numpy as np
 from millrace.errors import InvalidTimestampError
 from millrace.handlers import ErrorHandlerContext, ProducerRecord, dead_letter
 from millrace.kafka.record_limits import system_time_ms
-from millrace.metrics import DropReason
+from millrace.metrics import DropReason, SilentDrop
 from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.input import InputBatch
 from millrace.task.records import Headers, object_array
@@ -37,12 +37,12 @@ class DeadLetters:
         task: the task's name.
     """
 
-    def __init__(self, topic: str | None, reasons: frozenset[DropReason], task: str) -> None:
+    def __init__(self, topic: str | None, reasons: frozenset[DropReason | SilentDrop], task: str) -> None:
         self._topic = topic
         self._reasons = reasons if topic is not None else frozenset()
         self._task = task
         self._letters: list[tuple[int, ProducerRecord]] = []
-        self._dropped: dict[int, tuple[DropReason, str]] = {}
+        self._dropped: dict[int, tuple[DropReason | SilentDrop, str]] = {}
 
     def clear(self) -> None:
         """Forgets everything: another batch begins."""
@@ -53,7 +53,7 @@ class DeadLetters:
         """Remembers the letters of a handler; ``row`` is the input record that was being processed."""
         self._letters += [(NO_ROW if row is None else row, letter) for letter in letters]
 
-    def drop(self, reason: DropReason, node: str, rows: Iterable[int]) -> None:
+    def drop(self, reason: DropReason | SilentDrop, node: str, rows: Iterable[int]) -> None:
         """Remembers input records that a node drops by its definition, where that was asked for."""
         if reason in self._reasons:
             for row in (one for one in rows if one != NO_ROW):

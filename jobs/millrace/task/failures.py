@@ -31,7 +31,7 @@ from millrace.handlers import (
     SerializationExceptionOrigin,
     load_handler,
 )
-from millrace.metrics import DropReason
+from millrace.metrics import DropReason, SilentDrop
 from millrace.task.collector import Collector
 from millrace.task.columns import IntArray
 from millrace.task.dead_letters import NO_ROW, DeadLetters, context_of
@@ -69,6 +69,7 @@ class FailureHandler:
         self.node = ""
         """The node at work."""
         self.dropped: Counter[DropReason] = Counter()
+        self.silently_dropped: Counter[SilentDrop] = Counter()
         self.dead_letters = 0
         self.lateness: list[IntArray] = []
 
@@ -78,6 +79,7 @@ class FailureHandler:
         self._letters.clear()
         self.node = ""
         self.dropped = Counter()
+        self.silently_dropped = Counter()
         self.dead_letters = 0
         self.lateness = []
 
@@ -108,6 +110,17 @@ class FailureHandler:
         if counted:
             self.dropped[reason] += counted
         if len(rows):
+            self._letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
+
+    def drop_silently(self, reason: SilentDrop, rows: IntArray | Sequence[int]) -> None:
+        """Records that an operator drops and Kafka Streams does not count: as :meth:`drop`, in a metric of their own.
+
+        Args:
+            reason: why.
+            rows: the rows of the task's input that they come from.
+        """
+        if len(rows):
+            self.silently_dropped[reason] += len(rows)
             self._letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
 
     def place(self, row: int) -> tuple[str, int, int]:

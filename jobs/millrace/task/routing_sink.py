@@ -75,7 +75,8 @@ class RoutingSink:
 
     def _extracted(self, records: Records, failures: FailureHandler) -> Iterator[tuple[int, Any]]:
         if isinstance(self._extractor, pc.Expression):
-            yield from enumerate(evaluate(self._extractor, records).objects)
+            topics, rows = evaluate(self._extractor, records, failures, self._node.name)
+            yield from zip(range(len(records)) if rows is None else rows.tolist(), topics.objects, strict=True)
             return
         pairs = zip(records.keys.objects, records.values.objects, strict=True)
         for row, (key, value) in enumerate(pairs):

@@ -90,7 +90,8 @@ class BatchOutcome:
         positions: committed offset of each input partition after the batch.
         undecided: rows that were left for a later batch, since older records of another input may still come.
         transactions: transactions that were committed, by this attempt or by an earlier one that could not tell.
-        counts: ``read``, ``written.<topic>``, ``dropped.<reason>``, ``dead_letters``; those that are not 0.
+        counts: ``read``, ``written.<topic>``, ``dropped.<reason>``, ``silently_dropped.<reason>``, ``dead_letters``;
+            those that are not 0.
         durations: seconds by phase: open, restore, read, process, commit, store.
         lateness: how far behind stream time records were, milliseconds.
         latencies: from each record's timestamp to the commit, seconds; one number per record.
@@ -617,6 +618,7 @@ class Task:
         counts.update({f"written.{topic}": count for topic, count in collector.written.items()})
         dropped = failures.dropped + findings.dropped
         counts.update({f"dropped.{reason}": count for reason, count in dropped.items()})
+        counts.update({f"silently_dropped.{why}": count for why, count in failures.silently_dropped.items()})
         return {name: count for name, count in counts.items() if count}
 
     def _commit_again(self, clock: _Clock, findings: Findings) -> None:

@@ -13,7 +13,7 @@ from millrace.config import StreamsConfig
 from millrace.dsl import low_level
 from millrace.errors import TopologyError
 from millrace.kafka.record_limits import RecordLimits, Refusal, TopicLimits
-from millrace.metrics import DropReason
+from millrace.metrics import DropReason, SilentDrop
 from millrace.serdes import Serde
 from millrace.state import KeyValueStore, StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
@@ -48,6 +48,7 @@ class TopologyTestDriver:
 
     Attributes:
         dropped: how many records were dropped, by reason.
+        silently_dropped: the same, where Kafka Streams counts nothing.
         lateness: how far behind stream time each record was that reached a windowed operator, milliseconds, 0 or more.
         changelogs: what was written to the changelog topics, by the topic's name.
     """
@@ -98,6 +99,7 @@ class TopologyTestDriver:
         self._turns: TopicTurns[tuple[int, RawRecord]] = TopicTurns()
         self.lateness: list[int] = []
         self.dropped: Counter[DropReason] = Counter()
+        self.silently_dropped: Counter[SilentDrop] = Counter()
         self.changelogs: defaultdict[str, list[RawRecord]] = defaultdict(list)
 
     def __enter__(self) -> Self:
@@ -310,6 +312,7 @@ class TopologyTestDriver:
     ) -> list[tuple[str, RawRecord]]:
         written = task.run(batch, wall_clock=wall_clock)
         self.dropped.update(task.engine.failures.dropped)
+        self.silently_dropped.update(task.engine.failures.silently_dropped)
         for lateness in task.engine.failures.lateness:
             self.lateness.extend(lateness.tolist())
         return self._collect(written)

@@ -11,6 +11,7 @@ from typing import Any
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.serdes.changes import ChangeSerde
+from millrace.topology.expression_checks import check_expressions
 from millrace.topology.logical import (
     AnyLogicalNode,
     ForeignKeyTopic,
@@ -73,6 +74,7 @@ def freeze(graph: LogicalGraph) -> Topology:
     )
     _check_partition_counts(topology)
     check_topic_names(topology)
+    check_expressions(topology)
     return topology
 
 
@@ -99,6 +101,7 @@ def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec], global_stor
     sub_topologies, made_global_stores = _split(draft)
     topology = Topology(sub_topologies=sub_topologies, global_stores=made_global_stores)
     check_topic_names(topology)
+    check_expressions(topology)
     return topology
 
 

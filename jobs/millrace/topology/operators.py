@@ -1,9 +1,7 @@
 """What a processor node does: frozen data, one class an operator. Its behaviour is a module of ``millrace.task``.
 
 A ``Predicate`` or ``Mapper`` is either a Python callable, called per record, or a pyarrow expression over the record,
-which stays in columns. In an expression the fields of a struct value are referred to by their names; ``key``,
-``value`` and ``timestamp`` name the record's own parts (a value's field of that name is reached through
-``pc.field("value", "key")``).
+which stays in columns. What a name in an expression means is in :mod:`millrace.topology.expression_fields`.
 """
 
 from __future__ import annotations
@@ -113,7 +111,7 @@ class PassThrough:
 
 @dataclass(frozen=True)
 class DropNullKeys:
-    """Filters null keys silently: in front of a repartition topic's sink."""
+    """Filters null keys: in front of a repartition topic's sink."""
 
 
 @dataclass(frozen=True)

@@ -6,29 +6,32 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millrace.errors import ProcessingError
-from millrace.task.columns import BoolArray
+from millrace.metrics import SilentDrop
+from millrace.task.columns import BoolArray, Column
 from millrace.task.expressions import evaluate
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records
+from millrace.topology.expression_checks import boolean
 from millrace.topology.operators import Branch, DropNullKeys, Filter, PassThrough, Predicate
 
 
 def truth(predicate: Predicate, records: Records, context: TaskContext, node: str) -> tuple[Records, BoolArray]:
     """The records for which the predicate did not fail, and whether it is true for each; null is not true."""
     if isinstance(predicate, pc.Expression):
-        column = evaluate(predicate, records).arrow
-        if not pa.types.is_boolean(column.type) and not pa.types.is_null(column.type):
-            raise ProcessingError(
-                f"The predicate {predicate} of node {node} is of type {column.type}, not boolean.",
-                remedy="compare the field with something, or use is_valid()",
-            )
-        mask: BoolArray = pc.fill_null(column.cast(pa.bool_()), pa.scalar(False)).to_numpy(zero_copy_only=False)
-        return records, mask
-    results, kept = call_per_record(predicate, records, context.failures, node)
-    if kept is not None:
-        records = records.take(kept)
-    return records, np.fromiter((bool(result) for result in results), dtype=bool, count=len(results))
+        column, kept = evaluate(predicate, records, context.failures, node, check=boolean)
+        mask = truth_of(column)
+    else:
+        results, kept = call_per_record(predicate, records, context.failures, node)
+        mask = np.fromiter((bool(result) for result in results), dtype=bool, count=len(results))
+    return (records if kept is None else records.take(kept)), mask
+
+
+def truth_of(column: Column) -> BoolArray:
+    """Where a predicate's results are true; null is not."""
+    if not column.is_arrow:
+        return np.fromiter((value is True for value in column.objects), dtype=bool, count=len(column))
+    mask: BoolArray = pc.fill_null(column.arrow.cast(pa.bool_()), pa.scalar(False)).to_numpy(zero_copy_only=False)
+    return mask
 
 
 class FilterProcessor(Processor):
@@ -75,10 +78,14 @@ class PassThroughProcessor(Processor):
 
 
 class DropNullKeysProcessor(Processor):
-    """Filters null keys silently, as Kafka Streams does in front of a repartition topic."""
+    """Filters null keys in front of a repartition topic; Kafka Streams does not count them."""
 
     def __init__(self, node: str, operator: DropNullKeys, context: TaskContext) -> None:
-        pass
+        self._failures = context.failures
 
     def process(self, records: Records) -> Forwarded:
-        return records.filter(~records.keys.null_mask())
+        no_key = records.keys.null_mask()
+        if not no_key.any():
+            return records
+        self._failures.drop_silently(SilentDrop.NULL_KEY, records.origin[no_key])
+        return records.filter(~no_key)

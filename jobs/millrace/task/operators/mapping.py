@@ -24,7 +24,8 @@ def mapped(
 ) -> tuple[Records, Column]:
     """The records for which the mapper did not fail, and its result for each."""
     if isinstance(mapper, pc.Expression):
-        return records, evaluate(mapper, records)
+        column, rows = evaluate(mapper, records, context.failures, node)
+        return _kept(records, rows), column
     results, rows = call_per_record(mapper, records, context.failures, node)
     return _kept(records, rows), Column(objects=results)
 

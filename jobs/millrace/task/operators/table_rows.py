@@ -9,11 +9,13 @@ import numpy as np
 import pyarrow.compute as pc
 
 from millrace.errors import ProcessingError
-from millrace.task.columns import BoolArray, Column
-from millrace.task.operators.filtering import truth
-from millrace.task.operators.mapping import mapped
+from millrace.task.columns import BoolArray, Column, IntArray
+from millrace.task.expressions import evaluate
+from millrace.task.operators.filtering import truth_of
 from millrace.task.processor import TaskContext, call_per_record
 from millrace.task.records import Records
+from millrace.topology.expression_checks import boolean
+from millrace.topology.expression_results import Check
 from millrace.topology.operators import TableFilter, TableJoinKind, TableMapValues
 
 
@@ -39,9 +41,7 @@ class RowFunctions:
         """The values that pass the filter."""
         present = ~(values.null_mask() | self.failed)
         if isinstance(operator.predicate, pc.Expression):
-            if not present.any():
-                return values
-            _, mask = truth(operator.predicate, self._records.with_values(values), self._context, self._node)
+            mask = truth_of(self._evaluated(operator.predicate, values, present, boolean))
         else:
             results = self._call(operator.predicate, values, present)
             mask = np.fromiter((bool(result) for result in results), dtype=bool, count=len(results))
@@ -52,10 +52,7 @@ class RowFunctions:
         """The mapped values."""
         present = ~self.failed if operator.maps_nulls else ~(values.null_mask() | self.failed)
         if isinstance(operator.mapper, pc.Expression):
-            if not present.any():
-                return Column(objects=[None] * len(values))
-            _, results = mapped(operator.mapper, self._records.with_values(values), self._context, self._node)
-            return results.where(present)
+            return self._evaluated(operator.mapper, values, present, None)
         return Column(objects=self._call(operator.mapper, values, present))
 
     def join(
@@ -71,6 +68,29 @@ class RowFunctions:
         pairs = Column(objects=list(zip(left.objects, right.objects, strict=True)))
         return Column(objects=self._call(lambda _, pair: joiner(*pair), pairs, joined & rows & ~self.failed))
 
+    def _evaluated(self, expression: pc.Expression, values: Column, rows: BoolArray, check: Check | None) -> Column:
+        """The expression's results, null where it is not computed or failed."""
+        whole = bool(rows.all())
+        places = np.flatnonzero(rows)
+        if len(places) == 0:
+            return no_rows(len(rows))
+        called = self._records.with_values(values)
+        results, kept = evaluate(
+            expression, called if whole else called.take(places), self._context.failures, self._node, check=check
+        )
+        if whole and kept is None:
+            return results
+        return results.scattered(self._succeeded(places, kept), len(rows))
+
+    def _succeeded(self, places: IntArray, kept: IntArray | None) -> IntArray:
+        """The places at which a function gave a result; the others are remembered as failed."""
+        if kept is None:
+            return places
+        failed = np.ones(len(places), dtype=bool)
+        failed[kept] = False
+        self.failed[places[failed]] = True
+        return places[kept]
+
     def _call(self, function: Callable[[Any, Any], Any], values: Column, rows: BoolArray) -> list[Any]:
         """The function's results, ``None`` where it is not called or failed."""
         whole = bool(rows.all())
@@ -81,15 +101,7 @@ class RowFunctions:
         )
         if whole and kept is None:
             return results
-        if kept is not None:
-            failed = np.ones(len(places), dtype=bool)
-            failed[kept] = False
-            self.failed[places[failed]] = True
-            places = places[kept]
-        scattered: list[Any] = [None] * len(rows)
-        for place, result in zip(places.tolist(), results, strict=True):
-            scattered[place] = result
-        return scattered
+        return Column(objects=results).scattered(self._succeeded(places, kept), len(rows)).objects
 
 
 def no_rows(count: int) -> Column:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.metrics import SilentDrop
 from millrace.task.columns import Column
 from millrace.task.operators.mapping import checked_pair
 from millrace.task.operators.table_rows import RowFunctions, no_rows
@@ -32,9 +33,12 @@ class TableSelectProcessor(Processor):
         ordinals: list[int] = []
         keys: list[Any] = []
         changes: list[tuple[Any, Any]] = []
+        without_key: list[int] = []
         for row, (failed, new, old) in enumerate(zip(functions.failed.tolist(), new_pairs, old_pairs, strict=True)):
             if failed:
                 continue
+            if new is not None and new[0] is None:
+                without_key.append(int(records.origin[row]))
             is_new, is_old = _is_complete(new), _is_complete(old)
             if is_new and is_old and new[0] == old[0]:
                 made = [(new[0], (new[1], old[1]))]
@@ -46,6 +50,7 @@ class TableSelectProcessor(Processor):
                 ordinals.append(ordinal)
                 keys.append(key)
                 changes.append(change)
+        self._context.failures.drop_silently(SilentDrop.NULL_KEY, without_key)
         expanded = records.expand(
             np.array(parents, dtype=np.int64),
             np.array(ordinals, dtype=np.int64),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from millrace.metrics import DropReason
+from millrace.metrics import DropReason, SilentDrop
 from millrace.state import WindowStore
 from millrace.task.aggregation.groups import Groups, group, group_codes
 from millrace.task.aggregation.initial import before_first
@@ -85,6 +85,9 @@ class WindowedAggregateProcessor(Processor):
     ) -> Records | None:
         """Updates the windows; returns the updates, or takes the windows to the open ones where those are given."""
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
+        if isinstance(self._windows, UnlimitedWindows):
+            before = records.timestamps < self._windows.start_ms
+            self._context.failures.drop_silently(SilentDrop.BEFORE_WINDOW, records.origin[before])
         # In this form no sum exceeds 64 bits, also where the window is unlimited.
         is_open = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
         late = len(parents) - int(is_open.sum())

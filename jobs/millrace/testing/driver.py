@@ -24,11 +24,13 @@ from millrace.testing.global_stores import DrivenGlobalStore
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
 from millrace.testing.turns import TopicTurns
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration, to_milliseconds
 
 
+@checks_arguments
 class TopologyTestDriver:
     """Feeds records to a topology and collects what it writes, as Kafka Streams' class of the same name does.
 

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.errors import ProcessingError, TopologyError
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.timestamp_extractors import (
     ExtractRecordMetadataTimestamp,
     FailOnInvalidTimestamp,
@@ -102,6 +103,7 @@ class FieldTimestamp:
         return _INVALID
 
 
+@checks_arguments
 def field_timestamp(
     *path: str, unit: str = "ms", on_invalid: ExtractRecordMetadataTimestamp | None = None
 ) -> FieldTimestamp:

@@ -9,6 +9,7 @@ from millrace.config import StreamsConfig
 from millrace.dsl import low_level
 from millrace.dsl.builder import StreamsBuilder
 from millrace.errors import ConfigurationError, MillraceError, TopologyError
+from millrace.topology.default_serdes import with_default_serdes
 from millrace.topology.output_names import with_output_prefix
 from millrace.topology.topology import Topology
 
@@ -19,11 +20,12 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     Args:
         module: ``package.module:function``; the function takes a :class:`StreamsBuilder`. Where it returns a
             :class:`millrace.dsl.Topology`, that is taken instead of what the builder has collected.
-        config: settings that matter for building: rewrites, and whether explicit names are compulsory.
+        config: settings that matter for building: rewrites, default serdes, and whether explicit names are compulsory.
+            Without it nothing is said of missing serdes, since there may be a default.
 
     Raises:
         ConfigurationError: the module cannot be imported, or has no such function.
-        TopologyError: the function failed, or built nothing.
+        TopologyError: the function failed, or built nothing, or a topic or store has no serde and needs one.
     """
     module_name, _, function_name = module.partition(":")
     try:
@@ -59,9 +61,8 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
             f"{module} failed while it built the topology: {type(error).__name__}: {error}.",
             remedy="mend the function; `millrace --verbose topology` shows the traceback",
         ) from error
-    prefix = None if config is None else config.output_topic_prefix
     if isinstance(result, low_level.Topology):
-        return _with_outputs(result.build(), prefix)
+        return _configured(result.build(), config)
     naming = config is not None and config.ensure_explicit_internal_resource_naming
     rewrites = () if config is None else config.rewrites
     topology = builder.build(rewrites=rewrites, ensure_explicit_naming=naming)
@@ -70,8 +71,13 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
             f"{module} reads global tables and nothing else, so there is nothing to run.",
             remedy="read a stream or a table as well",
         )
-    return _with_outputs(topology, prefix)
+    return _configured(topology, config)
 
 
-def _with_outputs(topology: Topology, prefix: str | None) -> Topology:
+def _configured(topology: Topology, config: StreamsConfig | None) -> Topology:
+    """The topology with what the configuration adds to it."""
+    if config is None:
+        return topology
+    topology = with_default_serdes(topology, config)
+    prefix = config.output_topic_prefix
     return with_output_prefix(topology, prefix) if prefix else topology

@@ -25,6 +25,8 @@ from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVer
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
 from millrace.testing.turns import TopicTurns
 from millrace.topology.arguments import checks_arguments
+from millrace.topology.default_serdes import with_default_serdes
+from millrace.topology.pickling import check_picklable
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration, to_milliseconds
@@ -43,6 +45,10 @@ class TopologyTestDriver:
             Kafka Streams' driver ``foreign.key.join.settles`` is off.
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
         state_directory: where stores in RocksDB are; ``None`` keeps all stores in memory, whatever they ask for.
+
+    Raises:
+        TopologyError: a topic or store has no serde and needs one, or a function that was passed cannot be sent to
+            workers, so that the application could not run although it would here.
 
     Attributes:
         dropped: how many records were dropped, by reason.
@@ -68,7 +74,8 @@ class TopologyTestDriver:
                 **(settings or {}),
             }
         )
-        self._topology = topology
+        self._topology = topology = with_default_serdes(topology, self._config)
+        check_picklable(topology)
         self._clock_ms = int(time.time() * 1000)
         self._global_stores = {part.topic: DrivenGlobalStore(part, self._config) for part in topology.global_stores}
         by_name = {each.spec.name: each for each in self._global_stores.values()}

@@ -20,7 +20,8 @@ import pyarrow.compute as pc
 
 from millrace.callables import callable_name, deferred_kind, refuse_async
 from millrace.errors import TopologyError
-from millrace.serdes import NAMED_SERDES, Serde
+from millrace.serdes import Serde
+from millrace.serdes.checks import check_serde, is_serde, serde_remedy
 
 CheckedT = TypeVar("CheckedT", bound=Callable[..., Any])
 
@@ -68,25 +69,6 @@ def checks_arguments(cls: CheckedT) -> CheckedT:
         elif inspect.isfunction(member):
             setattr(cls, name, _checked(cls, name, member))
     return cls
-
-
-def check_serde(serde: Any, *, where: str, argument: str) -> None:
-    """Refuse what is no serde.
-
-    Args:
-        serde: what the user passed.
-        where: the method or option object, for the message.
-        argument: the argument's name.
-
-    Raises:
-        TopologyError: it is no object with the methods of a serde, or its methods are async.
-    """
-    if not _is_serde(serde):
-        raise TopologyError(
-            f"{where}: {argument} is {_shown(serde)}, and a serde is expected.", remedy=_serde_remedy(serde)
-        )
-    for method in ("serialize", "deserialize"):
-        refuse_async(getattr(serde, method), what=f"method {method}() of the serde {type(serde).__name__}")
 
 
 def _checked(cls: type | None, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -138,12 +120,12 @@ def _check(
             remedy=_remedy(value, choices, signature),
         )
     if Serde in choices and value is not None:
-        check_serde(value, where=where(), argument=argument)
+        check_serde(value, what=f"{where()}: {argument}", error=TopologyError)
     if callable(value) and takes_callable:
         deferred = deferred_kind(value, generators=method not in _YIELDING)
         if deferred == "a generator function":
             raise TopologyError(
-                f"{where()}: {argument} {callable_name(value)} is {deferred}, whose body does not run when it is called.",
+                f"{where()}: {argument} {callable_name(value)} is {deferred}, so that a call does not run its body.",
                 remedy="return the result instead of yielding it; flat_map() and flat_map_values() take several",
             )
         refuse_async(value, what=f"{argument} of {where()}")
@@ -172,7 +154,7 @@ def _fits(value: Any, kind: _Type) -> bool:  # noqa: PLR0911 - one line a kind o
     if not isinstance(origin, type):
         return True
     if origin is Serde:
-        return _is_serde(value)
+        return is_serde(value)
     if getattr(origin, "_is_protocol", False):
         # What else users may write themselves is checked where it is used.
         return True
@@ -184,10 +166,6 @@ def _fits(value: Any, kind: _Type) -> bool:  # noqa: PLR0911 - one line a kind o
         (item,) = get_args(kind) or (Any,)
         return all(any(_fits(each, choice) for choice in _choices(item)) for each in value)
     return isinstance(value, origin)
-
-
-def _is_serde(value: Any) -> bool:
-    return isinstance(value, Serde) and not isinstance(value, type)
 
 
 def _expected(choices: Sequence[_Type]) -> str:
@@ -219,7 +197,7 @@ def _remedy(value: Any, choices: Sequence[_Type], signature: inspect.Signature) 
     if isinstance(value, type) and any(issubclass(value, choice) for choice in types if choice is not Serde):
         return f"pass an object of it, not the class {value.__name__}"
     if Serde in types:
-        return _serde_remedy(value)
+        return serde_remedy(value)
     enums = [choice for choice in types if issubclass(choice, Enum)]
     if enums:
         return f"pass one of {', '.join(str(member) for member in map(_member, enums[0]))}"
@@ -231,7 +209,7 @@ def _remedy(value: Any, choices: Sequence[_Type], signature: inspect.Signature) 
         if text is not None and hasattr(option, "as_"):
             other = f", or named={text!r} to name the node" if "named" in signature.parameters else ""
             return f"pass {option.__name__}.as_({text!r}){other}"
-        if _is_serde(value) and hasattr(option, "with_"):
+        if is_serde(value) and hasattr(option, "with_"):
             return f"pass {option.__name__}.with_(...) with the serdes"
     if name == "StoreSupplier" and any(choice.__name__ == "StoreBuilder" for choice in types):
         return "make a builder of it: Stores.key_value_store_builder(supplier, key_serde, value_serde), or of its kind"
@@ -242,17 +220,6 @@ def _remedy(value: Any, choices: Sequence[_Type], signature: inspect.Signature) 
 
 def _member(member: Enum) -> str:
     return f"{type(member).__name__}.{member.name}"
-
-
-def _serde_remedy(value: Any) -> str:
-    if isinstance(value, type) and hasattr(value, "serialize"):
-        return f"pass an object of it: {value.__name__}()"
-    if isinstance(value, str) and value in NAMED_SERDES:
-        return (
-            f"pass {type(NAMED_SERDES[value]).__name__}(); names are for default.key.serde and default.value.serde of "
-            "the configuration"
-        )
-    return "pass an object such as StringSerde() or JsonSerde(), or make one of two functions with serde_from()"
 
 
 def _shown(value: Any) -> str:

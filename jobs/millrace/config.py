@@ -13,11 +13,22 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_serializer,
+    field_validator,
+    model_validator,
+)
 
 from millrace.errors import ConfigurationError
 from millrace.handlers import HANDLER_PATTERN
 from millrace.metrics import DropReason, SilentDrop
+from millrace.serdes import NAMED_SERDES, check_serde_name
+from millrace.serdes.checks import check_serde
 
 CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
 LOGIN_PREFIXES = ("security.", "sasl.", "ssl.")
@@ -181,6 +192,13 @@ class StreamsConfig(BaseModel):
         description="What follows a record that cannot be serialized for its topic, or is larger than the topic takes: "
         "`continue`, `fail`, or package.module:name.",
     )
+    default_key_serde: Any = Field(
+        None,
+        description="Serde of the keys of topics and stores that name none: `bytes`, `string`, `short`, `integer`, "
+        "`long`, `float`, `double`, `uuid`, `json`; a class of Kafka's `Serdes`; package.module:name of your own; or, "
+        "in Python, a serde. Unset, bytes are taken as they are, and a topology whose keys are no bytes is refused.",
+    )
+    default_value_serde: Any = Field(None, description="The same for values.")
     default_timestamp_extractor: str = Field(
         "FailOnInvalidTimestamp",
         pattern=r"^(org\.apache\.kafka\.streams\.processor\.)?(FailOnInvalidTimestamp|LogAndSkipOnInvalidTimestamp|"
@@ -280,6 +298,26 @@ class StreamsConfig(BaseModel):
                 nearest = difflib.get_close_matches(str(key), sorted(known), n=1, cutoff=0.0)
                 raise ValueError(f"unknown setting {key!r}; the nearest known one is {nearest[0]!r}")
         return values
+
+    @field_validator("default_key_serde", "default_value_serde")
+    @classmethod
+    def _serdes_are_known(cls, serde: Any, info: ValidationInfo) -> Any:
+        try:
+            if isinstance(serde, str):
+                check_serde_name(serde)
+            elif serde is not None:
+                check_serde(serde, what=_dotted(info.field_name or "default.serde"))
+        except ConfigurationError as error:
+            raise ValueError(str(error).removesuffix(".")) from error
+        return serde
+
+    @field_serializer("default_key_serde", "default_value_serde", when_used="json-unless-none")
+    def _name_of_serde(self, serde: Any) -> str:
+        """The name of a serde; an object that no name stands for is called by its class."""
+        if isinstance(serde, str):
+            return serde
+        named = [name for name, each in NAMED_SERDES.items() if type(each) is type(serde) and each == serde]
+        return named[0] if named else f"{type(serde).__module__}.{type(serde).__qualname__}"
 
     @model_validator(mode="after")
     def _no_reserved_name(self) -> StreamsConfig:

@@ -36,6 +36,10 @@ class TopologyError(MillraceError):
     """The topology cannot be built, or does not fit the running one."""
 
 
+class MissingMethodError(TopologyError, AttributeError):
+    """An object of the DSL has no method of that name; the remedy names the one that was meant."""
+
+
 class SerializationError(MillraceError):
     """Bytes could not be read, or a value could not be written, with the serde of its topic or store."""
 

@@ -30,8 +30,13 @@ def to_aggregator(
             raise TopologyError("A built-in aggregator takes no adder.", remedy="pass either of them")
         return initializer
     check_callable(initializer, 0, what="initializer", takes="")
+    if adder is None:
+        raise TopologyError(
+            "An aggregation by callables needs an initializer and an adder, and there is no adder.",
+            remedy="pass an adder (key, value, aggregate), or instead of both a built-in aggregator, for example "
+            "aggregators.sum_('amount') or aggregators.count()",
+        )
     check_callable(adder, 3, what="adder", takes="key, value, aggregate")
-    assert adder is not None
     return CallableAggregator(initializer, adder)
 
 

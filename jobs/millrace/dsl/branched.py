@@ -6,13 +6,17 @@ from dataclasses import replace
 
 from millrace.dsl.callables import check_mapper
 from millrace.dsl.kstream import KStream
+from millrace.dsl.method_hints import EndOfStream, MethodHints
 from millrace.dsl.options import Branched
+from millrace.errors import TopologyError
 from millrace.topology import naming
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.logical import Process
 from millrace.topology.operators import Branch, PassThrough, Predicate
 
 
-class BranchedKStream:
+@checks_arguments
+class BranchedKStream(MethodHints):
     """A stream on its way to being split (KIP-418): add branches, then end with a default branch or without one.
 
     The dictionary of branches has names made of the split's name and the branch's.
@@ -74,8 +78,13 @@ class BranchedKStream:
         )
         if options.function is not None:
             transformed = options.function(branch)
-            if transformed is not None:
-                self._branches[name] = transformed
+            if isinstance(transformed, MethodHints):
+                self._branches[name] = transformed  # type: ignore[assignment]  # the function may make a table
+            elif transformed is not None and not isinstance(transformed, EndOfStream):
+                raise TopologyError(
+                    f"The function of branch {name} returns {transformed!r}.",
+                    remedy="return a KStream, or nothing where the branch ends in the function",
+                )
         elif options.consumer is not None:
             options.consumer(branch)
         else:

@@ -8,11 +8,13 @@ from millrace.dsl.global_ktable import GlobalKTable, add_global_store, add_globa
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
 from millrace.dsl.ktable import KTable
+from millrace.dsl.method_hints import MethodHints
 from millrace.dsl.options import Consumed, Materialized
 from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
 from millrace.rewrites import apply_rewrites
 from millrace.topology import naming
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.explicit_naming import check_explicit_naming
 from millrace.topology.freeze import freeze
 from millrace.topology.logical import StreamInput, TableInput
@@ -21,7 +23,8 @@ from millrace.topology.store_builders import StoreBuilder
 from millrace.topology.topology import Topology
 
 
-class StreamsBuilder:
+@checks_arguments
+class StreamsBuilder(MethodHints):
     """Collects the operators of one application.
 
     Example::

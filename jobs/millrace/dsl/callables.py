@@ -7,6 +7,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from millrace.callables import refuse_async
 from millrace.errors import TopologyError
 
 
@@ -22,10 +23,11 @@ def check_callable(function: Any, arguments: int, *, what: str, takes: str) -> N
         takes: names of the arguments, for the message: ``"key, value"``.
 
     Raises:
-        TopologyError: it is not callable, or its signature does not take them.
+        TopologyError: it is not callable, is async, or its signature does not take them.
     """
     if not callable(function):
         raise TopologyError(f"The {what} is {function!r}, which is not callable.", remedy=f"pass a function ({takes})")
+    refuse_async(function, what=what)
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError):

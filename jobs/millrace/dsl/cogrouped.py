@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, overload
 from millrace.dsl.callables import check_callable
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.ktable import KTable
+from millrace.dsl.method_hints import MethodHints
 from millrace.dsl.options import Materialized, Named, name_of
 from millrace.dsl.windowing import AnyWindows, Merger, aggregate_operator, aggregate_store, table_key_serde
 from millrace.errors import TopologyError
 from millrace.topology import naming
 from millrace.topology.aggregators import CallableAggregator
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.logical import Process
 from millrace.topology.operators import (
     CogroupAggregate,
@@ -124,7 +126,8 @@ class Cogroup:
         )
 
 
-class CogroupedKStream:
+@checks_arguments
+class CogroupedKStream(MethodHints):
     """Grouped streams whose records are aggregated together. Made by :meth:`KGroupedStream.cogroup`.
 
     Their records are taken in their common order. Keys must be of one type, values need not be: each stream has its
@@ -188,7 +191,8 @@ class CogroupedKStream:
         return TimeWindowedCogroupedKStream(self._cogroup, windows)
 
 
-class TimeWindowedCogroupedKStream:
+@checks_arguments
+class TimeWindowedCogroupedKStream(MethodHints):
     """Cogrouped streams by key and window. Made by :meth:`CogroupedKStream.windowed_by`.
 
     A record is late by the stream time of its own stream only. Null keys and values are treated as by
@@ -210,7 +214,8 @@ class TimeWindowedCogroupedKStream:
         return self._cogroup.aggregate(initializer, self._windows, materialized, named)
 
 
-class SessionWindowedCogroupedKStream:
+@checks_arguments
+class SessionWindowedCogroupedKStream(MethodHints):
     """Cogrouped streams by key and session. Made by :meth:`CogroupedKStream.windowed_by`.
 
     A session is made of the records of all streams; a record is late by the stream time of its own stream only.

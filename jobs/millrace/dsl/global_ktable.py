@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.graph import GraphBuilder
+from millrace.dsl.method_hints import MethodHints
 from millrace.dsl.options import Consumed, Materialized, Named, name_of
 from millrace.dsl.processing import check_supplier
 from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
 from millrace.topology import naming
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.logical import GlobalStoreInput, Process
 from millrace.topology.operators import JoinKind, KeyMapper, ProcessRecords, StreamGlobalTableJoin, TableSource
 from millrace.topology.processor_api import ProcessorSupplier
@@ -22,7 +24,8 @@ if TYPE_CHECKING:
     from millrace.dsl.kstream import KStream
 
 
-class GlobalKTable:
+@checks_arguments
+class GlobalKTable(MethodHints):
     """A table of a whole topic in every task. Made by :meth:`StreamsBuilder.global_table`; only streams join it."""
 
     def __init__(self, graph: GraphBuilder, store: str) -> None:

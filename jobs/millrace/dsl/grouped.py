@@ -10,6 +10,7 @@ from millrace.dsl.aggregation_serdes import result_serde, state_serde
 from millrace.dsl.cogrouped import CogroupedKStream
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.ktable import KTable
+from millrace.dsl.method_hints import MethodHints
 from millrace.dsl.options import Grouped, Materialized, Named, name_of
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.windowing import AnyWindows, Merger, aggregate_operator, aggregate_store, table_key_serde
@@ -22,6 +23,7 @@ from millrace.topology.aggregators import (
     ReduceAggregator,
     StructAggregator,
 )
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.logical import Process, Repartition
 from millrace.topology.session_windows import SessionWindows
@@ -114,7 +116,8 @@ class Group:
             self.graph.new_name(naming.STREAM_AGGREGATE)
 
 
-class KGroupedStream:
+@checks_arguments
+class KGroupedStream(MethodHints):
     """A stream grouped by key. Made by :meth:`KStream.group_by` and :meth:`KStream.group_by_key`.
 
     Records with a null key or value are dropped and counted.
@@ -192,7 +195,8 @@ class KGroupedStream:
         return TimeWindowedKStream(self.group, windows)
 
 
-class TimeWindowedKStream:
+@checks_arguments
+class TimeWindowedKStream(MethodHints):
     """A stream grouped by key and window. Made by :meth:`KGroupedStream.windowed_by`.
 
     Records with a null key and late ones are dropped and counted; a null value is aggregated like any other, but by

@@ -9,6 +9,7 @@ from millrace.dsl.aggregation_serdes import state_serde, table_result_serde
 from millrace.dsl.callables import check_callable
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.ktable import KTable
+from millrace.dsl.method_hints import MethodHints
 from millrace.dsl.options import Grouped, Materialized, Named, name_of
 from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
@@ -23,13 +24,15 @@ from millrace.topology.aggregators import (
     TableCallableAggregator,
     TableReduceAggregator,
 )
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.logical import Process, TableRepartition
 from millrace.topology.operators import TableAggregate
 
 _SUBTRACTABLE = (CountAggregator, SumAggregator, AvgAggregator)
 
 
-class KGroupedTable:
+@checks_arguments
+class KGroupedTable(MethodHints):
     """A table grouped by another key. Made by :meth:`KTable.group_by`.
 
     When a row changes, its old value is subtracted from the group that it was in, and then its new value is added to

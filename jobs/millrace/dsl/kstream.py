@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.graph import GraphBuilder
+from millrace.dsl.method_hints import EndOfStream, MethodHints
 from millrace.dsl.options import Grouped, Joined, Materialized, Named, Produced, Repartitioned, name_of
 from millrace.dsl.output_topics import output_topic
 from millrace.dsl.processing import check_supplier, connected_stores
@@ -20,6 +21,7 @@ from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import naming
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.logical import Output, Process, Repartition, StreamInput
 from millrace.topology.operators import (
     Filter,
@@ -55,7 +57,8 @@ if TYPE_CHECKING:
 _UNCHANGED: Any = object()
 
 
-class KStream:
+@checks_arguments
+class KStream(MethodHints):
     """A stream of records. Made by :meth:`StreamsBuilder.stream` and by its own methods."""
 
     def __init__(
@@ -120,10 +123,11 @@ class KStream:
         check_callable(action, 2, what="action", takes="key, value")
         return self._then(naming.STREAM_PEEK, named, Peek(action))
 
-    def foreach(self, action: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> None:
+    def foreach(self, action: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> EndOfStream:
         """Ends the stream in ``action(key, value)``, which is called again when a batch is repeated."""
         check_callable(action, 2, what="action", takes="key, value")
         self._then(naming.STREAM_FOREACH, named, Peek(action, forwards=False))
+        return EndOfStream("foreach(...)", self._name)
 
     def process(
         self, supplier: ProcessorSupplier, *state_store_names: str, named: Named | str | None = None
@@ -225,7 +229,7 @@ class KStream:
         self._graph.add(replace(node, partitions=options.number_of_partitions, partitioner=options.stream_partitioner))
         return self._behind(node)
 
-    def to(self, topic: str | TopicNameExtractor, produced: Produced | None = None) -> None:
+    def to(self, topic: str | TopicNameExtractor, produced: Produced | None = None) -> EndOfStream:
         """Writes the stream to ``topic``, or each record to the topic that is chosen for it (KIP-303).
 
         Args:
@@ -251,6 +255,7 @@ class KStream:
                 extractor=extractor,
             )
         )
+        return EndOfStream("to(...)" if fixed is None else f"to({fixed!r})", self._name)
 
     def to_table(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """The stream read as changes of a table: the latest value of each key; a null value deletes."""

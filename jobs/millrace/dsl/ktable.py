@@ -14,6 +14,7 @@ from millrace.dsl.callables import check_callable, check_mapper
 from millrace.dsl.foreign_key_joins import join_on_foreign_key
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
+from millrace.dsl.method_hints import MethodHints
 from millrace.dsl.options import Grouped, Materialized, Named, name_of
 from millrace.dsl.processing import check_supplier, connected_stores, is_supplier
 from millrace.dsl.stores import key_value_store, suppression_buffer
@@ -22,6 +23,7 @@ from millrace.dsl.table_joined import TableJoined
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import naming
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.foreign_key_join import ForeignKeyExtractor
 from millrace.topology.logical import Process, TableJoin
 from millrace.topology.operators import (
@@ -44,7 +46,8 @@ if TYPE_CHECKING:
     from millrace.dsl.kgrouped_table import KGroupedTable
 
 
-class KTable:
+@checks_arguments
+class KTable(MethodHints):
     """A table. Made by :meth:`StreamsBuilder.table`, :meth:`KStream.to_table`, aggregations and its own methods."""
 
     def __init__(
@@ -134,7 +137,7 @@ class KTable:
         name = self._graph.new_name(naming.TABLE_TRANSFORM_VALUES, name_of(named))
         if is_supplier(transformer):
             supplier = cast(ValueTransformerWithKeySupplier, transformer)
-            check_supplier(supplier, what="value transformer supplier")
+            check_supplier(supplier, what="value transformer supplier", method="transform")
             reads = connected_stores(self._graph, supplier, state_store_names)
             return self._changed(
                 name, TableTransformValues(supplier, options.name), options, options.value_serde, reads=reads

@@ -9,6 +9,7 @@ from millrace.config import StreamsConfig
 from millrace.dsl import low_level
 from millrace.dsl.builder import StreamsBuilder
 from millrace.errors import ConfigurationError, MillraceError, TopologyError
+from millrace.topology.default_serdes import with_default_serdes
 from millrace.topology.output_names import with_output_prefix
 from millrace.topology.topic_names import check_topic_names
 from millrace.topology.topology import Topology
@@ -20,11 +21,13 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     Args:
         module: ``package.module:function``; the function takes a :class:`StreamsBuilder`. Where it returns a
             :class:`millrace.dsl.Topology`, that is taken instead of what the builder has collected.
-        config: settings that matter for building: rewrites, and whether explicit names are compulsory.
+        config: settings that matter for building: rewrites, default serdes, and whether explicit names are compulsory.
+            Without it nothing is said of missing serdes, since there may be a default.
 
     Raises:
         ConfigurationError: the module cannot be imported, or has no such function.
-        TopologyError: the function failed, built nothing, or gives topics names that a broker refuses.
+        TopologyError: the function failed, built nothing, gives topics names that a broker refuses, or has a topic or
+            store without a serde that it needs.
     """
     module_name, _, function_name = module.partition(":")
     try:
@@ -60,9 +63,8 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
             f"{module} failed while it built the topology: {type(error).__name__}: {error}.",
             remedy="mend the function; `millrace --verbose topology` shows the traceback",
         ) from error
-    prefix = None if config is None else config.output_topic_prefix
     if isinstance(result, low_level.Topology):
-        return _checked(_with_outputs(result.build(), prefix), config)
+        return _configured(result.build(), config)
     naming = config is not None and config.ensure_explicit_internal_resource_naming
     rewrites = () if config is None else config.rewrites
     topology = builder.build(rewrites=rewrites, ensure_explicit_naming=naming)
@@ -71,14 +73,16 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
             f"{module} reads global tables and nothing else, so there is nothing to run.",
             remedy="read a stream or a table as well",
         )
-    return _checked(_with_outputs(topology, prefix), config)
+    return _configured(topology, config)
 
 
-def _with_outputs(topology: Topology, prefix: str | None) -> Topology:
-    return with_output_prefix(topology, prefix) if prefix else topology
-
-
-def _checked(topology: Topology, config: StreamsConfig | None) -> Topology:
-    if config is not None:
-        check_topic_names(topology, config.application_id, dead_letter_topic=config.errors_dead_letter_queue_topic_name)
+def _configured(topology: Topology, config: StreamsConfig | None) -> Topology:
+    """The topology with what the configuration adds to it."""
+    if config is None:
+        return topology
+    topology = with_default_serdes(topology, config)
+    prefix = config.output_topic_prefix
+    if prefix:
+        topology = with_output_prefix(topology, prefix)
+    check_topic_names(topology, config.application_id, dead_letter_topic=config.errors_dead_letter_queue_topic_name)
     return topology

@@ -7,12 +7,14 @@ from typing import Any
 
 from millrace.dsl.callables import check_callable
 from millrace.dsl.global_ktable import global_store_spec
+from millrace.dsl.method_hints import MethodHints
 from millrace.dsl.options import AutoOffsetReset, Partitioner
 from millrace.dsl.output_topics import output_topic
 from millrace.dsl.processing import check_supplier, stores_of
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import topology as frozen
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.freeze import freeze_nodes
 from millrace.topology.naming import check_name
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
@@ -24,7 +26,8 @@ from millrace.topology.timestamp_extractors import TimestampExtractor
 from millrace.topology.topic_extractors import TopicNameExtractor
 
 
-class Topology:
+@checks_arguments
+class Topology(MethodHints):
     """Sources, processors and sinks, connected by their names; each must be added behind its parents.
 
     :meth:`build` gives what the test driver and the launcher run. A function that an application's specification names

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from millrace.dsl.callables import check_callable
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.naming import check_name
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.store_builders import StoreSupplier
@@ -32,6 +33,7 @@ class AutoOffsetReset(StrEnum):
     LATEST = "latest"
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class Named:
     """The name of an operator. Every ``named`` argument takes a plain string as well."""
@@ -54,6 +56,7 @@ def name_of(named: Named | str | None) -> str | None:
     return (Named(named) if isinstance(named, str) else named).name
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Consumed:
     """How a topic is read.
@@ -113,6 +116,7 @@ class Consumed:
         return replace(self, name=check_name(name, what="node"))
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Produced:
     """How a topic is written.
@@ -156,6 +160,7 @@ class Produced:
         return replace(self, name=check_name(name, what="node"))
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Grouped:
     """How a stream is grouped.
@@ -192,6 +197,7 @@ class Grouped:
         return replace(self, name=check_name(name, what="repartition topic"))
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Repartitioned:
     """How ``repartition()`` sends a stream through a topic.
@@ -247,6 +253,7 @@ class Repartitioned:
         return replace(self, name=check_name(name, what="repartition topic"))
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Joined:
     """How a stream is joined with a table.
@@ -313,6 +320,7 @@ class Joined:
         return replace(self, name=check_name(name, what="node"))
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Materialized:
     """How a table is stored.
@@ -401,6 +409,7 @@ class Materialized:
         return replace(self, rocksdb=options)
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Branched:
     """What becomes of a branch of ``split()``.

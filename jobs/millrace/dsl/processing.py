@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
+from millrace.callables import callable_name, deferred_kind
 from millrace.dsl.callables import check_callable
 from millrace.dsl.graph import GraphBuilder
 from millrace.errors import TopologyError
@@ -31,14 +32,32 @@ def _takes(signature: inspect.Signature, arguments: int) -> bool:
     return True
 
 
-def check_supplier(supplier: Any, *, what: str) -> None:
-    """Refuses what does not give a new object at each call.
+def check_supplier(supplier: Any, *, what: str, method: str = "process") -> None:
+    """Refuses what does not give a new object at each call, with a method that does the work.
+
+    Args:
+        supplier: what the user passed.
+        what: its role, for the message.
+        method: the method that is called for each record.
 
     Raises:
-        TopologyError: it is not callable without arguments, or gives the same object twice.
+        TopologyError: it is not callable without arguments, gives the same object twice, or one without the method, or
+            whose methods are async or generators.
     """
     check_callable(supplier, 0, what=what, takes="")
     first, second = supplier(), supplier()
+    made = f"What the {what} {callable_name(supplier)} makes, {type(first).__name__},"
+    if not callable(getattr(first, method, None)):
+        raise TopologyError(
+            f"{made} has no method {method}().", remedy=f"return a new object with {method}(), init() and close()"
+        )
+    for name in ("init", method, "close"):
+        kind = deferred_kind(getattr(first, name, None))
+        if kind is not None:
+            raise TopologyError(
+                f"{made} has a method {name}() that is {kind}, so that its body would not run.",
+                remedy="make it a plain method; a processor forwards its results with context.forward()",
+            )
     if first is second:
         raise TopologyError(
             f"The {what} {supplier!r} gives the same object at each call.",

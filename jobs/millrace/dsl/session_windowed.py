@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 from millrace.dsl.aggregation import to_aggregator, to_reducer
 from millrace.dsl.callables import check_callable
 from millrace.dsl.ktable import KTable
+from millrace.dsl.method_hints import MethodHints
 from millrace.dsl.options import Materialized, Named
 from millrace.dsl.windowing import Merger
 from millrace.errors import TopologyError
 from millrace.topology.aggregators import BuiltInAggregator, CallableAggregator, CountAggregator, StructAggregator
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.session_windows import SessionWindows
 
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from millrace.dsl.grouped import Group
 
 
-class SessionWindowedKStream:
+@checks_arguments
+class SessionWindowedKStream(MethodHints):
     """A stream grouped by key and session. Made by :meth:`KGroupedStream.windowed_by`.
 
     The keys of its tables are :class:`~millrace.serdes.Windowed` with the timestamps of a session's first and last

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from millrace.serdes import Serde
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.naming import check_name
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreBackend
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class StreamJoined:
     """How two streams are joined. Source: ``org.apache.kafka.streams.kstream.StreamJoined`` (KIP-479).

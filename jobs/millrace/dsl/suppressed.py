@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 from millrace.errors import TopologyError
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.naming import check_name
 from millrace.topology.windows import Duration, to_milliseconds
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class BufferConfig:
     """How much may wait, and what happens when the buffer is full. Made by the factories of this class.
@@ -104,6 +106,7 @@ class EagerBufferConfig(BufferConfig):
     """A buffer that lets its first changes go early when it is full."""
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class Suppressed:
     """Which changes of a table wait. Made by :meth:`until_window_closes` and :meth:`until_time_limit`.

@@ -6,9 +6,11 @@ from dataclasses import dataclass, replace
 
 from millrace.dsl.callables import check_callable
 from millrace.dsl.options import Partitioner
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.naming import check_name
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class TableJoined:
     """How two tables are joined by a foreign key. Source: ``org.apache.kafka.streams.kstream.TableJoined`` (KIP-775).

@@ -7,7 +7,7 @@ from typing import Any
 
 from millrace.dsl.options import Materialized
 from millrace.dsl.stores import key_value_store, session_store, window_store
-from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
+from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, UnsetSerde
 from millrace.topology.aggregators import Aggregator
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import (
@@ -72,9 +72,12 @@ def aggregate_store(
 
 
 def table_key_serde(key_serde: Serde | None, windows: AnyWindows | None) -> Serde | None:
-    """The serde of the table's keys, where that of its un-windowed keys is known."""
-    if key_serde is None or windows is None:
+    """The serde of the table's keys; where that of its un-windowed keys is not known, around the default one."""
+    if windows is None:
         return key_serde
-    if isinstance(windows, SessionWindows):
-        return SessionWindowedSerde(key_serde)
-    return TimeWindowedSerde(key_serde, windows.size_ms)
+    inner = key_serde or UnsetSerde("key")
+    return (
+        SessionWindowedSerde(inner)
+        if isinstance(windows, SessionWindows)
+        else TimeWindowedSerde(inner, windows.size_ms)
+    )

@@ -13,6 +13,7 @@ from millrace.kafka.java import find_java
 from millrace.ops.checks import Check, Report
 from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.spec import ApplicationSpec
+from millrace.topology.pickling import check_picklable
 from millrace.topology.topology import Topology
 
 
@@ -77,6 +78,7 @@ def _topology(spec: ApplicationSpec) -> tuple[Topology | None, Check]:
 
     try:
         topology = load_topology(spec.module, spec.streams_config())
+        check_picklable(topology)
     except MillraceError as error:
         return None, Check(name="topology", ok=False, text=error.message, remedy=error.remedy)
     stores = sum(len(sub.stores) for sub in topology.sub_topologies)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.callables import refuse_async
 from millrace.errors import ConfigurationError, SerializationError
 from millrace.serdes.per_value import PerValueSerde
 
@@ -28,6 +29,7 @@ class FunctionSerde(PerValueSerde):
                 raise ConfigurationError(
                     f"The {what} is {function!r}, which is not callable.", remedy="pass a function of one argument"
                 )
+            refuse_async(function, what=what, error=ConfigurationError)
 
     def serialize(self, value: Any) -> bytes:
         """What the serializer makes of ``value``.

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from millrace.errors import SerializationError
 from millrace.serdes.base import Serde
+from millrace.serdes.checks import check_serde
 from millrace.serdes.windowed import Windowed
 
 _BOUNDS = struct.Struct(">qq")
@@ -46,6 +47,9 @@ class SessionWindowedSerde:
     """
 
     inner: Serde
+
+    def __post_init__(self) -> None:
+        check_serde(self.inner, what="SessionWindowedSerde: inner")
 
     @property
     def arrow_type(self) -> None:

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from millrace.errors import ConfigurationError, SerializationError
 from millrace.serdes.base import Serde
+from millrace.serdes.checks import check_serde
 
 _START = struct.Struct(">q")
 _LONGEST = 2**63 - 1
@@ -73,6 +74,9 @@ class TimeWindowedSerde:
     window_size_ms: int
 
     def __post_init__(self) -> None:
+        check_serde(self.inner, what="TimeWindowedSerde: inner")
+        if isinstance(self.window_size_ms, bool) or not isinstance(self.window_size_ms, int):
+            raise ConfigurationError(f"The size of windows is whole milliseconds, not {self.window_size_ms!r}.")
         if self.window_size_ms <= 0:
             raise ConfigurationError(f"The size of windows is above 0 ms, not {self.window_size_ms}.")
 

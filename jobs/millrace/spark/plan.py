@@ -9,10 +9,10 @@ from functools import lru_cache
 from pyspark import cloudpickle
 
 from millrace.config import StreamsConfig
-from millrace.errors import TopologyError
 from millrace.kafka.record_limits import DEFAULT_MAX_MESSAGE_BYTES, TopicLimits
 from millrace.task.input import TopicPartition
 from millrace.task.spec import GlobalStoreSpec, TaskSpec
+from millrace.topology.pickling import check_picklable
 from millrace.topology.topology import SubTopology, full_topic_name
 
 
@@ -104,21 +104,10 @@ class QueryPlan:
         """
         try:
             encoded: bytes = cloudpickle.dumps(self)
-        except Exception as error:
-            raise TopologyError(
-                f"{self._culprit()} cannot be sent to the workers: {type(error).__name__}: {error}.",
-                remedy="pass functions and suppliers that can be pickled; open files and connections in init() of "
-                "a processor, not in its supplier",
-            ) from error
+        except Exception:
+            check_picklable(self.sub_topology)
+            raise
         return encoded
-
-    def _culprit(self) -> str:
-        for node in self.sub_topology.nodes:
-            try:
-                cloudpickle.dumps(node)
-            except Exception:
-                return f"What was passed to node {node.name}"
-        return f"Sub-topology {self.sub_topology.number}"
 
 
 @lru_cache(maxsize=16)

@@ -24,12 +24,16 @@ from millrace.testing.global_stores import DrivenGlobalStore
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
 from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
 from millrace.testing.turns import TopicTurns
+from millrace.topology.arguments import checks_arguments
+from millrace.topology.default_serdes import with_default_serdes
+from millrace.topology.pickling import check_picklable
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.topic_names import check_topic_names
 from millrace.topology.topology import SubTopology, Topology
 from millrace.topology.windows import Duration, to_milliseconds
 
 
+@checks_arguments
 class TopologyTestDriver:
     """Feeds records to a topology and collects what it writes, as Kafka Streams' class of the same name does.
 
@@ -45,6 +49,10 @@ class TopologyTestDriver:
             without a key), ``message.timestamp.before.max.ms``, ``message.timestamp.after.max.ms``,
             ``max.message.bytes``. Timestamps are compared with the driver's wall clock; without settings here, none is.
         state_directory: where stores in RocksDB are; ``None`` keeps all stores in memory, whatever they ask for.
+
+    Raises:
+        TopologyError: a topic or store has no serde and needs one, or a function that was passed cannot be sent to
+            workers, so that the application could not run although it would here.
 
     Attributes:
         dropped: how many records were dropped, by reason.
@@ -77,7 +85,8 @@ class TopologyTestDriver:
             self._config.application_id,
             dead_letter_topic=self._config.errors_dead_letter_queue_topic_name,
         )
-        self._topology = topology
+        self._topology = topology = with_default_serdes(topology, self._config)
+        check_picklable(topology)
         self._clock_ms = int(time.time() * 1000)
         self._global_stores = {part.topic: DrivenGlobalStore(part, self._config) for part in topology.global_stores}
         by_name = {each.spec.name: each for each in self._global_stores.values()}

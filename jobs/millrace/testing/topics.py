@@ -13,6 +13,7 @@ import pyarrow as pa
 from millrace.serdes import Serde
 from millrace.task.input import InputBatch
 from millrace.task.records import Headers, object_array
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.windows import Duration, to_milliseconds
 
 
@@ -60,6 +61,7 @@ def input_batch(topics: tuple[str, ...], records: Sequence[tuple[str, int, RawRe
     )
 
 
+@checks_arguments
 class TestInputTopic:
     """Pipes records into a topology. Made by ``TopologyTestDriver.create_input_topic``.
 

@@ -11,8 +11,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from millrace.errors import TopologyError
+from millrace.topology.arguments import checks_arguments
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class BuiltInAggregator:
     """An aggregation that is computed in columns.
@@ -81,6 +83,7 @@ class CollectAggregator(BuiltInAggregator):
     kind: ClassVar[str] = "collect"
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class StructAggregator:
     """Several built-in aggregations of the same records at once; the result is a struct of theirs.
@@ -136,46 +139,55 @@ TableAggregator = BuiltInAggregator | StructAggregator | TableReduceAggregator |
 """An aggregation of a table's rows; built-in ones only where they have a subtraction."""
 
 
+@checks_arguments
 def count(field: str | None = None) -> CountAggregator:
     """See :class:`CountAggregator`."""
     return CountAggregator(field)
 
 
+@checks_arguments
 def sum_(field: str | None = None) -> SumAggregator:
     """See :class:`SumAggregator`."""
     return SumAggregator(field)
 
 
+@checks_arguments
 def min_(field: str | None = None) -> MinAggregator:
     """See :class:`MinAggregator`."""
     return MinAggregator(field)
 
 
+@checks_arguments
 def max_(field: str | None = None) -> MaxAggregator:
     """See :class:`MaxAggregator`."""
     return MaxAggregator(field)
 
 
+@checks_arguments
 def avg(field: str | None = None) -> AvgAggregator:
     """See :class:`AvgAggregator`."""
     return AvgAggregator(field)
 
 
+@checks_arguments
 def first(field: str | None = None) -> FirstAggregator:
     """See :class:`FirstAggregator`."""
     return FirstAggregator(field)
 
 
+@checks_arguments
 def last(field: str | None = None) -> LastAggregator:
     """See :class:`LastAggregator`."""
     return LastAggregator(field)
 
 
+@checks_arguments
 def collect(field: str | None = None) -> CollectAggregator:
     """See :class:`CollectAggregator`."""
     return CollectAggregator(field)
 
 
+@checks_arguments
 def struct(**fields: BuiltInAggregator) -> StructAggregator:
     """See :class:`StructAggregator`: ``struct(total=sum_("amount"), payments=count())``."""
     return StructAggregator(tuple(fields.items()))

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from millrace.errors import ProcessingError, TopologyError
 from millrace.serdes.times import BeyondDatetime
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.timestamp_extractors import (
     ExtractRecordMetadataTimestamp,
     FailOnInvalidTimestamp,
@@ -106,6 +107,7 @@ class FieldTimestamp:
         return _INVALID
 
 
+@checks_arguments
 def field_timestamp(
     *path: str, unit: str = "ms", on_invalid: ExtractRecordMetadataTimestamp | None = None
 ) -> FieldTimestamp:

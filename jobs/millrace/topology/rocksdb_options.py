@@ -6,10 +6,12 @@ from dataclasses import dataclass
 
 from millrace.config import Compression
 from millrace.errors import TopologyError
+from millrace.topology.arguments import checks_arguments
 
 __all__ = ["Compression", "RocksDBOptions"]
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class RocksDBOptions:
     """Tuning of one store, or of all. What is ``None`` is as the application's ``rocksdb.*`` settings say.

@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from millrace.errors import TopologyError
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.windows import Duration, to_milliseconds
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class SessionWindows:
     """Sessions ``[first, last]``, both inclusive: timestamps of the first and the last record of a session.

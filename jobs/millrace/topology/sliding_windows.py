@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millrace.errors import TopologyError
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.windows import Duration, to_milliseconds
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class SlidingWindows:
     """Windows ``[t - difference, t]`` and ``[t + 1, t + 1 + difference]`` around each record at t, ends inclusive.

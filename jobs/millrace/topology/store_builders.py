@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.custom_stores import StoreFactory
 from millrace.topology.naming import check_name
 from millrace.topology.rocksdb_options import RocksDBOptions
@@ -15,6 +16,7 @@ from millrace.topology.versioned_suppliers import VersionedStoreSupplier, versio
 from millrace.topology.windows import Duration, to_milliseconds
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class StoreBuilder:
     """A store to be added to a topology. Each ``with_`` method returns a changed copy.
@@ -54,6 +56,7 @@ class StoreBuilder:
         return StoreBuilder(replace(self.spec, logged=False, changelog_settings=()))
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class StoreSupplier:
     """Where a store keeps its bytes, and the shape of its keys. Made by :class:`Stores`, and taken by its builders,
@@ -97,6 +100,7 @@ class StoreSupplier:
         )
 
 
+@checks_arguments
 class Stores:
     """Makes stores for processors, named as in Kafka Streams.
 

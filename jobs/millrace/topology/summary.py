@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.serdes import Serde
+from millrace.serdes import Serde, UnsetSerde
 from millrace.serdes.subscriptions import CombinedKeySerde, SubscriptionSerde
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator, TableAggregator
 from millrace.topology.emit_strategy import EmitStrategy
@@ -192,7 +192,7 @@ def written_by(owner: ProcessorNode) -> Operator:
 
 def _serde(serde: Serde | None) -> str | None:
     match serde:
-        case None:
+        case None | UnsetSerde():
             return None
         case CombinedKeySerde(foreign_key=foreign_key, primary_key=primary_key):
             return f"{_serde(foreign_key)} and {_serde(primary_key)}"

@@ -9,12 +9,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
 from millrace.errors import TopologyError
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.windows import to_milliseconds
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_MS = 2**63 - 1
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class UnlimitedWindows:
     """One window ``[start, infinity)``; records before the start are in none, and are dropped silently.

@@ -6,11 +6,13 @@ from dataclasses import dataclass
 
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
+from millrace.topology.arguments import checks_arguments
 from millrace.topology.naming import check_name
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.windows import Duration, to_milliseconds
 
 
+@checks_arguments
 @dataclass(frozen=True, kw_only=True)
 class VersionedStoreSupplier:
     """A versioned key-value store: made by ``Stores``, taken by ``Materialized.as_``.

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 
 from millrace.errors import TopologyError
+from millrace.topology.arguments import checks_arguments
 
 Duration = timedelta | int
 """A span of event time: a ``timedelta``, or whole milliseconds."""
@@ -30,6 +31,7 @@ def to_milliseconds(duration: Duration) -> int:
     return duration
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class TimeWindows:
     """Tumbling (``advance_ms == size_ms``) or hopping windows, start inclusive and end exclusive.
@@ -79,6 +81,7 @@ class TimeWindows:
         return range(first, timestamp + 1, self.advance_ms)
 
 
+@checks_arguments
 @dataclass(frozen=True)
 class JoinWindows:
     """How far apart two records of a stream-stream join may be: the other record within ``[t - before, t + after]``.

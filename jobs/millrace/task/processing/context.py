@@ -13,6 +13,7 @@ from millrace.task.processing.runtime import ProcessingRuntime
 from millrace.task.processing.stores import open_global_store, open_typed_store
 from millrace.task.processor import TaskContext
 from millrace.task.serialization import or_default
+from millrace.topology.default_serdes import default_serde
 from millrace.topology.processor_api import Cancellable, PunctuationType, Punctuator, RecordMetadata
 from millrace.topology.windows import Duration, to_milliseconds
 
@@ -52,13 +53,13 @@ class NodeContext:
 
     @property
     def key_serde(self) -> Serde:
-        """Serde of keys where none is named."""
-        return or_default(None)
+        """Serde of keys where none is named: that of ``default.key.serde``, otherwise bytes."""
+        return or_default(default_serde(self._task.config.default_key_serde))
 
     @property
     def value_serde(self) -> Serde:
-        """Serde of values where none is named."""
-        return or_default(None)
+        """Serde of values where none is named: that of ``default.value.serde``, otherwise bytes."""
+        return or_default(default_serde(self._task.config.default_value_serde))
 
     def app_configs(self) -> Mapping[str, Any]:
         """The configuration by dotted key."""

@@ -1,0 +1,46 @@
+"""Whether something is a serde, and what to pass instead."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from millrace.callables import refuse_async
+from millrace.errors import ConfigurationError, MillraceError
+from millrace.serdes.base import Serde
+
+
+def is_serde(value: Any) -> bool:
+    """Whether it is an object with the methods of a serde; the class of one is not."""
+    return isinstance(value, Serde) and not isinstance(value, type)
+
+
+def check_serde(value: Any, *, what: str, error: type[MillraceError] = ConfigurationError) -> None:
+    """Refuse what is no serde.
+
+    Args:
+        value: what the user passed.
+        what: the argument and what it belongs to, for the message.
+        error: what is raised.
+
+    Raises:
+        MillraceError: of the kind ``error``: it is no object with the methods of a serde, or its methods are async.
+    """
+    if not is_serde(value):
+        shown = f"the class {value.__name__}" if isinstance(value, type) else f"{value!r} ({type(value).__name__})"
+        raise error(f"{what} is {shown}, and a serde is expected.", remedy=serde_remedy(value))
+    for method in ("serialize", "deserialize"):
+        refuse_async(getattr(value, method), what=f"method {method}() of the serde {type(value).__name__}", error=error)
+
+
+def serde_remedy(value: Any) -> str:
+    """What to pass instead of ``value``."""
+    from millrace.serdes.names import NAMED_SERDES
+
+    if isinstance(value, type) and hasattr(value, "serialize"):
+        return f"pass an object of it: {value.__name__}()"
+    if isinstance(value, str) and value in NAMED_SERDES:
+        return (
+            f"pass {type(NAMED_SERDES[value]).__name__}(); names are for default.key.serde and default.value.serde of "
+            "the configuration"
+        )
+    return "pass an object such as StringSerde() or JsonSerde(), or make one of two functions with serde_from()"

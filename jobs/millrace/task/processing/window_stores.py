@@ -35,7 +35,7 @@ class TypedWindowStore:
         """Writes a window's value."""
         data, timestamps = self._values.stored(value)
         expired = self._store.metrics.expired
-        starts = np.array([window_start], dtype=np.int64)
+        starts = np.array([self._values.time(window_start, what="the window start")], dtype=np.int64)
         self._store.put_many([self._values.key(key)], starts, [data], timestamps)
         self._values.count_expired(self._store.metrics.expired - expired)
 

@@ -40,9 +40,8 @@ class TypedSessionStore:
                 f"Store {self.name} was given a session that ends at {end}, before its start {start}.",
                 remedy="the first argument of Windowed behind the key is the start; a session ends at its last record",
             )
-        expired = self._store.metrics.expired
-        self._store.put_many([self._values.key(session.key)], [start], [end], [data], timestamps)
-        self._values.count_expired(self._store.metrics.expired - expired)
+        expired = self._store.put_many([self._values.key(session.key)], [start], [end], [data], timestamps)
+        self._values.count_expired(len(expired))
 
     def remove(self, session: Windowed) -> None:
         """Removes a session."""

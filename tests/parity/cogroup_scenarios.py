@@ -110,6 +110,20 @@ BEHIND = [
     _one("a", 6, 263),
     _one("a", 7, 290),
 ]
+# By what the second input has written, whole segments are gone that the first one writes.
+EXPIRED = [
+    _two("b", 1, 500_000),
+    _one("a", 2, 100),
+    _one("a", 3, 104),
+    _one("a", 4, 111),
+    _one("b", 5, 200_000),
+    _one("a", 6, 419_990),
+    _one("a", 7, 420_001),
+    _one("a", 8, 479_999),
+    _two("a", 9, 500_001),
+    _one("a", 10, 499_990),
+    _one("a", 11, 105),
+]
 ONE_SOURCE: list[Step] = [
     {"op": "stream", "as": "one", "topics": ["one"]},
     {"op": "filter", "on": "one", "as": "large", "fn": "amount>10"},
@@ -122,6 +136,12 @@ RE_KEYED: list[Step] = [
     {"op": "stream", "as": "two", "topics": ["two"]},
     {"op": "group_by", "on": "two", "as": "by two", "fn": "user"},
 ]
+
+
+def _unlogged(scenario: Scenario) -> Scenario:
+    """Kafka Streams logs what a store drops because it has expired; here it does not."""
+    steps = [step | ({"logged": False} if step.get("store") == "both" else {}) for step in scenario["topology"]]
+    return {**scenario, "topology": steps}
 
 
 def _joined(join: Step, records: list[Record]) -> Scenario:
@@ -220,6 +240,12 @@ COGROUP_SCENARIOS: dict[str, Scenario] = {
     },
     **{
         f"an input of a cogroup over {name} lags behind": _cogroup(BEHIND, "texts", "texts", "notes", windows=windows)
+        for name, windows in WINDOWS.items()
+    },
+    **{
+        f"an input of a cogroup over {name} writes what has expired": _unlogged(
+            _cogroup(EXPIRED, "texts", "texts", "notes", windows=windows)
+        )
         for name, windows in WINDOWS.items()
     },
     **{

@@ -18,6 +18,8 @@ STORES: dict[str, dict[str, Any]] = {
     "seen": {"kind": "window", "retention": 60_000, "size": 20, "logged": False},
     "windows": {"kind": "window", "retention": 120_000, "size": 10, "logged": False},
     "sessions": {"kind": "session", "retention": 120_000, "logged": False},
+    "stamped": {"kind": "timestamped window", "retention": 120_000, "size": 10, "logged": False},
+    "history": {"kind": "versioned", "retention": 60, "segment_interval": 20},
 }
 STORES_OF: dict[str, list[str]] = {
     "pass": [],
@@ -37,6 +39,9 @@ STORES_OF: dict[str, list[str]] = {
     "deduplicate": ["seen"],
     "windows": ["windows"],
     "sessions": ["sessions"],
+    "stamped scan": ["latest"],
+    "stamped windows": ["stamped"],
+    "history": ["history"],
     "look up": ["table-store"],
 }
 _PREDICATES = ("amount>10", "amount even", "has amount", "key==a", "always", "fails on 13")

@@ -66,6 +66,13 @@ DUPLICATES = [
     gone("in", "a", 200_100),
     row("in", "a", 8, 200_100),
 ]
+STAMPED_WINDOWS = {**WINDOWS, "state": "stamped", "kind": "timestamped window"}
+SCANNED = [
+    row("in", key, amount, at)
+    for at, (key, amount) in enumerate(
+        [("b", 1), ("a", 2), ("ab", 3), ("c", 4), ("ab", 7), ("b", 7), ("a", 5), ("aab", 6), ("", 1)], 1
+    )
+]
 WINDOWED = [
     *UNEVEN,
     row("in", "aa", 2, 12),
@@ -74,6 +81,21 @@ WINDOWED = [
     row("in", "aa", 4, 130_000),
     row("in", "a", 5, 60_100),
     row("in", "a", 6, 200_000),
+]
+HISTORY = op("state_store", state="history", kind="versioned", retention=30, segment_interval=10)
+VERSIONS = [
+    *UNEVEN,
+    row("in", "a", 3, 90),
+    row("in", "a", 7, 95),
+    gone("in", "b", 99),
+    row("in", "a", 5, 66),
+    row("in", "a", 9, 110),
+    row("in", "b", 2, 98),
+    row("in", "a", 11, 20),
+    row("in", "d", 7, 111),
+    row("in", "a", 1, 5_000),
+    row("in", "b", 1, 4_980),
+    row("in", "b", 1, 4_960),
 ]
 SESSION_RECORDS = [*UNEVEN, row("in", "a", 5, 13), row("in", "b", 5, 200_000)]
 
@@ -137,18 +159,54 @@ PROCESSOR_SCENARIOS: dict[str, Scenario] = {
     "process: ranges, prefixes and deletions": _processed(
         "scan",
         TOTALS,
-        records=[
-            row("in", key, amount, at)
-            for at, (key, amount) in enumerate(
-                [("b", 1), ("a", 2), ("ab", 3), ("c", 4), ("ab", 7), ("b", 7), ("a", 5), ("aab", 6), ("", 1)]
-            )
-        ],
+        records=SCANNED,
     ),
     "process: windows": _processed("windows", WINDOWS, records=WINDOWED),
     "process: windows, some expired": _processed(
         "windows", _unlogged(WINDOWS), records=[*WINDOWED, row("in", "a", 5, 100), row("in", "a", 6, 200)]
     ),
     "process: sessions": _processed("sessions", SESSIONS, records=SESSION_RECORDS),
+    "process: sessions in memory": _processed(
+        "sessions", {**SESSIONS, "place": "memory"}, records=[*SESSION_RECORDS, row("in", "a", 1, 190_000)]
+    ),
+    "process: a timestamped store is scanned": _processed("stamped scan", LATEST, records=SCANNED),
+    "process: a timestamped store in memory is scanned": _processed(
+        "stamped scan", {**LATEST, "place": "memory"}, records=SCANNED
+    ),
+    "process: a store in memory is scanned": _processed("scan", {**TOTALS, "place": "memory"}, records=SCANNED),
+    "process: two maps of few keys": _processed(
+        "total and latest",
+        {**TOTALS, "place": "lru 2"},
+        # In the changelog of a timestamped map Kafka Streams leaves what was pushed out.
+        _unlogged({**LATEST, "place": "lru 1"}),
+        records=[*UNEVEN, gone("in", "a", 101), row("in", "b", 5, 90)],
+    ),
+    "process: windows in memory": _processed("deduplicate", {**SEEN, "place": "memory"}, records=DUPLICATES),
+    "process: timestamped windows": _processed("stamped windows", STAMPED_WINDOWS, records=WINDOWED),
+    "process: a versioned store": _processed("history", HISTORY, records=VERSIONS),
+    "process: a versioned store without a changelog": _processed("history", _unlogged(HISTORY), records=VERSIONS),
+    "process: a versioned store with segments of its own": _processed(
+        "history", op("state_store", state="history", kind="versioned", retention=120_000), records=VERSIONS
+    ),
+    "process: a versioned store without history": _processed(
+        "history", op("state_store", state="history", kind="versioned", retention=0), records=VERSIONS
+    ),
+    "process: reads the store of a versioned table": _scenario(
+        op("table", None, "t", topic="table", store="table-store", history=30),
+        op("stream", None, "s", topics=["in"]),
+        op("process", "s", "p", fn="look up version", stores=["table-store"]),
+        op("to", "p", topic="out"),
+        records=[
+            row("in", "a", 1, 1),
+            row("table", "a", 5, 20),
+            row("table", "a", 6, 10),
+            row("in", "a", 1, 15),
+            row("in", "a", 1, 25),
+            gone("table", "a", 30),
+            row("in", "a", 1, 29),
+            row("in", "a", 1, 31),
+        ],
+    ),
     "process: sessions, some expired": _processed(
         "sessions", _unlogged(SESSIONS), records=[*SESSION_RECORDS, row("in", "a", 1, 60)]
     ),

@@ -15,8 +15,10 @@ from millrace.dsl import (
     Record,
     StoreBuilder,
     Stores,
+    StoreSupplier,
     ValueAndTimestamp,
     ValueTransformerWithKey,
+    VersionedRecord,
 )
 from millrace.serdes import JsonSerde, StringSerde, Windowed
 from tests.parity.functions import _fails_on_13 as fails_on_13
@@ -37,19 +39,33 @@ def store_builder(step: dict[str, Any]) -> StoreBuilder:
 
 
 def _store_builder(step: dict[str, Any], name: str) -> StoreBuilder:
+    place = step.get("place", "disk")
     match step["kind"]:
         case "key-value":
-            return Stores.key_value_store_builder(Stores.persistent_key_value_store(name), KEY, VALUE)
+            return Stores.key_value_store_builder(_key_value_supplier(place, name), KEY, VALUE)
+        case "timestamped" if place == "disk":
+            supplier = Stores.persistent_timestamped_key_value_store(name)
+            return Stores.timestamped_key_value_store_builder(supplier, KEY, VALUE)
         case "timestamped":
-            return Stores.timestamped_key_value_store_builder(Stores.persistent_key_value_store(name), KEY, VALUE)
+            return Stores.timestamped_key_value_store_builder(_key_value_supplier(place, name), KEY, VALUE)
         case "window":
-            supplier = Stores.persistent_window_store(name, step["retention"], step["size"])
-            return Stores.window_store_builder(supplier, KEY, VALUE)
+            make = Stores.in_memory_window_store if place == "memory" else Stores.persistent_window_store
+            return Stores.window_store_builder(make(name, step["retention"], step["size"]), KEY, VALUE)
         case "timestamped window":
-            supplier = Stores.persistent_window_store(name, step["retention"], step["size"])
-            return Stores.timestamped_window_store_builder(supplier, KEY, VALUE)
+            make = Stores.in_memory_window_store if place == "memory" else Stores.persistent_timestamped_window_store
+            return Stores.timestamped_window_store_builder(make(name, step["retention"], step["size"]), KEY, VALUE)
+        case "versioned":
+            history = Stores.persistent_versioned_key_value_store(name, step["retention"], step.get("segment_interval"))
+            return Stores.versioned_key_value_store_builder(history, KEY, VALUE)
         case _:
-            return Stores.session_store_builder(Stores.persistent_session_store(name, step["retention"]), KEY, VALUE)
+            sessions = Stores.in_memory_session_store if place == "memory" else Stores.persistent_session_store
+            return Stores.session_store_builder(sessions(name, step["retention"]), KEY, VALUE)
+
+
+def _key_value_supplier(place: str, name: str) -> StoreSupplier:
+    if place.startswith("lru "):
+        return Stores.lru_map(name, int(place.removeprefix("lru ")))
+    return Stores.in_memory_key_value_store(name) if place == "memory" else Stores.persistent_key_value_store(name)
 
 
 def _text(value: int | None) -> str:
@@ -325,6 +341,77 @@ class Sessions(_Base):
         self.context.forward(record.with_value(text))
 
 
+def _stamped(found: ValueAndTimestamp[Any] | None) -> str:
+    return "none" if found is None else f"{_text(number(found.value))}@{found.timestamp}"
+
+
+class StampedScan(_Base):
+    def process(self, record: Record[Any, Any], /) -> None:
+        latest, forward = self.store("latest"), self.context.forward
+        new = ValueAndTimestamp(record.value, max(0, record.timestamp - 1))
+        absent = latest.put_if_absent(record.key, None if record.value is None else new)
+        forward(record.with_key("absent").with_value(_stamped(absent)))
+        scans = {
+            "range": latest.range("a", "b"),
+            "reverse": latest.reverse_range("a", None),
+            "all": latest.all(),
+            "reverse all": latest.reverse_all(),
+            "prefix": latest.prefix_scan("a"),
+        }
+        for key, entries in scans.items():
+            text = "".join(f"{name}={_stamped(found)};" for name, found in entries)
+            forward(record.with_key(key).with_value(text))
+        if or_zero(record.value) == 7:
+            forward(record.with_key("deleted").with_value(_stamped(latest.delete(record.key))))
+            latest.put_all([("aa", ValueAndTimestamp(70, 5)), ("c", ValueAndTimestamp(71, record.timestamp))])
+
+
+class StampedWindows(_Base):
+    def process(self, record: Record[Any, Any], /) -> None:
+        windows, forward = self.store("stamped"), self.context.forward
+        start = record.timestamp - record.timestamp % 10
+        before = windows.fetch(record.key, start)
+        total = or_zero(None if before is None else before.value) + or_zero(record.value)
+        new = None if or_zero(record.value) == 7 else ValueAndTimestamp(total, record.timestamp + 3)
+        windows.put(record.key, new, start)
+        forward(record.with_key("before").with_value(_stamped(before)))
+        backward = windows.backward_fetch(record.key, start - 30, start + 10)
+        forward(record.with_key("backward").with_value("".join(f"{at}={_stamped(found)};" for at, found in backward)))
+        scans = {
+            "keys": windows.fetch_range("a", "aa", 0, start),
+            "times": windows.fetch_all(start - 20, start),
+            "all": windows.all(),
+        }
+        for key, entries in scans.items():
+            text = "".join(f"{at.key}@{at.start}-{at.end}={_stamped(found)};" for at, found in entries)
+            forward(record.with_key(key).with_value(text))
+
+
+def _version(found: VersionedRecord[Any] | None) -> str:
+    return "none" if found is None else f"{_text(number(found.value))}@{found.timestamp}"
+
+
+class History(_Base):
+    def process(self, record: Record[Any, Any], /) -> None:
+        history, forward = self.store("history"), self.context.forward
+        at, amount = record.timestamp, or_zero(record.value)
+        since = max(0, at - 4) if amount % 2 == 0 else at
+        if amount == 7:
+            text = f"deleted {_version(history.delete(record.key, since))}"
+        else:
+            text = f"put {history.put(record.key, record.value, since)}"
+        forward(record.with_value(text))
+        found = [history.get(record.key), *(history.get(record.key, max(0, at - ago)) for ago in (0, 1, 5, 20, 1000))]
+        forward(record.with_value("|".join(map(_version, found))))
+
+
+class LookUpVersion(_Base):
+    def process(self, record: Record[Any, Any], /) -> None:
+        rows = self.store("table-store")
+        found = (rows.get(record.key), rows.get(record.key, record.timestamp))
+        self.context.forward(record.with_value("|".join(map(_version, found))))
+
+
 class Metadata(_Base):
     def init(self, context: ProcessorContext) -> None:
         super().init(context)
@@ -375,6 +462,10 @@ PROCESSORS: dict[str, Callable[[], Processor[Any, Any]]] = {
     "scan": Scan,
     "windows": Windows,
     "sessions": Sessions,
+    "stamped scan": StampedScan,
+    "stamped windows": StampedWindows,
+    "history": History,
+    "look up version": LookUpVersion,
     "metadata": Metadata,
     "pass": Pass,
 }

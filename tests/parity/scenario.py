@@ -114,7 +114,11 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
         return {
             "topics": topics_found,
             "stores": {
-                **{step["state"]: _added_entries(driver, step) for step in scenario["topology"] if "state" in step},
+                **{
+                    step["state"]: _added_entries(driver, step, scenario["input"])
+                    for step in scenario["topology"]
+                    if "state" in step
+                },
                 **{
                     step["store"]: _entries(driver, step, scenario["input"], by_time=step.get("on") in closing)
                     for step in scenario["topology"]
@@ -201,7 +205,7 @@ def _header(name: str, value: bytes | None) -> str:
     return f"{name}={value.decode()}"
 
 
-def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[list[Any]]:
+def _added_entries(driver: TopologyTestDriver, step: dict[str, Any], records: list[list[Any]]) -> list[list[Any]]:
     """The entries of a store that was added for processors."""
     store = step["state"]
     match step["kind"]:
@@ -210,7 +214,7 @@ def _added_entries(driver: TopologyTestDriver, step: dict[str, Any]) -> list[lis
         case "window":
             return [[at.key, _json(value), at.start, at.end] for at, value, _ in driver.window_store(store).entries()]
         case _:
-            return _entries(driver, {"store": store}, [])
+            return _entries(driver, {"store": store}, records)
 
 
 def _entries(

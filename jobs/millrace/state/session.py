@@ -161,20 +161,21 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         ends: Sequence[int],
         values: Sequence[bytes | None],
         timestamps: Int64Array,
-    ) -> None:
-        """Write sessions; ``None`` removes one. Writes to expired segments are dropped and counted."""
+    ) -> Int64Array:
+        """Write sessions, in this order; ``None`` removes one. Returns the places of those in expired segments."""
         self._metrics.puts += len(keys)
         interval, retention = self._segments.interval_ms, self._segments.retention_ms
         observed, first_live = self._segments.observed_stream_time, self._segments.first_live
         stamps: list[int] = timestamps.tolist()
         packed_values = pack_values(values, timestamps)
+        expired: list[int] = []
         for row, (key, start, end, packed) in enumerate(zip(keys, starts, ends, packed_values, strict=True)):
             if end > observed:
                 observed = end
                 first_live = max(end - retention, 0) // interval
             segment = end // interval
             if segment < first_live:
-                self._metrics.expired += 1
+                expired.append(row)
                 continue
             changelog_key = session_key(key, start, end)
             is_new = self._write(key, (end, start), big_endian(segment) + changelog_key, packed)
@@ -187,6 +188,8 @@ class LayeredSessionStore(SegmentedStore[Segments]):
             else:
                 self._unlogged.put(changelog_key, (values[row], stamps[row]), is_new=is_new)
         self._segments = self._segments.after(observed)
+        self._metrics.expired += len(expired)
+        return np.array(expired, dtype=np.int64)
 
     def peek(self, key: bytes, start: int, end: int) -> bytes | None:
         """The value of a session, also if it expired since the last commit."""

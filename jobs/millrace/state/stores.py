@@ -98,8 +98,12 @@ class WindowStore(Protocol):
 
     def put_many(
         self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
-    ) -> None:
-        """Write values of (key, start) pairs; ``None`` deletes. Writes to expired segments are dropped and counted."""
+    ) -> Int64Array:
+        """Write values of (key, start) pairs, in this order; ``None`` deletes.
+
+        Returns:
+            the places of the writes that fell into expired segments: they are not kept, and the metrics count them.
+        """
 
     def fetch(self, key: bytes, from_start: int, to_start: int) -> Iterator[tuple[int, bytes, int]]:
         """(start, value, timestamp) of the windows of one key with a start in ``[from_start, to_start]``, by start."""
@@ -163,8 +167,12 @@ class SessionStore(Protocol):
         ends: Sequence[int],
         values: Sequence[bytes | None],
         timestamps: Int64Array,
-    ) -> None:
-        """Write sessions, in this order; ``None`` removes one. Writes to expired segments are dropped and counted."""
+    ) -> Int64Array:
+        """Write sessions, in this order; ``None`` removes one.
+
+        Returns:
+            the places of the writes that fell into expired segments: they are not kept, and the metrics count them.
+        """
 
     def peek(self, key: bytes, start: int, end: int) -> bytes | None:
         """The value of a session, also if it expired since the last commit."""

@@ -34,6 +34,7 @@ from millrace.state.window_cache import WindowCache
 _MISSING: Final[Any] = object()
 _NOTHING: Final[dict[bytes, Packed]] = {}
 _MAX_START: Final = 2**63 - 1
+_NO_PLACES: Final[Int64Array] = np.empty(0, dtype=np.int64)
 
 
 class LayeredWindowStore(SegmentedStore[Segments]):
@@ -92,20 +93,22 @@ class LayeredWindowStore(SegmentedStore[Segments]):
 
     def put_many(
         self, keys: list[bytes], starts: Int64Array, values: list[bytes | None], timestamps: Int64Array
-    ) -> None:
-        """Write values of (key, start) pairs; ``None`` deletes."""
+    ) -> Int64Array:
+        """Write values of (key, start) pairs, in this order; ``None`` deletes. Returns the places of expired ones."""
         self._metrics.puts += len(keys)
+        expired = _NO_PLACES
         if not keys:
-            return
+            return expired
         live = self._segments.live_rows(starts)
         self._segments = self._segments.after(int(starts.max()))
         if live is not None:
-            self._metrics.expired += len(keys) - int(live.sum())
+            expired = np.flatnonzero(~live).astype(np.int64)
+            self._metrics.expired += len(expired)
             rows = np.flatnonzero(live).tolist()
             keys, values = [keys[row] for row in rows], [values[row] for row in rows]
             starts, timestamps = starts[live], timestamps[live]
             if not keys:
-                return
+                return expired
         packed = pack_values(values, timestamps)
         distinct, inverse = distinct_starts(starts)
         tables = [self._overlay.setdefault(start, {}) for start in distinct]
@@ -118,6 +121,7 @@ class LayeredWindowStore(SegmentedStore[Segments]):
         if self._changelog is not None:
             new_keys = sum(map(len, tables)) - before
             self._changelog.append(keys, values, timestamps, starts=starts, new_keys=new_keys)
+        return expired
 
     def fetch(self, key: bytes, from_start: int, to_start: int) -> Iterator[tuple[int, bytes, int]]:
         """(start, value, timestamp) of the windows of one key, by start, both ends included."""

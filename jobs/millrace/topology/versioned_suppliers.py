@@ -37,7 +37,10 @@ class VersionedStoreSupplier:
         logged: bool = True,
         changelog_settings: tuple[tuple[str, str], ...] = (),
     ) -> StoreSpec:
-        """The store with its serdes and its changelog. It is never cached."""
+        """The store with its serdes and its changelog. It is never cached.
+
+        A processor is shown plain values: each version has its own times beside the value.
+        """
         return StoreSpec(
             name=self.name,
             kind=StoreKind.VERSIONED,
@@ -49,6 +52,7 @@ class VersionedStoreSupplier:
             history_retention_ms=self.history_retention_ms,
             segment_interval_ms=self.segment_interval_ms,
             changelog_settings=changelog_settings,
+            timestamped=False,
         )
 
 

@@ -98,6 +98,7 @@ import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.UnlimitedWindows;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.kstream.internals.SessionWindow;
+import org.apache.kafka.streams.state.KeyValueBytesStoreSupplier;
 import org.apache.kafka.streams.state.KeyValueIterator;
 import org.apache.kafka.streams.state.KeyValueStore;
 import org.apache.kafka.streams.state.SessionStore;
@@ -1004,17 +1005,35 @@ public class RunScenarios {
         final String name = step.get("state").asText();
         final Duration retention = Duration.ofMillis(step.path("retention").asLong());
         final Duration size = Duration.ofMillis(step.path("size").asLong());
+        final String place = step.path("place").asText("disk");
         final StoreBuilder<?> made = switch (step.get("kind").asText()) {
-            case "key-value" -> Stores.keyValueStoreBuilder(Stores.persistentKeyValueStore(name), KEY, VALUE);
+            case "key-value" -> Stores.keyValueStoreBuilder(
+                keyValues(place, name, Stores.persistentKeyValueStore(name)), KEY, VALUE);
             case "timestamped" -> Stores.timestampedKeyValueStoreBuilder(
-                Stores.persistentTimestampedKeyValueStore(name), KEY, VALUE);
-            case "window" -> Stores.windowStoreBuilder(
-                Stores.persistentWindowStore(name, retention, size, false), KEY, VALUE);
-            case "timestamped window" -> Stores.timestampedWindowStoreBuilder(
-                Stores.persistentTimestampedWindowStore(name, retention, size, false), KEY, VALUE);
-            default -> Stores.sessionStoreBuilder(Stores.persistentSessionStore(name, retention), KEY, VALUE);
+                keyValues(place, name, Stores.persistentTimestampedKeyValueStore(name)), KEY, VALUE);
+            case "window" -> Stores.windowStoreBuilder(place.equals("memory")
+                ? Stores.inMemoryWindowStore(name, retention, size, false)
+                : Stores.persistentWindowStore(name, retention, size, false), KEY, VALUE);
+            case "timestamped window" -> Stores.timestampedWindowStoreBuilder(place.equals("memory")
+                ? Stores.inMemoryWindowStore(name, retention, size, false)
+                : Stores.persistentTimestampedWindowStore(name, retention, size, false), KEY, VALUE);
+            case "versioned" -> Stores.versionedKeyValueStoreBuilder(step.has("segment_interval")
+                ? Stores.persistentVersionedKeyValueStore(
+                    name, retention, Duration.ofMillis(step.get("segment_interval").asLong()))
+                : Stores.persistentVersionedKeyValueStore(name, retention), KEY, VALUE);
+            default -> Stores.sessionStoreBuilder(place.equals("memory")
+                ? Stores.inMemorySessionStore(name, retention)
+                : Stores.persistentSessionStore(name, retention), KEY, VALUE);
         };
         return step.path("logged").asBoolean(true) ? made : made.withLoggingDisabled();
+    }
+
+    private static KeyValueBytesStoreSupplier keyValues(
+        final String place, final String name, final KeyValueBytesStoreSupplier onDisk) {
+        if (place.startsWith("lru ")) {
+            return Stores.lruMap(name, Integer.parseInt(place.substring(4)));
+        }
+        return place.equals("memory") ? Stores.inMemoryKeyValueStore(name) : onDisk;
     }
 
     private static void addedStores(final JsonNode scenario, final TopologyTestDriver driver, final ObjectNode stores) {
@@ -1025,6 +1044,7 @@ public class RunScenarios {
             final String name = step.get("state").asText();
             final ArrayNode entries = stores.putArray(name);
             switch (step.get("kind").asText()) {
+                case "versioned" -> versions(scenario, driver.getVersionedKeyValueStore(name), entries);
                 case "key-value" -> {
                     try (KeyValueIterator<Object, Object> all = driver.<Object, Object>getKeyValueStore(name).all()) {
                         all.forEachRemaining(e -> entries.addArray().add((String) e.key).add(json(e.value)));
@@ -1088,6 +1108,10 @@ public class RunScenarios {
             case "scan" -> new Scan();
             case "windows" -> new Windows();
             case "sessions" -> new Sessions();
+            case "stamped scan" -> new StampedScan();
+            case "stamped windows" -> new StampedWindows();
+            case "history" -> new History();
+            case "look up version" -> new LookUpVersion();
             case "metadata" -> new Metadata();
             case "pass" -> new Pass();
             default -> throw new IllegalArgumentException(fn);
@@ -1440,6 +1464,105 @@ public class RunScenarios {
                 .append(windowed(sessions.backwardFetch(record.key()))).append('|')
                 .append(number(sessions.fetchSession(record.key(), start, end)));
             context().forward(record.withValue(text(text)));
+        }
+    }
+
+    private static String stamped(final ValueAndTimestamp<Object> found) {
+        return found == null ? "none" : number(found.value()) + "@" + found.timestamp();
+    }
+
+    private static String stampedEntries(final KeyValueIterator<Object, ValueAndTimestamp<Object>> iterator) {
+        final StringBuilder text = new StringBuilder();
+        try (iterator) {
+            iterator.forEachRemaining(
+                entry -> text.append(entry.key).append('=').append(stamped(entry.value)).append(';'));
+        }
+        return text.toString();
+    }
+
+    private static final class StampedScan extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final KeyValueStore<Object, ValueAndTimestamp<Object>> latest = context().getStateStore("latest");
+            final ValueAndTimestamp<Object> absent = latest.putIfAbsent(
+                record.key(), ValueAndTimestamp.make(record.value(), Math.max(0, record.timestamp() - 1)));
+            context().forward(record.withKey("absent").withValue(text(stamped(absent))));
+            context().forward(record.withKey("range").withValue(text(stampedEntries(latest.range("a", "b")))));
+            context().forward(record.withKey("reverse").withValue(text(stampedEntries(latest.reverseRange("a", null)))));
+            context().forward(record.withKey("all").withValue(text(stampedEntries(latest.all()))));
+            context().forward(record.withKey("reverse all").withValue(text(stampedEntries(latest.reverseAll()))));
+            context().forward(record.withKey("prefix").withValue(
+                text(stampedEntries(latest.prefixScan("a", Serdes.String().serializer())))));
+            if (orZero(record.value()) == 7) {
+                context().forward(record.withKey("deleted").withValue(text(stamped(latest.delete(record.key())))));
+                latest.putAll(List.of(
+                    KeyValue.pair("aa", ValueAndTimestamp.<Object>make(LongNode.valueOf(70), 5)),
+                    KeyValue.pair("c", ValueAndTimestamp.<Object>make(LongNode.valueOf(71), record.timestamp()))));
+            }
+        }
+    }
+
+    private static String stampedWindows(
+        final KeyValueIterator<Windowed<Object>, ValueAndTimestamp<Object>> iterator) {
+        final StringBuilder text = new StringBuilder();
+        try (iterator) {
+            iterator.forEachRemaining(entry -> text.append(entry.key.key()).append('@').append(entry.key.window().start())
+                .append('-').append(entry.key.window().end()).append('=').append(stamped(entry.value)).append(';'));
+        }
+        return text.toString();
+    }
+
+    private static final class StampedWindows extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final WindowStore<Object, ValueAndTimestamp<Object>> windows = context().getStateStore("stamped");
+            final long start = record.timestamp() - Math.floorMod(record.timestamp(), 10);
+            final ValueAndTimestamp<Object> before = windows.fetch(record.key(), start);
+            final long total = orZero(before == null ? null : before.value()) + orZero(record.value());
+            windows.put(record.key(), orZero(record.value()) == 7
+                ? null : ValueAndTimestamp.make(LongNode.valueOf(total), record.timestamp() + 3), start);
+            context().forward(record.withKey("before").withValue(text(stamped(before))));
+            final StringBuilder backward = new StringBuilder();
+            try (WindowStoreIterator<ValueAndTimestamp<Object>> found =
+                    windows.backwardFetch(record.key(), start - 30, start + 10)) {
+                found.forEachRemaining(
+                    entry -> backward.append(entry.key).append('=').append(stamped(entry.value)).append(';'));
+            }
+            context().forward(record.withKey("backward").withValue(text(backward)));
+            context().forward(record.withKey("keys").withValue(text(stampedWindows(windows.fetch("a", "aa", 0, start)))));
+            context().forward(record.withKey("times").withValue(text(stampedWindows(windows.fetchAll(start - 20, start)))));
+            context().forward(record.withKey("all").withValue(text(stampedWindows(windows.all()))));
+        }
+    }
+
+    private static String version(final VersionedRecord<Object> found) {
+        return found == null ? "none" : number(found.value()) + "@" + found.timestamp();
+    }
+
+    private static final class History extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final VersionedKeyValueStore<Object, Object> history = context().getStateStore("history");
+            final long at = record.timestamp();
+            final long amount = orZero(record.value());
+            final long since = amount % 2 == 0 ? Math.max(0, at - 4) : at;
+            final String done = amount == 7 ? "deleted " + version(history.delete(record.key(), since))
+                : "put " + history.put(record.key(), record.value(), since);
+            context().forward(record.withValue(text(done)));
+            final StringBuilder found = new StringBuilder(version(history.get(record.key())));
+            for (final long ago : new long[] {0, 1, 5, 20, 1000}) {
+                found.append('|').append(version(history.get(record.key(), Math.max(0, at - ago))));
+            }
+            context().forward(record.withValue(text(found)));
+        }
+    }
+
+    private static final class LookUpVersion extends Base {
+        @Override
+        public void process(final Record<Object, Object> record) {
+            final VersionedKeyValueStore<Object, Object> rows = context().getStateStore("table-store");
+            context().forward(record.withValue(text(
+                version(rows.get(record.key())) + "|" + version(rows.get(record.key(), record.timestamp())))));
         }
     }
 

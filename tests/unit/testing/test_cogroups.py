@@ -122,3 +122,55 @@ def test_an_adder_that_fails_costs_its_record_and_tells_of_it() -> None:
     assert dropped == {DropReason.PROCESSING: 1}
     with pytest.raises(ProcessingError, match=r"COGROUPKSTREAM-MERGE-.* failed at the record at two-0 offset 0"):
         _run(cogrouped(None, fails_on=7), rows, [3])
+
+
+LAGGED_BEHIND: dict[str, tuple[Any, int]] = {
+    # A window that has expired is not found either, so each record begins its sliding window or session again.
+    "tumbling": (TimeWindows.of_size_and_grace(10, 5), 4),
+    "hopping": (TimeWindows.of_size_and_grace(10, 5).advance_by(5), 8),
+    "sliding": (SlidingWindows.of_time_difference_and_grace(10, 5), 4),
+    "sessions": (SessionWindows.of_inactivity_gap_and_grace(10, 5), 4),
+}
+
+
+@pytest.mark.parametrize("cached", [False, True], ids=["not cached", "cached"])
+@pytest.mark.parametrize("sizes", [[1], [2, 10]], ids=["record by record", "in two batches"])
+@pytest.mark.parametrize("name", LAGGED_BEHIND)
+def test_what_an_input_writes_into_windows_that_have_expired_is_counted_and_a_dead_letter(
+    name: str, sizes: list[int], cached: bool
+) -> None:
+    windows, lost = LAGGED_BEHIND[name]
+    topology = cogrouped(windows, cached=cached)
+    rows: list[Row] = [
+        ("two", "b", 1, 500_000),
+        ("two", "c", 1, 500_001),
+        ("one", "a", 2, 100),
+        ("one", "a", 3, 104),
+        ("one", "b", 4, 200_000),
+        ("one", "b", 5, 200_010),
+        ("one", "b", 6, 499_999),
+        ("one", "a", 7, 99),
+    ]
+    dead = {
+        "errors.dead.letter.queue.topic.name": "dead",
+        "errors.dead.letter.queue.dropped.records": "all",
+    }
+    with TopologyTestDriver(topology, dead) as driver:
+        topics: dict[str, TestInputTopic] = {name: driver.create_input_topic(name, TEXT, LONG) for name in TOPICS}
+        place = 0
+        for size in sizes * len(rows):
+            batch = rows[place : place + size]
+            place += size
+            if batch:
+                driver.pipe_batch([(topics[topic], TestRecord(key, value, at)) for topic, key, value, at in batch])
+        letters = [
+            (record.value, dict(record.headers)["__millrace.dropped.reason"])
+            for record in driver.create_output_topic("dead", TEXT, LONG).read_records()
+        ]
+        assert driver.dropped[DropReason.EXPIRED_WINDOW] == lost
+        assert sorted(letters) == [
+            *((value, b"expired_window") for value in (2, 3, 4, 5)),
+            (7, b"late"),
+        ]
+        # As in Kafka Streams each of them has given its update.
+        assert len(driver.create_output_topic("out", BytesSerde(), BytesSerde()).read_records()) > 2

@@ -373,3 +373,20 @@ def test_global_stores_put_together_by_hand_are_checked(step: Any, message: str)
     with pytest.raises(TopologyError) as raised:
         step(topology)
     assert message in str(raised.value)
+
+
+def test_the_partitioner_of_a_sink_is_asked_and_must_name_a_partition_that_exists() -> None:
+    asked: list[Any] = []
+
+    def choose(topic: str, key: Any, value: Any, partitions: int) -> int:
+        asked.append((topic, key, value, partitions))
+        return 0 if value < 10 else 1
+
+    topology = Topology().add_source("source", "in", key_serde=S, value_serde=L)
+    topology.add_sink("sink", "out", "source", key_serde=S, value_serde=L, partitioner=choose)
+    with TopologyTestDriver(topology) as driver:
+        _pipe(driver, ("a", 1, 5), ("b", 2, 6))
+        assert asked == [("out", "a", 1, 1), ("out", "b", 2, 1)]
+        assert _out(driver) == [("a", 1, 5), ("b", 2, 6)]
+        with pytest.raises(ProcessingError, match="partition 1"):
+            _pipe(driver, ("a", 10, 7))

@@ -173,7 +173,10 @@ class SessionAggregateProcessor(Processor):
                 old=None if continued is None or replaced else self._old_result(continued),
             )
             place = tuple(column[row] for column in records.order)
-            self._write(stored_key, replaced, window, aggregate, timestamp=timestamp, place=place)
+            expired = self._write(stored_key, replaced, window, aggregate, timestamp=timestamp, place=place)
+            if len(expired):
+                gone = [int(records.origin[row])] if len(replaced) in expired else []
+                self._context.failures.drop(DropReason.EXPIRED_WINDOW, gone, count=len(expired))
         return results.of_sessions(records), np.array(late, dtype=np.int64)
 
     def _old_result(self, session: Session) -> Any:
@@ -212,8 +215,9 @@ class SessionAggregateProcessor(Processor):
         *,
         timestamp: int,
         place: tuple[int, ...],
-    ) -> None:
-        """Writes what one record changes.
+    ) -> IntArray:
+        """Writes what one record changes; returns the places of the writes whose sessions have expired: replaced
+        ones first, the record's own last.
 
         Args:
             key: the un-windowed key.
@@ -232,7 +236,7 @@ class SessionAggregateProcessor(Processor):
             order = tuple(np.full(count, column, dtype=np.int64) for column in place)
             order = (*order, np.arange(count, dtype=np.int64))
             view.note([key] * count, starts, ends, values=values, timestamps=ends, order=order)
-        self._store.put_many([key] * count, starts, ends, values, np.full(count, timestamp, dtype=np.int64))
+        return self._store.put_many([key] * count, starts, ends, values, np.full(count, timestamp, dtype=np.int64))
 
 
 def _merged(in_columns: Records | None, singles: Records | None) -> Records | None:

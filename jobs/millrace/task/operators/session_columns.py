@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
+from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import Session, SessionStore
 from millrace.task.aggregation.groups import group
@@ -116,13 +117,17 @@ class SessionColumns:
         entries = gone.then(finals).take(place)
         is_gone = place < len(gone.rows)
         written = place - len(gone.rows)
-        self._store.put_many(
+        expired = self._store.put_many(
             [key_bytes[row] for row in entries.rows.tolist()],
             entries.starts.tolist(),
             entries.ends.tolist(),
             [None if place < 0 else update.stored[place] for place in written.tolist()],
             records.timestamps[entries.rows],
         )
+        if len(expired):
+            # One write stands for all records of its session: each is counted, as where it is written alone.
+            lost = np.isin(plan.sessions, entries.sessions[expired[~is_gone[expired]]])
+            self._context.failures.drop(DropReason.EXPIRED_WINDOW, records.origin[np.sort(plan.rows[lost])])
         ordinals = np.zeros(len(place), dtype=np.int64)
         ordinals[1:] = entries.rows[1:] == entries.rows[:-1]
         made = records.expand(

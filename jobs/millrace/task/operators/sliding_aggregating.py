@@ -235,7 +235,13 @@ class SlidingAggregateProcessor(Processor):
                     timestamps=timestamps,
                     order=_places(records, written_by),
                 )
-            self._store.put_many(keys, np.array(starts, dtype=np.int64), values, np.array(timestamps, dtype=np.int64))
+            expired = self._store.put_many(
+                keys, np.array(starts, dtype=np.int64), values, np.array(timestamps, dtype=np.int64)
+            )
+            if len(expired):
+                by = np.array(written_by, dtype=np.int64)
+                gone = np.setdiff1d(by[expired], np.delete(by, expired))
+                failures.drop(DropReason.EXPIRED_WINDOW, records.origin[gone], count=len(expired))
         return results.of_windows(records)
 
     def _load(self, key: bytes, earliest: int, latest: int) -> _Windows:

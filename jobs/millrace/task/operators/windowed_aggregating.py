@@ -132,9 +132,24 @@ class WindowedAggregateProcessor(Processor):
                 timestamps=written_at.tolist(),
                 order=results.order,
             )
-        self._store.put_many(written, group_starts[updated], update.stored, written_at)
+        expired = self._store.put_many(written, group_starts[updated], update.stored, written_at)
+        if len(expired):
+            if self._context.merges_windows(self._operator.store):
+                # One write stands for all records of its window: each is counted, as where it is written alone.
+                lost = np.isin(groups.ids, updated[expired])
+            else:
+                lost = np.isin(np.arange(len(parents)), update.rows[expired])
+            gone = np.setdiff1d(parents[lost], parents[~lost])
+            self._context.failures.drop(DropReason.EXPIRED_WINDOW, records.origin[gone], count=int(lost.sum()))
         if open_windows is not None:
-            _note(open_windows, written, group_starts[updated].tolist(), update.stored)
+            kept = np.setdiff1d(np.arange(len(written)), expired).tolist()
+            starts_written = group_starts[updated].tolist()
+            _note(
+                open_windows,
+                [written[place] for place in kept],
+                [starts_written[place] for place in kept],
+                [update.stored[place] for place in kept],
+            )
             return None
         windows = starts[update.rows]
         old_values = None

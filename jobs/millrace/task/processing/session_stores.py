@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from millrace.errors import ProcessingError
 from millrace.serdes import Windowed
 from millrace.state import SessionStore
 from millrace.task.processing.store_values import StoreValues
@@ -32,9 +33,15 @@ class TypedSessionStore:
     def put(self, session: Windowed, value: Any) -> None:
         """Writes a session's value."""
         data, timestamps = self._values.stored(value)
-        expired = self._store.metrics.expired
-        self._store.put_many([self._values.key(session.key)], [session.start], [session.end], [data], timestamps)
-        self._values.count_expired(self._store.metrics.expired - expired)
+        start = self._values.time(session.start, what="the session start")
+        end = self._values.time(session.end, what="the session end")
+        if end < start:
+            raise ProcessingError(
+                f"Store {self.name} was given a session that ends at {end}, before its start {start}.",
+                remedy="the first argument of Windowed behind the key is the start; a session ends at its last record",
+            )
+        expired = self._store.put_many([self._values.key(session.key)], [start], [end], [data], timestamps)
+        self._values.count_expired(len(expired))
 
     def remove(self, session: Windowed) -> None:
         """Removes a session."""

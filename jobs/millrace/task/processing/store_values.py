@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -62,7 +63,7 @@ class StoreValues:
         """Value bytes and timestamp of what the user writes.
 
         Raises:
-            ProcessingError: the store is a timestamped one and the value has no timestamp.
+            ProcessingError: the store is a timestamped one and the value has no timestamp, or one before the epoch.
         """
         timestamp = self._runtime.timestamp_ms
         if value is not None and self._timestamped:
@@ -71,7 +72,7 @@ class StoreValues:
                     f"Store {self.name} is timestamped, and was given {type(value).__name__}.",
                     remedy="write a ValueAndTimestamp",
                 )
-            value, timestamp = value.value, value.timestamp
+            value, timestamp = value.value, self.time(value.timestamp, what="the timestamp")
         if isinstance(self._aggregator, AvgAggregator | StructAggregator):
             raise ProcessingError(
                 f"Store {self.name} holds what an aggregation needs to go on, not its results.",
@@ -79,6 +80,23 @@ class StoreValues:
             )
         data = None if value is None else self._value_serde.serialize(value)
         return data, np.array([timestamp], dtype=np.int64)
+
+    def time(self, time_ms: int, *, what: str) -> int:
+        """A time that the user writes: no changelog record, and no window, can be before the epoch.
+
+        Raises:
+            ProcessingError: it is no whole number, or negative.
+        """
+        try:
+            time = index(time_ms)
+        except TypeError:
+            time = -1
+        if time < 0:
+            raise ProcessingError(
+                f"Store {self.name} was given {what} {time_ms!r}.",
+                remedy="give it milliseconds since the epoch, a whole number of 0 or more",
+            )
+        return time
 
     def count_expired(self, count: int) -> None:
         """Counts writes that the store dropped, since their windows have expired."""

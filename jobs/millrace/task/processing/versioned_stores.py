@@ -32,14 +32,16 @@ class TypedVersionedStore:
     def put(self, key: Any, value: Any, timestamp: int) -> int:
         """Puts a version."""
         data, _ = self._values.stored(value)
-        codes = self._store.put_many([self._values.key(key)], [data], np.array([timestamp], dtype=np.int64))
+        time = self._values.time(timestamp, what="the timestamp")
+        codes = self._store.put_many([self._values.key(key)], [data], np.array([time], dtype=np.int64))
         self._values.count_expired(int((codes == NOT_PUT).sum()))
         return int(codes[0])
 
     def delete(self, key: Any, timestamp: int) -> VersionedRecord[Any] | None:
         """Puts a tombstone."""
         expired = self._store.metrics.expired
-        before = self._store.delete(self._values.key(key), timestamp)
+        time = self._values.time(timestamp, what="the timestamp")
+        before = self._store.delete(self._values.key(key), time)
         self._values.count_expired(self._store.metrics.expired - expired)
         return None if before is None else self._typed(before)
 

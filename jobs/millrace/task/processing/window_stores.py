@@ -34,10 +34,9 @@ class TypedWindowStore:
     def put(self, key: Any, value: Any, window_start: int) -> None:
         """Writes a window's value."""
         data, timestamps = self._values.stored(value)
-        expired = self._store.metrics.expired
-        starts = np.array([window_start], dtype=np.int64)
-        self._store.put_many([self._values.key(key)], starts, [data], timestamps)
-        self._values.count_expired(self._store.metrics.expired - expired)
+        starts = np.array([self._values.time(window_start, what="the window start")], dtype=np.int64)
+        expired = self._store.put_many([self._values.key(key)], starts, [data], timestamps)
+        self._values.count_expired(len(expired))
 
     def fetch(self, key: Any, time_from: int, time_to: int | None = None) -> Any:
         """The value of the window that starts at a time; with two times, starts and values of those between."""

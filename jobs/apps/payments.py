@@ -118,6 +118,8 @@ class PaymentStream:
                 "partitioner": "murmur2_random",
                 "enable.idempotence": True,
                 "linger.ms": 20,
+                # Errors only: what it tries again by itself, as the coordinator's start, is no news.
+                "log_level": 3,
             }
         )
 

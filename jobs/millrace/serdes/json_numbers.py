@@ -20,6 +20,8 @@ from millrace.serdes.avro_branches import without_branch
 
 _EXACT_DIGITS = 15
 """Decimals of so many digits come back from the nearest double, unless they are next to nothing."""
+_LONGEST_INTEGER = 308
+"""orjson and Arrow refuse longer ones."""
 _DOUBLE_DIGITS = 17
 """A double is written with so many digits at most."""
 _SMALLEST_NORMAL = 2.0**-1022
@@ -186,8 +188,8 @@ def _long_numbers(spanned: npt.NDArray[np.uint8]) -> list[bytes]:
 
 
 def _all_kept(numbers: list[bytes], *, integers: bool) -> bool:
-    whole = [number for number in numbers if number.isdigit()]
-    if integers and not all(_is_exact_double(number) for number in whole):
+    whole = [number for number in numbers if number.isdigit() and len(number) <= _LONGEST_INTEGER]
+    if integers and not all(is_kept_as_double(int(number)) for number in whole):
         return False
     return _are_kept([number for number in numbers if not number.isdigit()])
 
@@ -204,10 +206,13 @@ def _are_kept(numbers: list[bytes]) -> bool:
     return all(map(_is_kept, numbers))
 
 
-def _is_exact_double(number: bytes) -> bool:
+def is_kept_as_double(number: int) -> bool:
+    """Whether the double nearest to an integer is written as the same number."""
+    if abs(number) <= _EXACT_IN_DOUBLE:
+        return True
     try:
-        return float(number) == int(number)
-    except ValueError:
+        return Decimal(repr(float(number))) == number
+    except OverflowError:
         return False
 
 

@@ -170,8 +170,12 @@ class AvroSerde:
             SerializationError: at least one value is malformed, or the values have no Arrow type.
         """
         wanted = self._columns_type()
-        decoded = self._decoded
-        values = [None if value is None else decoded(value, "columns") for value in as_binary(data).to_pylist()]
+        listed = as_binary(data).to_pylist()
+        if self.registry_url is None:
+            decode, own = self._writer.decode, self._codec
+            values = [None if value is None else decode(value, 0, own, "columns") for value in listed]
+        else:
+            values = [None if value is None else self._decoded(value, "columns") for value in listed]
         try:
             return pa.array(values, type=wanted)
         except (pa.ArrowException, OverflowError, ValueError) as error:

@@ -194,9 +194,8 @@ def test_a_type_that_is_no_union_is_read_into_its_branch_of_one() -> None:
 
 @pytest.mark.parametrize("data", [b"\x01\x02a", b"\x03", b"\x04", b"\x05\x02a", b"\x7f"])
 def test_a_branch_that_the_union_does_not_have_is_malformed(data: bytes) -> None:
-    for union in (["null", "string"], ["string", "long"]):
-        with pytest.raises(SerializationError, match="not Avro"):
-            AvroSerde(union).deserialize(data)
+    with pytest.raises(SerializationError, match="not Avro"):
+        AvroSerde(["string", "long"]).deserialize(data)
 
 
 AVRO = AvroSerde(ENVELOPE)

@@ -26,6 +26,7 @@ from millrace.serdes import (
     ShortSerde,
     StringSerde,
 )
+from millrace.serdes.avro_branches import without_branch
 from millrace.serdes.json_numbers import loads
 from millrace.serdes.uuids import UUIDSerde
 
@@ -110,6 +111,7 @@ def _plain(value: Any, *, exact: bool) -> Any:  # noqa: PLR0911 - one for each k
         return value
     if exact and isinstance(value, Decimal):
         return value
+    value = without_branch(value)
     return orjson.loads(orjson.dumps(value, default=str, option=orjson.OPT_SERIALIZE_NUMPY))
 
 

@@ -52,6 +52,20 @@ class AvroSerde:
     Where Arrow holds the schema's values exactly they have columns: records, arrays, enums, fixed, dates, timestamps
     and unions with null of these and of the primitive types. Other values are Python objects only.
 
+    Unions: a value that another branch could have been read as, too (two records, ``int`` and ``long``, a string and an
+    enum), carries its branch; it is a ``dict``, ``int`` or ``str`` to everything else, and is written to the branch
+    that it was read from. What it is computed to be carries none. A plain value is written to the branch that it fits
+    best; where two fit as well it is an error: pass a pair ``("name.space.Record", value)`` or ``("long", value)``.
+
+    Dates and times: what ``datetime`` does not hold (years beyond 1 to 9999, ``24:00``) is a
+    :class:`BeyondDatetime`; timestamps of nanoseconds are numbers. Decimals of any length keep their value, and their
+    bytes where these are not what their number would give. A duration is its 12 bytes. A logical type that is not
+    Avro's counts for nothing.
+
+    Reading with another schema: names, aliases, defaults (of enums, too) and wider types as the specification says;
+    timestamps in another unit and decimals with another scale are converted where nothing is lost. What decoding does
+    not use of a writer's schema (defaults, aliases, the form of names, malformed logical types) is not looked at.
+
     Writing: a field that the schema does not have is an error, as is a missing one without a default, and a number of
     another kind or beyond the type's range.
 
@@ -65,7 +79,8 @@ class AvroSerde:
         registry_settings: of confluent-kafka's ``SchemaRegistryClient``, for example ``basic.auth.user.info``.
 
     Raises:
-        ConfigurationError: a schema is not valid, or the arguments contradict each other.
+        ConfigurationError: a schema is not valid, or the arguments contradict each other. A default of ``schema`` that
+            is not of its field's type is not valid.
 
     Source: https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html
     """
@@ -170,8 +185,12 @@ class AvroSerde:
             SerializationError: at least one value is malformed, or the values have no Arrow type.
         """
         wanted = self._columns_type()
-        decoded = self._decoded
-        values = [None if value is None else decoded(value, "columns") for value in as_binary(data).to_pylist()]
+        listed = as_binary(data).to_pylist()
+        if self.registry_url is None:
+            decode, own = self._writer.decode, self._codec
+            values = [None if value is None else decode(value, 0, own, "columns") for value in listed]
+        else:
+            values = [None if value is None else self._decoded(value, "columns") for value in listed]
         try:
             return pa.array(values, type=wanted)
         except (pa.ArrowException, OverflowError, ValueError) as error:

@@ -20,6 +20,18 @@ class _Branched:
     def _plain(self) -> Any:
         raise NotImplementedError
 
+    def __eq__(self, other: object) -> bool:
+        # The branch is part of the value; to a plain one it says nothing.
+        if isinstance(other, _Branched) and other.avro_branch != self.avro_branch:
+            return False
+        return bool(super().__eq__(other))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return super().__hash__()
+
     def __reduce_ex__(self, protocol: Any) -> tuple[Any, ...]:
         # Those of datetime and Decimal leave attributes out.
         return (with_branch, (self._plain(), self.avro_branch))

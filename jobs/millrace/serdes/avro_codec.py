@@ -50,8 +50,8 @@ class AvroCodec:
     Args:
         text: the schema, JSON.
         references: schemas whose names it uses, each after those that it uses itself.
-        strict: whether defaults, names and logical types are checked. Reading what somebody else wrote uses no
-            default of the writer's schema, so one that is wrong is no reason to refuse the records.
+        strict: whether defaults, names and logical types are checked. Reading uses no default of the writer's
+            schema, so one that is wrong is no reason to refuse the records.
 
     Raises:
         ConfigurationError: it is no Avro schema.

@@ -61,13 +61,15 @@ class _Raw:
 
     def _union(self, union: AvroType) -> list[Any]:
         branches = [self.of(branch) for branch in union.branches]
-        if not is_simple(union):
-            branches = [
-                {"type": "record", "name": f"B{place}", "fields": [{"name": place, "type": branch}]}
-                for place, branch in enumerate(branches)
-            ]
+        if is_simple(union):
+            # Without padding, which costs fastavro as much as reading the value.
+            return branches
+        numbered = [
+            {"type": "record", "name": f"B{place}", "fields": [{"name": place, "type": branch}]}
+            for place, branch in enumerate(branches)
+        ]
         # The name of no type: reading one fails.
-        return [*branches, *("malformed" for _ in self._padding())]
+        return [*numbered, *("malformed" for _ in self._padding())]
 
     def _padding(self) -> list[Any]:
         return [MALFORMED] * _NEGATIVE_INDEXES if self._reading else []

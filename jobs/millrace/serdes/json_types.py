@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.errors import ConfigurationError
-from millrace.serdes.json_numbers import WrittenFloat
+from millrace.serdes.json_numbers import WrittenFloat, is_kept_as_double
 
 Converter = Callable[[Any], Any]
 UnknownFields = Literal["ignore", "refuse"]
@@ -135,7 +135,7 @@ def _double(*, round_doubles: bool) -> Converter:
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise ValueError(f" is {_shown(value)}, not a number")
         number = float(value)
-        if not round_doubles and int(number) != int(value):
+        if not round_doubles and not is_kept_as_double(int(value)):
             raise ValueError(f" is {_shown(value)}, which a double does not hold exactly")
         return number
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,7 @@ class FieldTimestamp:
             return None
         if kinds.is_integer(column.type):
             return _scaled(column.cast(pa.int64()), *_UNITS[self.unit])
-        if kinds.is_floating(column.type):
+        if kinds.is_floating(column.type) or kinds.is_decimal(column.type):
             return _scaled_floats(column.cast(pa.float64()), *_UNITS[self.unit])
         return np.full(len(column), _INVALID, dtype=np.int64)
 
@@ -99,7 +100,8 @@ class FieldTimestamp:
         if isinstance(value, int | np.integer):
             scaled = int(value) * factor // divisor
             return scaled if _SHORTEST <= scaled <= _LONGEST else _INVALID
-        if isinstance(value, float | np.floating):
+        # A decimal is what JSON has where a double does not hold its digits.
+        if isinstance(value, float | np.floating | Decimal):
             product = float(value) * factor / divisor
             return math.floor(product) if 0 <= product < _LONGEST else _INVALID
         if isinstance(value, datetime):

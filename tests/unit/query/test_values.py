@@ -9,6 +9,7 @@ import pytest
 from millrace.query.refusals import QueryRefusedError
 from millrace.query.values import json_value, key_bytes, prefix_bytes
 from millrace.serdes import (
+    AvroSerde,
     BytesSerde,
     DoubleSerde,
     IntegerSerde,
@@ -20,6 +21,7 @@ from millrace.serdes import (
     Windowed,
     serde_from,
 )
+from millrace.serdes.json_numbers import dumps, loads
 
 ID = "00000000-0000-0000-0000-000000000007"
 
@@ -76,3 +78,31 @@ def test_what_has_no_serde_or_cannot_be_read_is_told_in_bytes() -> None:
     unreadable = json_value(b"\0\1", LongSerde())
     assert unreadable["base64"] == "AAE="
     assert "problem" in unreadable
+
+
+@pytest.mark.parametrize("text", ["327267367867168100001", "12345678901234567.89", "0.10000000000000001"])
+def test_a_number_of_json_is_the_same_in_keys_and_answers(text: str) -> None:
+    """Case P13."""
+    assert key_bytes(text, JsonSerde()) == text.encode()
+    answer = dumps({"entries": [json_value(f'{{"n":[{text}]}}'.encode(), JsonSerde())]})
+    assert answer == f'{{"entries":[{{"n":[{text}]}}]}}'.encode()
+    assert dumps(loads(answer), indented=True).decode().split() == [
+        "{",
+        '"entries":',
+        "[",
+        "{",
+        '"n":',
+        "[",
+        text,
+        *"]}]}",
+    ]
+
+
+def test_values_of_avro_have_the_form_of_what_they_hold() -> None:
+    """Cases P07 and P09."""
+    times = [{"type": kind, "logicalType": each} for kind, each in (("int", "time-millis"), ("long", "time-micros"))]
+    assert json_value(b"\0\0", AvroSerde(times)) == "00:00:00"
+    far = AvroSerde({"type": "long", "logicalType": "timestamp-millis"})
+    assert json_value(far.serialize(2**60), far) == 2**60
+    money = AvroSerde({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": 2})
+    assert json_value(b"\4\1\0", money) == "2.56"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from datetime import UTC, datetime
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -232,6 +233,7 @@ _NO_TIMES = [pa.array(["5", None]), pa.array([True, None]), pa.array([5, None], 
             pa.array([0.0, 0.5, 1 / 7, -0.5, math.nan, math.inf, 3e38, 1_700_000_000.1234, None], kind)
             for kind in (pa.float32(), pa.float64())
         ],
+        pa.array([Decimal("1.5"), Decimal("1700000000.1234"), None], pa.decimal128(20, 4)),
         *_TIME_COLUMNS,
         *_NO_TIMES,
     ],

@@ -90,7 +90,7 @@ def written(
 
 def is_of_a_record(error: Exception) -> bool:
     """Whether what a serde raised is about what it was given, and not about Millrace or its surroundings."""
-    return isinstance(error, SerializationError) or not isinstance(error, MillraceError)
+    return isinstance(error, SerializationError) or not isinstance(error, MillraceError | MemoryError)
 
 
 def _written(

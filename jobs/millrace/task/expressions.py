@@ -253,6 +253,9 @@ def _by_types(
 
 def _described(error: Exception, expression: pc.Expression) -> Exception:
     text = f"{error}, in the expression {expression}"
-    if isinstance(error, pa.ArrowException):
-        return type(error)(text)
-    return pa.ArrowInvalid(f"{type(error).__name__}: {text}")
+    made: Exception = (
+        type(error)(text)
+        if isinstance(error, pa.ArrowException)
+        else pa.ArrowInvalid(f"{type(error).__name__}: {text}")
+    )
+    return made

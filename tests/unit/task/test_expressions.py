@@ -59,7 +59,7 @@ class Outcome:
             self.out = driver.create_output_topic("out", TEXT, out).read_key_values()
             letters = driver.create_output_topic("dlq", TEXT, value_serde).read_records()
             self.failed = [letter.key for letter in letters]
-            self.errors = [dict(letter.headers)["__streams.errors.message"] for letter in letters]
+            self.errors = [dict(letter.headers)["__streams.errors.message"] or b"" for letter in letters]
 
 
 def outcome(builder: StreamsBuilder, records: list[Any], value_serde: Any, *, out: Any = JSON) -> Outcome:

@@ -11,6 +11,7 @@ import pytest
 
 from millrace.dsl import (
     Consumed,
+    FixedKeyProcessor,
     Grouped,
     JoinWindows,
     KStream,
@@ -118,7 +119,7 @@ def test_a_key_that_a_store_cannot_write_is_one_record_s_failure() -> None:
         assert dropped == {DropReason.PROCESSING: 2}
 
 
-class _Keeps:
+class _Keeps(FixedKeyProcessor[Any, Any]):
     """A fixed-key processor that forwards what it gets."""
 
     def init(self, context: Any) -> None:
@@ -126,9 +127,6 @@ class _Keeps:
 
     def process(self, record: Any) -> None:
         self.context.forward(record)
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.mark.parametrize("cached", [True, False])

@@ -100,8 +100,8 @@ class WindowedAggregateProcessor(Processor):
         """Updates the windows; returns the updates, or takes the windows to the open ones where those are given."""
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
         if isinstance(self._windows, UnlimitedWindows):
-            before = records.timestamps < self._windows.start_ms
-            self._context.failures.drop_silently(SilentDrop.BEFORE_WINDOW, records.origin[before])
+            in_none = records.timestamps < self._windows.start_ms
+            self._context.failures.drop_silently(SilentDrop.BEFORE_WINDOW, records.origin[in_none])
         # In this form no sum exceeds 64 bits, also where the window is unlimited.
         is_open = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
         late = len(parents) - int(is_open.sum())

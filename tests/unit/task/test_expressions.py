@@ -80,7 +80,7 @@ def stream(value_serde: Any) -> tuple[StreamsBuilder, Any]:
 
 @pytest.mark.parametrize("serde", [CENTS, JSON], ids=["with a schema", "without one"])
 class TestARecordThatAnExpressionCannotBeComputedFor:
-    """P15."""
+    """Case P15."""
 
     def test_it_goes_to_the_handler_alone(self, serde: JsonSerde) -> None:
         builder, payments = stream(serde)
@@ -254,7 +254,7 @@ READINGS = [
 
 
 class TestNamesThatTheRecordAndItsValueShare:
-    """P17."""
+    """Case P17."""
 
     @pytest.mark.parametrize(
         "predicate",

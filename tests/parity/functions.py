@@ -230,20 +230,20 @@ TOPIC_EXTRACTORS = {
 OBJECT_EXPRESSIONS: dict[str, pc.Expression] = {
     "amount>10": pc.field("amount") > 10,
     "has amount": pc.field("amount").is_valid(),
-    "key==a": pc.field("key") == "a",
+    "key==a": record_key() == "a",
     "always": pc.scalar(True),
     "user": pc.field("user"),
     "amount": pc.field("amount"),
     "amount+1": pc.field("amount") + 1,
-    "key": pc.field("key"),
-    "same": pc.field("key"),
+    "key": record_key(),
+    "same": record_key(),
 }
 NUMBER_EXPRESSIONS: dict[str, pc.Expression] = {
     **OBJECT_EXPRESSIONS,
-    "amount>10": pc.field("value") > 10,
-    "has amount": pc.field("value").is_valid(),
-    "amount": pc.field("value"),
-    "amount+1": pc.field("value") + 1,
+    "amount>10": record_value() > 10,
+    "has amount": record_value().is_valid(),
+    "amount": record_value(),
+    "amount+1": record_value() + 1,
 }
 NUMBER_EXPRESSIONS.pop("user")
 BUILT_IN_AGGREGATORS: dict[str, Callable[[str | None], BuiltInAggregator]] = {

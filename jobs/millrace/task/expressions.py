@@ -26,8 +26,6 @@ from millrace.task.untyped_fields import TypeFinder, Types, UntypedField, group_
 from millrace.topology.expression_fields import EXPLICIT, SHORT, RecordPart, fields_of
 from millrace.topology.expression_results import Check, compute
 
-# From here on halves are not worth their own halves.
-_ONE_BY_ONE = 16
 _ROW_NUMBER = "record.row"
 
 
@@ -201,18 +199,28 @@ class _Search:
             return Column(objects=[])
         return Column(arrow=arrays[0] if len(arrays) == 1 else pa.concat_arrays(arrays))
 
-    def _divide(self, start: int, stop: int, failure: Exception) -> None:
+    def _divide(self, start: int, stop: int, failure: Exception | None) -> None:
+        """Finds the rows that fail in a range that has at least one of them.
+
+        Args:
+            start: the first row.
+            stop: behind the last one.
+            failure: why the range failed; ``None`` where that is known by its other half alone.
+        """
         if stop - start == 1:
-            self.failed.append((start, failure))
+            failure = failure or self._try(start, stop)
+            if failure is not None:
+                self.failed.append((start, failure))
             return
         middle = (start + stop) // 2
-        parts = [(start, middle), (middle, stop)]
-        if stop - start <= _ONE_BY_ONE:
-            parts = [(row, row + 1) for row in range(start, stop)]
-        for part in parts:
-            error = self._try(*part)
-            if error is not None:
-                self._divide(*part, error)
+        first = self._try(start, middle)
+        if first is None:
+            self._divide(middle, stop, None)
+            return
+        self._divide(start, middle, first)
+        second = self._try(middle, stop)
+        if second is not None:
+            self._divide(middle, stop, second)
 
     def _try(self, start: int, stop: int) -> Exception | None:
         result = self._compute(start, stop)
@@ -253,6 +261,9 @@ def _by_types(
 
 def _described(error: Exception, expression: pc.Expression) -> Exception:
     text = f"{error}, in the expression {expression}"
-    if isinstance(error, pa.ArrowException):
-        return type(error)(text)
-    return pa.ArrowInvalid(f"{type(error).__name__}: {text}")
+    made: Exception = (
+        type(error)(text)
+        if isinstance(error, pa.ArrowException)
+        else pa.ArrowInvalid(f"{type(error).__name__}: {text}")
+    )
+    return made

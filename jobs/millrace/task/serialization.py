@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from millrace.errors import SerializationError
+from millrace.errors import ConfigurationError, SerializationError
 from millrace.serdes import BytesSerde, JsonSerde, Serde, SessionWindowedSerde, TimeWindowedSerde, serialize_sessions
 from millrace.task.columns import Column, WindowedColumn
 
@@ -28,8 +29,19 @@ def to_bytes_array(column: Column, serde: Serde) -> pa.Array:
         if serde.arrow_type is not None:
             return serde.serialize_column(column.arrow)
         if type(serde) is JsonSerde and pa.types.is_struct(column.arrow.type):
-            return JsonSerde(schema=pa.schema(list(column.arrow.type))).serialize_column(column.arrow)
+            typed = _json_of(column.arrow.type)
+            if typed is not None:
+                return typed.serialize_column(column.arrow)
     return pa.array([None if value is None else serde.serialize(value) for value in column.objects], type=pa.binary())
+
+
+@lru_cache(maxsize=128)
+def _json_of(kind: pa.StructType) -> JsonSerde | None:
+    """A serde of columns of this type; ``None`` where JSON writes its values one by one only (dates, for example)."""
+    try:
+        return JsonSerde(schema=pa.schema(list(kind)))
+    except ConfigurationError:
+        return None
 
 
 def to_bytes_list(column: Column, serde: Serde) -> list[bytes | None]:

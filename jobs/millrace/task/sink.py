@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +22,7 @@ from millrace.serdes.changes import ChangeSerde, join_change
 from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.columns import Column, IntArray
 from millrace.task.failures import FailureHandler
+from millrace.task.processor import call_per_record
 from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
@@ -86,7 +88,8 @@ class Sink:
 
         Raises:
             SerializationError: a key or value cannot be written, and the handler does not resume.
-            ProcessingError: the partitioner chose a partition that does not exist.
+            ProcessingError: the partitioner raised or chose a partition that does not exist, and the handler does not
+                continue.
         """
         try:
             keys, values = self._serialized(records)
@@ -97,7 +100,10 @@ class Sink:
         if partition_count is None:
             partitions = np.full(len(records), UNASSIGNED_PARTITION, dtype=np.int32)
         elif self._node.partitioner:
-            partitions = self._chosen(records, partition_count)
+            partitions, kept = self._chosen(records, partition_count, failures)
+            if kept is not None:
+                records = records.take(kept)
+                keys, values = ([column[row] for row in kept.tolist()] for column in (keys, values))
         elif isinstance(self._key_serde, TimeWindowedSerde | SessionWindowedSerde):
             # As in Kafka Streams the windows of a key share its partition.
             window_bytes = WINDOW_BYTES[type(self._key_serde)]
@@ -158,21 +164,27 @@ class Sink:
                 "without one they are taken for bytes",
             ) from error
 
-    def _chosen(self, records: Records, count: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    def _chosen(
+        self, records: Records, count: int, failures: FailureHandler
+    ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], IntArray | None]:
+        """The partitions, and the rows for which the partitioner did not fail; ``None``: all of them."""
+        chosen, kept = call_per_record(
+            lambda key, value: self._partition_of(key, value, count), records, failures, self._node.name
+        )
+        return np.array(chosen, dtype=np.int32), kept
+
+    def _partition_of(self, key: Any, value: Any, count: int) -> int:
         assert self._node.partitioner is not None
-        chosen = []
-        for key, value in zip(records.keys.objects, records.values.objects, strict=True):
-            partition = self._node.partitioner(self.topic, key, value, count)
-            if partition is None:
-                partition = UNASSIGNED_PARTITION
-            elif not 0 <= partition < count:
-                raise ProcessingError(
-                    f"The partitioner of node {self._node.name} chose partition {partition} of topic {self.topic}, "
-                    f"which has {count}.",
-                    remedy="return a number from 0 to the number of partitions less one, or None",
-                )
-            chosen.append(partition)
-        return np.array(chosen, dtype=np.int32)
+        partition = self._node.partitioner(self.topic, key, value, count)
+        if partition is None:
+            return UNASSIGNED_PARTITION
+        if not 0 <= partition < count:
+            raise ProcessingError(
+                f"The partitioner of node {self._node.name} chose partition {partition} of topic {self.topic}, "
+                f"which has {count}.",
+                remedy="return a number from 0 to the number of partitions less one, or None",
+            )
+        return partition
 
 
 def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArray, ...]]) -> OutputBatch:

@@ -21,6 +21,7 @@ from millrace.task.failures import FailureHandler
 from millrace.task.input import InputBatch, TopicPartition
 from millrace.task.records import Records
 from millrace.task.serialization import or_default
+from millrace.task.written_records import is_of_a_record
 from millrace.topology.nodes import SourceNode
 from millrace.topology.timestamp_extractors import TimestampExtractor
 
@@ -117,15 +118,19 @@ class Source:
         if serde.arrow_type is not None:
             try:
                 return readable_before, Column(arrow=serde.deserialize_column(data))
-            except SerializationError:
+            except Exception as error:
+                if not is_of_a_record(error):
+                    raise
                 # At least one row is malformed: the loop below finds which.
-                pass
         readable = np.ones(len(rows), dtype=bool) if readable_before is None else readable_before.copy()
         good: list[Any] = []
         for place, value in enumerate(data.to_pylist()):
             try:
                 good.append(None if value is None else serde.deserialize(value))
-            except SerializationError as error:
+            except Exception as error:
+                # As in Kafka Streams whatever a deserializer raises is the record's.
+                if not is_of_a_record(error):
+                    raise
                 report(error, int(rows[place]))
                 readable[place] = False
                 good.append(None)

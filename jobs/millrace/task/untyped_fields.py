@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import islice, product
 from types import NoneType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,7 @@ from millrace.task.columns import IntArray
 from millrace.topology.expression_fields import Path, serialized
 from millrace.topology.expression_results import Check, compute
 
-Kind = type | pa.DataType
+Kind: TypeAlias = Any
 """Of an object: its class where that says the Arrow type, else the Arrow type."""
 Kinds = dict[str, tuple[Kind, ...]]
 """By name, the kinds of the leaves of a field."""
@@ -52,7 +52,9 @@ class UntypedField:
     """
 
     def __init__(self, objects: Sequence[Any], paths: tuple[Path, ...]) -> None:
-        self.objects = [_plain(value) for value in objects]
+        self.objects: Sequence[Any] = objects
+        if any(issubclass(kind, Windowed) for kind in set(map(type, objects))):
+            self.objects = [_plain(value) for value in objects]
         self._paths = paths
         # The object as a whole has the inner fields in it.
         self._is_whole = any(path == other[: len(path)] for path in paths for other in paths if path is not other)
@@ -81,8 +83,10 @@ class UntypedField:
         Raises:
             pa.ArrowException: an object is no value of its type; the same for ValueError and OverflowError.
         """
+        whole = len(rows) == len(self.objects)
         leaves = [
-            pa.array([leaf[row] for row in rows], type=kind) for leaf, kind in zip(self._leaves, types, strict=True)
+            pa.array(leaf if whole else [leaf[row] for row in rows], type=kind)
+            for leaf, kind in zip(self._leaves, types, strict=True)
         ]
         return leaves[0] if self._is_whole else _nested(list(zip(self._paths, leaves, strict=True)))
 
@@ -120,7 +124,7 @@ def _nested(leaves: list[tuple[Path, pa.Array]]) -> pa.Array:
     return pa.StructArray.from_arrays([_nested(each) for each in inner.values()], names=list(inner))
 
 
-def _kinds_of(objects: list[Any]) -> Sequence[Kind]:
+def _kinds_of(objects: Sequence[Any]) -> Sequence[Kind]:
     kinds: list[Any] = list(map(type, objects))
     if all(kind in _TYPES or kind is NoneType for kind in set(kinds)):
         return kinds

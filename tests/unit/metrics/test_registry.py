@@ -20,6 +20,7 @@ from millrace.metrics import (
     BucketCounts,
     DropReason,
     Phase,
+    SilentDrop,
     TaskStatistics,
     TransactionOutcome,
     observe,
@@ -35,6 +36,7 @@ ROW = TaskStatistics(
     records_in=10,
     records_out={"alerts": 3},
     dropped={DropReason.LATE: 2},
+    silently_dropped={SilentDrop.NULL_KEY: 4},
     dead_letters=1,
     transactions_committed=1,
     restored=100,
@@ -85,6 +87,7 @@ def test_a_row_becomes_series_with_the_right_values(metrics: ApplicationMetrics)
     assert task_value(metrics, "millrace_stream_task_batches_total") == 1
     assert task_value(metrics, "millrace_stream_topic_records_produced_total", topic="alerts") == 3
     assert task_value(metrics, "millrace_stream_task_dropped_records_total", reason="late") == 2
+    assert task_value(metrics, "millrace_stream_task_silently_dropped_records_total", reason="null_key") == 4
     assert task_value(metrics, "millrace_stream_task_dead_letters_total") == 1
     assert task_value(metrics, "millrace_stream_task_transactions_total", outcome="committed") == 1
     assert task_value(metrics, "millrace_stream_task_restore_records_total") == 100
@@ -116,6 +119,7 @@ def test_reasons_outcomes_and_phases_begin_at_zero_so_that_the_first_one_is_an_i
     metrics.record(ROW)
     for reason in set(DropReason) - {DropReason.LATE}:
         assert task_value(metrics, "millrace_stream_task_dropped_records_total", reason=reason) == 0
+    assert task_value(metrics, "millrace_stream_task_silently_dropped_records_total", reason="before_window") == 0
     assert task_value(metrics, "millrace_stream_task_transactions_total", outcome="fenced") == 0
     assert task_value(metrics, "millrace_stream_task_phase_seconds_total", phase="store") == 0
     metrics.observe_batch(0, 0.4)

@@ -15,14 +15,16 @@ from millrace.dsl import (
     LogAndSkipOnInvalidTimestamp,
     Materialized,
     Produced,
+    Repartitioned,
     SessionWindows,
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
     TimeWindows,
+    UnlimitedWindows,
 )
 from millrace.errors import ConfigurationError
-from millrace.metrics import DropReason
+from millrace.metrics import DropReason, SilentDrop
 from millrace.serdes import JsonSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.topology import Topology
@@ -180,6 +182,30 @@ def test_a_negative_timestamp_has_a_dead_letter_wherever_there_is_a_topic_for_th
     builder.stream("in", consumed).to("out", Produced.with_(TEXT, TEXT))
     records = [TestRecord("a", "1", 5), TestRecord("a", "2", -1)]
     assert both_ways(builder.build(), records, "") == [("a", "2", "negative_timestamp", "1")]
+
+
+@pytest.mark.parametrize("asked", ["all", "null_key"])
+def test_a_record_without_a_key_in_front_of_a_repartition_topic_has_a_dead_letter(asked: str) -> None:
+    def define(builder: StreamsBuilder, stream: KStream) -> None:
+        stream.repartition(Repartitioned.with_(TEXT, TEXT))
+        stream.group_by(lambda key, value: None if value == "none" else value, Grouped.with_(TEXT, TEXT)).count()
+        stream.select_key(lambda key, _: key).to_table(Materialized.with_(TEXT, TEXT))
+
+    records = [TestRecord("a", "1", 1), TestRecord(None, "2", 2), TestRecord("b", "none", 3)]
+    found = both_ways(topology(define), records, asked)
+    assert found == [(None, "2", "null_key", "1"), ("b", "none", "null_key", "2")]
+    with TopologyTestDriver(topology(define), settings("")) as driver:
+        driver.create_input_topic("in", TEXT, TEXT).pipe_batch(records)
+        assert letters(driver) == []
+        assert driver.dropped == {}
+        assert driver.silently_dropped == {SilentDrop.NULL_KEY: 3}
+
+
+def test_a_record_before_unlimited_windows_has_a_dead_letter() -> None:
+    built = _counted(UnlimitedWindows.of().start_on(10))
+    records = [TestRecord("a", "1", 9), TestRecord("a", "2", 10)]
+    assert both_ways(built, records, "before_window") == [("a", "1", "before_window", "0")]
+    assert both_ways(built, records, "late") == []
 
 
 def test_a_record_dropped_behind_a_repartition_topic_is_known_by_its_place_there() -> None:

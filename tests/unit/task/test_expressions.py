@@ -16,7 +16,9 @@ from millrace.dsl import (
     Grouped,
     Materialized,
     Produced,
+    Repartitioned,
     StreamsBuilder,
+    TimeWindows,
     record_key,
     record_timestamp,
     record_value,
@@ -24,7 +26,7 @@ from millrace.dsl import (
 )
 from millrace.errors import ProcessingError, TopologyError
 from millrace.metrics import DropReason
-from millrace.serdes import JsonSerde, LongSerde, StringSerde
+from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 
 TEXT, JSON = StringSerde(), JsonSerde()
@@ -59,7 +61,7 @@ class Outcome:
             self.out = driver.create_output_topic("out", TEXT, out).read_key_values()
             letters = driver.create_output_topic("dlq", TEXT, value_serde).read_records()
             self.failed = [letter.key for letter in letters]
-            self.errors = [dict(letter.headers)["__streams.errors.message"] for letter in letters]
+            self.errors = [dict(letter.headers)["__streams.errors.message"] or b"" for letter in letters]
 
 
 def outcome(builder: StreamsBuilder, records: list[Any], value_serde: Any, *, out: Any = JSON) -> Outcome:
@@ -80,7 +82,7 @@ def stream(value_serde: Any) -> tuple[StreamsBuilder, Any]:
 
 @pytest.mark.parametrize("serde", [CENTS, JSON], ids=["with a schema", "without one"])
 class TestARecordThatAnExpressionCannotBeComputedFor:
-    """P15."""
+    """Case P15."""
 
     def test_it_goes_to_the_handler_alone(self, serde: JsonSerde) -> None:
         builder, payments = stream(serde)
@@ -254,7 +256,7 @@ READINGS = [
 
 
 class TestNamesThatTheRecordAndItsValueShare:
-    """P17."""
+    """Case P17."""
 
     @pytest.mark.parametrize(
         "predicate",
@@ -318,6 +320,37 @@ class TestNamesThatTheRecordAndItsValueShare:
         counts.filter(pc.field("value") > 1).to_stream().to("out", Produced.with_(TEXT, LongSerde()))
         found = Outcome(builder, [READINGS[0], READINGS[0]], READING, out=LongSerde())
         assert found.out == [("a", 2)]
+
+    def test_a_key_has_fields_too(self) -> None:
+        keys = JsonSerde(pa.schema([("site", pa.string()), ("key", pa.string())]))
+        for serde in (keys, JSON):
+            builder = StreamsBuilder()
+            readings = builder.stream("in", Consumed.with_(serde, LongSerde()))
+            readings.filter((pc.field("key", "site") == "x") & (record_key().is_valid())).to(
+                "out", Produced.with_(serde, LongSerde())
+            )
+            with TopologyTestDriver(builder.build()) as driver:
+                topic = driver.create_input_topic("in", serde, LongSerde())
+                rows = [{"site": "x", "key": "1"}, {"site": "y", "key": "2"}, None]
+                topic.pipe_batch([TestRecord(key, 1) for key in rows])
+                out = driver.create_output_topic("out", serde, LongSerde()).read_key_values()
+                assert out == [({"site": "x", "key": "1"}, 1)]
+
+    @pytest.mark.parametrize("through_a_topic", [False, True])
+    def test_a_windowed_key_has_its_key_start_and_end(self, through_a_topic: bool) -> None:
+        builder, readings = stream(READING)
+        windowed = readings.group_by_key(Grouped.with_(TEXT, READING)).windowed_by(TimeWindows.of_size_with_no_grace(5))
+        counts = windowed.count().to_stream()
+        keys = TimeWindowedSerde(TEXT, 5)
+        if through_a_topic:
+            counts = counts.repartition(Repartitioned.with_(keys, LongSerde()))
+        late = counts.filter((pc.field("key", "start") >= 5) & (pc.field("key", "key") == "b"))
+        late.to("windows", Produced.with_(keys, LongSerde()))
+        late.select_key(pc.field("key")).to("again", Produced.with_(keys, LongSerde()))
+        late.select_key(pc.field("key", "key")).to("out", Produced.with_(TEXT, LongSerde()))
+        found = Outcome(builder, READINGS, READING, out=LongSerde())
+        assert found.out == [("b", 1)]
+        assert found.failed == []
 
     def test_a_table_s_rows_and_a_join_s_selector_go_by_the_same_rule(self) -> None:
         builder = StreamsBuilder()

@@ -82,11 +82,11 @@ def grouped(stream: KStream) -> Any:
     return stream.group_by_key(Grouped.with_(TEXT, TEXT))
 
 
-class WritesWindows(Processor):
+class WritesWindows(Processor[Any, Any]):
     def init(self, context: Any) -> None:
         self.store = context.get_state_store("windows")
 
-    def process(self, record: Record) -> None:
+    def process(self, record: Record[Any, Any]) -> None:
         fails_at_bad(record.key, record.value)
         self.store.put(record.key or "none", record.value, record.timestamp)
 
@@ -97,7 +97,7 @@ def written_to_windows(builder: StreamsBuilder, stream: KStream) -> None:
     stream.process(WritesWindows, "windows")
 
 
-class TransformsUnlessBad(ValueTransformerWithKey):
+class TransformsUnlessBad(ValueTransformerWithKey[Any, Any, Any]):
     def transform(self, key: Any, value: Any) -> Any:
         return fails_at_bad(key, value)
 
@@ -145,6 +145,15 @@ def by_foreign_key(builder: StreamsBuilder, stream: KStream) -> None:
         table(builder), lambda value, other: other, foreign_key_extractor=extractor
     )
     joined.to_stream().to("out", Produced.with_(TEXT, TEXT))
+
+
+def value_alone(value: Any) -> Any:
+    return value
+
+
+def versioned_by_foreign_key(builder: StreamsBuilder, stream: KStream) -> None:
+    left = stream.to_table(versioned("left"))
+    left.join(table(builder), lambda value, other: other, foreign_key_extractor=value_alone)
 
 
 GOOD, BAD, NO_KEY, NO_VALUE = (
@@ -324,9 +333,7 @@ PLACES = [
     Place(
         "two tables joined by a foreign key",
         (foreign_key_join.SubscriptionSend,),
-        lambda b, s: s.to_table(versioned("left")).join(
-            table(b), lambda value, other: other, foreign_key_extractor=lambda key, value: value
-        ),
+        versioned_by_foreign_key,
         records=(TestRecord("a", "1", 1_000), TestRecord("a", "0", 900)),
     ),
     Place(

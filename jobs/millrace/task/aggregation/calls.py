@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import numpy as np
+
+from millrace.errors import ProcessingError
 from millrace.task.aggregation.kernels import check_input, input_of
 from millrace.task.aggregation.merging import merge_of
 from millrace.task.aggregation.steps import result_of, step_of
 from millrace.task.columns import Column
+from millrace.task.failures import FailureHandler, processed_record
+from millrace.task.records import Records
 from millrace.topology.aggregators import (
     Aggregator,
     BuiltInAggregator,
@@ -67,7 +72,23 @@ def calls_of(aggregator: Aggregator, merger: Callable[[Any, Any, Any], Any] | No
     return AggregationCalls(aggregator.initializer, aggregator.adder, merger or _cannot_merge, _unchanged)
 
 
-def check_values(aggregator: Aggregator, values: Column) -> None:
+def fitting(aggregator: Aggregator, records: Records, failures: FailureHandler, node: str) -> Records:
+    """The records, if a built-in aggregation can be computed of values of their type; else none of them.
+
+    Raises:
+        ProcessingError: there is no such field, or it is not a number where one is needed, and the handler does not
+            continue.
+    """
+    try:
+        _check_values(aggregator, records.values)
+    except ProcessingError as error:
+        for row, origin in enumerate(records.origin.tolist()):
+            failures.processing(error, origin, node, processed_record(records, row))
+        return records.take(np.zeros(0, dtype=np.int64))
+    return records
+
+
+def _check_values(aggregator: Aggregator, values: Column) -> None:
     """Refuses typed values that a built-in aggregation cannot be computed of.
 
     Raises:

@@ -68,6 +68,13 @@ def check_input(aggregator: BuiltInAggregator, column: pa.Array) -> None:
         )
 
 
+def is_beyond_64_bits(aggregator: ColumnAggregator, values: pa.Array) -> bool:
+    """Whether the aggregation reads integers that a signed 64-bit state may not hold."""
+    if isinstance(aggregator, StructAggregator):
+        return any(is_beyond_64_bits(part, values) for _, part in aggregator.fields)
+    return bool(pa.types.is_uint64(input_of(aggregator, values).type))
+
+
 def aggregate_columns(aggregator: ColumnAggregator, values: pa.Array, groups: Groups, prior: pa.Array) -> pa.Array:
     """The new state of each group.
 
@@ -232,7 +239,8 @@ def _valid(column: pa.Array) -> BoolArray:
 
 
 def _numbers(values: pa.Array, kind: pa.DataType) -> Any:
-    return pc.fill_null(values.cast(kind), pa.scalar(0, kind)).to_numpy(zero_copy_only=False)
+    # An integer that a double does not hold is rounded, as it is where one is added to the other.
+    return pc.fill_null(values.cast(kind, safe=False), pa.scalar(0, kind)).to_numpy(zero_copy_only=False)
 
 
 def _integers(prior: pa.Array) -> IntArray:
@@ -241,7 +249,7 @@ def _integers(prior: pa.Array) -> IntArray:
 
 
 def _doubles(prior: pa.Array) -> Any:
-    return pc.fill_null(prior.cast(pa.float64()), 0.0).to_numpy(zero_copy_only=False).copy()
+    return pc.fill_null(prior.cast(pa.float64(), safe=False), 0.0).to_numpy(zero_copy_only=False).copy()
 
 
 def _less(new: Any, old: Any) -> bool:

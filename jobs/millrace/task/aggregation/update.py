@@ -11,11 +11,13 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.serdes import Serde
+from millrace.task.aggregation.calls import fitting
 from millrace.task.aggregation.groups import Groups
 from millrace.task.aggregation.kernels import (
     ColumnAggregator,
     aggregate_columns,
     input_of,
+    is_beyond_64_bits,
     needs_a_value,
     results_of,
 )
@@ -25,6 +27,7 @@ from millrace.task.failures import processed_record
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, to_bytes_list
+from millrace.task.written_records import is_of_a_record
 from millrace.topology.aggregators import (
     Aggregator,
     BuiltInAggregator,
@@ -104,6 +107,10 @@ def update_aggregates(
     floor = np.where(known, old_timestamps, NO_TIMESTAMP)
     old = from_bytes(old_values, serde)
     if isinstance(aggregator, BuiltInAggregator | StructAggregator):
+        records = fitting(aggregator, records, context.failures, node)
+        if len(records) == 0:
+            empty = np.zeros(0, dtype=np.int64)
+            return AggregateUpdate(empty, [], Column(objects=[]), empty)
         if is_typed(aggregator, records):
             return _by_columns(aggregator, records, groups, old.arrow, floor, serde=serde, every_update=every_update)
         step = step_of(aggregator)
@@ -113,27 +120,23 @@ def update_aggregates(
         )
     else:
         fold, finish = aggregator, None
-    called, aggregates = _call(
-        fold,
-        records,
-        groups,
-        old.objects,
-        context=context,
-        node=node,
-        form=serde.serialize if every_update else _unchanged,
-    )
-    timestamps = _running_timestamps(
-        floor, groups.ids[called], records.timestamps[called], np.array([new is not None for new in aggregates])
-    )
-    if every_update:
+    calls = _Calls(fold, records, groups, serde)
+    merged = None if every_update else calls.merged(old.objects)
+    if merged is None:
+        called, stored, failed = calls.each(old_values)
+        for row, error in failed:
+            context.failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
+        present = np.array([new is not None for new in stored])
+        timestamps = _running_timestamps(floor, groups.ids[called], records.timestamps[called], present)
+        if not every_update:
+            places = sorted({group: place for place, group in enumerate(groups.ids[called].tolist())}.values())
+            called, timestamps, stored = called[places], timestamps[places], [stored[place] for place in places]
         # Read back, since an adder may change the aggregate that it was given in place.
-        stored, results = aggregates, from_bytes(aggregates, serde)
+        results = from_bytes(stored, serde)
     else:
-        last_place = {group: place for place, group in enumerate(groups.ids[called].tolist())}
-        places = sorted(last_place.values())
-        called, timestamps = called[places], timestamps[places]
-        results = Column(objects=[aggregates[place] for place in places])
-        stored = to_bytes_list(results, serde)
+        called, aggregates, stored, present = merged
+        timestamps = _running_timestamps(floor, groups.ids, records.timestamps, present)[called]
+        results = Column(objects=aggregates)
     if finish is not None:
         results = Column(objects=[finish(state) for state in results.objects])
     return AggregateUpdate(called, stored, results, timestamps)
@@ -141,7 +144,9 @@ def update_aggregates(
 
 def is_typed(aggregator: ColumnAggregator, records: Records) -> bool:
     """Whether the aggregation can be computed in columns: it reads no value, or the values' type is known."""
-    return records.values.is_arrow or (isinstance(aggregator, CountAggregator) and aggregator.field is None)
+    if isinstance(aggregator, CountAggregator) and aggregator.field is None:
+        return True
+    return records.values.is_arrow and not is_beyond_64_bits(aggregator, records.values.arrow)
 
 
 def _by_columns(
@@ -198,36 +203,81 @@ def _running_timestamps(floor: IntArray, ids: IntArray, timestamps: IntArray, pr
     return np.array(running, dtype=np.int64)
 
 
-def _unchanged(value: Any) -> Any:
-    return value
+class _Calls:
+    """An aggregation by callables over the rows of a batch.
 
+    Args:
+        aggregator: the callables.
+        records: the rows.
+        groups: which of them belong together.
+        serde: the store's value serde.
+    """
 
-def _call(
-    aggregator: ReduceAggregator | CallableAggregator,
-    records: Records,
-    groups: Groups,
-    aggregates: list[Any],
-    *,
-    context: TaskContext,
-    node: str,
-    form: Callable[[Any], Any],
-) -> tuple[IntArray, list[Any]]:
-    """Runs callables over the rows; returns the rows that did not fail and, in ``form``, the aggregate after each."""
-    current = list(aggregates)
-    rows: list[int] = []
-    after: list[Any] = []
-    keys, values = records.keys.objects, records.values.objects
-    for row, group in enumerate(groups.ids.tolist()):
-        old = current[group]
+    def __init__(
+        self, aggregator: ReduceAggregator | CallableAggregator, records: Records, groups: Groups, serde: Serde
+    ) -> None:
+        self._aggregator = aggregator
+        self._keys, self._values = records.keys.objects, records.values.objects
+        self._groups = groups
+        self._serde = serde
+
+    def merged(self, aggregates: list[Any]) -> tuple[IntArray, list[Any], list[bytes | None], BoolArray] | None:
+        """The last row of each group, the aggregate after it, as store bytes too, and at which rows there is one.
+
+        ``None`` where a row failed: what a callable has done to the aggregate before it raised must not stay, and only
+        :meth:`each` can tell.
+        """
+        current = list(aggregates)
+        present = np.zeros(len(self._values), dtype=bool)
         try:
-            if isinstance(aggregator, ReduceAggregator):
-                new = values[row] if old is None else aggregator.reducer(old, values[row])
-            else:
-                new = aggregator.adder(keys[row], values[row], aggregator.initializer() if old is None else old)
+            for row, group in enumerate(self._groups.ids.tolist()):
+                current[group] = new = self._after(row, current[group])
+                present[row] = new is not None
+            by_row = np.argsort(self._groups.last_rows)
+            results = [current[group] for group in by_row.tolist()]
+            return self._groups.last_rows[by_row], results, to_bytes_list(Column(objects=results), self._serde), present
+        except Exception:
+            return None
+
+    def each(self, stored: list[bytes | None]) -> tuple[IntArray, list[bytes | None], list[tuple[int, Exception]]]:
+        """The rows that did not fail, the aggregate after each as store bytes, and those that did, with the error.
+
+        A row meets the aggregate that the store would give it.
+        """
+        latest = list(stored)
+        current = [None if data is None else self._serde.deserialize(data) for data in stored]
+        rows: list[int] = []
+        after: list[bytes | None] = []
+        failed: list[tuple[int, Exception]] = []
+        for row, group in enumerate(self._groups.ids.tolist()):
+            new, error = None, None
+            try:
+                new = self._after(row, current[group])
+            except Exception as raised:
+                error = raised
+            data, error = (None, error) if error is not None else self._written(new)
+            if error is not None:
+                failed.append((row, error))
+                before = latest[group]
+                current[group] = None if before is None else self._serde.deserialize(before)
+                continue
+            current[group], latest[group] = new, data
+            rows.append(row)
+            after.append(data)
+        return np.array(rows, dtype=np.int64), after, failed
+
+    def _written(self, aggregate: Any) -> tuple[bytes | None, Exception | None]:
+        """The aggregate as store bytes, or why it cannot be written."""
+        try:
+            return (None if aggregate is None else self._serde.serialize(aggregate)), None
         except Exception as error:
-            context.failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
-            continue
-        current[group] = new
-        rows.append(row)
-        after.append(None if new is None else form(new))
-    return np.array(rows, dtype=np.int64), after
+            if not is_of_a_record(error):
+                raise
+            return None, error
+
+    def _after(self, row: int, old: Any) -> Any:
+        """The aggregate with a row more."""
+        if isinstance(self._aggregator, ReduceAggregator):
+            return self._values[row] if old is None else self._aggregator.reducer(old, self._values[row])
+        initial = self._aggregator.initializer() if old is None else old
+        return self._aggregator.adder(self._keys[row], self._values[row], initial)

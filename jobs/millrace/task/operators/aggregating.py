@@ -12,7 +12,8 @@ from millrace.task.operators.table_writing import write_table
 from millrace.task.operators.versioned_aggregating import VersionedAggregation
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
-from millrace.task.serialization import or_default, to_bytes_array
+from millrace.task.serialization import or_default
+from millrace.task.written_records import written
 from millrace.topology.operators import StreamAggregate
 
 
@@ -40,9 +41,12 @@ class StreamAggregateProcessor(Processor):
         records = drop_nulls(records, failures)
         if len(records) == 0:
             return None
+        found = written(records, failures, self._node, key_serde=self._key_serde)
+        records, key_bytes = found.records, found.key_array
+        if len(records) == 0:
+            return None
         if self._versioned is not None:
-            return self._versioned.process(records)
-        key_bytes = to_bytes_array(records.keys, self._key_serde)
+            return self._versioned.process(records, key_bytes)
         groups = group(group_codes(key_bytes))
         distinct = key_bytes.take(groups.first_rows).to_pylist()
         prior = self._store.get_many(distinct)

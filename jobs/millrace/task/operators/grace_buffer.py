@@ -15,7 +15,8 @@ from millrace.state.grace_layout import grace_key, grace_timestamp, read_grace_k
 from millrace.task.columns import Column, IntArray
 from millrace.task.processor import TaskContext
 from millrace.task.records import Headers, Records, object_array
-from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.serialization import or_default
+from millrace.task.written_records import written
 
 _SEQUENCE_MASK = 0x7FFFFFFF
 
@@ -90,8 +91,9 @@ class GraceBuffer:
         """
         if not self._is_loaded:
             self._load()
-        key_bytes = to_bytes_list(records.keys, self._key_serde)
-        value_bytes = to_bytes_list(records.values, self._value_serde)
+        failures = self._context.failures
+        found = written(records, failures, failures.node, key_serde=self._key_serde, value_serde=self._value_serde)
+        records, key_bytes, value_bytes = found.records, found.keys, found.values
         keys, values = records.keys.objects, records.values.objects
         stream_time = self._context.stream_times.get(self._name, UNKNOWN_TIME)
         rows_of: dict[bytes, int] = {}

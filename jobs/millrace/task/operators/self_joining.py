@@ -8,7 +8,7 @@ from millrace.task.operators.join_buffer import JoinBuffer
 from millrace.task.operators.join_results import JoinResults
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
-from millrace.task.serialization import to_bytes_list
+from millrace.task.written_records import written
 from millrace.topology.operators import StreamSelfJoin
 
 
@@ -27,11 +27,14 @@ class StreamSelfJoinProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         failures, windows = self._context.failures, self._operator.windows
+        buffer = self._buffer
+        found = written(records, failures, self._node, key_serde=buffer.key_serde, value_serde=buffer.value_serde)
+        records, keys, data = found.records, found.keys, found.values
+        if len(records) == 0:
+            return None
         no_key, no_value = records.keys.null_mask(), records.values.null_mask()
         failures.drop(DropReason.NULL_KEY, records.origin[no_key])
         failures.drop(DropReason.NULL_VALUE, records.origin[no_value & ~no_key])
-        keys = to_bytes_list(records.keys, self._buffer.key_serde)
-        data = to_bytes_list(records.values, self._buffer.value_serde)
         furthest = max(windows.before_ms, windows.after_ms)
         self._buffer.load(
             [key for key in keys if key is not None],

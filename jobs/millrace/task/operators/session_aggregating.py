@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from millrace.metrics import DropReason
 from millrace.state import Session, SessionStore
-from millrace.task.aggregation.calls import calls_of, check_values
+from millrace.task.aggregation.calls import calls_of, fitting
 from millrace.task.aggregation.groups import group_codes
 from millrace.task.columns import Column, IntArray
 from millrace.task.failures import processed_record
@@ -19,8 +19,9 @@ from millrace.task.operators.session_columns import SessionColumns, takes_column
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records, merge_in_order
-from millrace.task.serialization import or_default, to_bytes_array
+from millrace.task.serialization import or_default
 from millrace.task.stream_time import advance_stream_time
+from millrace.task.written_records import written
 from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import SessionAggregate
@@ -92,10 +93,13 @@ class SessionAggregateProcessor(Processor):
         records = drop_null_keys(records, self._context.failures)
         if len(records) == 0:
             return None
-        check_values(self._operator.aggregator, records.values)
+        records = fitting(self._operator.aggregator, records, self._context.failures, self._node)
+        found = written(records, self._context.failures, self._node, key_serde=self._key_serde)
+        records, key_column = found.records, found.key_array
+        if len(records) == 0:
+            return None
         results, stream_times = self._results(records)
         closed_before = stream_times - (self._windows.gap_ms + self._windows.grace_ms)
-        key_column = to_bytes_array(records.keys, self._key_serde)
         key_bytes: list[bytes] = key_column.to_pylist()
         if self._columns is None or not takes_columns(self._operator, records):
             everything = np.arange(len(records), dtype=np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 from millrace.metrics import DropReason
 from millrace.serdes import Serde
 from millrace.state import WindowStore
-from millrace.task.aggregation.calls import AggregationCalls, calls_of, check_values
+from millrace.task.aggregation.calls import AggregationCalls, calls_of, fitting
 from millrace.task.aggregation.initial import first_result
 from millrace.task.columns import IntArray
 from millrace.task.failures import processed_record
@@ -21,8 +21,9 @@ from millrace.task.operators.final_results import ClosingTimeWindows, FinalResul
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
-from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.serialization import or_default
 from millrace.task.stream_time import advance_stream_time
+from millrace.task.written_records import written
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import SlidingAggregate
 from millrace.topology.sliding_windows import SlidingWindows
@@ -164,7 +165,11 @@ class SlidingAggregateProcessor(Processor):
         records = drop_nulls(records, failures)
         if len(records) == 0:
             return None
-        check_values(self._operator.aggregator, records.values)
+        records = fitting(self._operator.aggregator, records, failures, self._node)
+        found = written(records, failures, self._node, key_serde=self._key_serde)
+        records = found.records
+        if len(records) == 0:
+            return None
         results, stream_times = self._results(records)
         closed_before = stream_times - self._windows.grace_ms
         merged = self._context.merges_windows(self._operator.store)
@@ -174,7 +179,7 @@ class SlidingAggregateProcessor(Processor):
         bounds = int(records.timestamps.min()), int(records.timestamps.max())
         observed = self._store.observed_stream_time
         rows = zip(
-            to_bytes_list(records.keys, self._key_serde),
+            found.keys,
             records.keys.objects,
             records.values.objects,
             records.timestamps.tolist(),

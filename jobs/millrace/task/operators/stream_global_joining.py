@@ -11,7 +11,8 @@ from millrace.task.columns import Column
 from millrace.task.operators.mapping import mapped
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records
-from millrace.task.serialization import from_bytes, or_default, to_bytes_list
+from millrace.task.serialization import from_bytes, or_default
+from millrace.task.written_records import written
 from millrace.topology.operators import JoinKind, StreamGlobalTableJoin
 
 
@@ -41,17 +42,19 @@ class StreamGlobalTableJoinProcessor(Processor):
             no_key = keys.null_mask()
             failures.drop(DropReason.NULL_KEY, records.origin[no_key])
             records, keys = records.filter(~no_key), keys.take(np.flatnonzero(~no_key))
+        found = written(records, failures, self._node, key_serde=self._key_serde, keys=keys)
+        if found.kept is not None:
+            records, keys = found.records, keys.take(found.kept)
         if len(records) == 0:
             return None
-        rows = self._rows(keys)
+        rows = self._rows(found.keys)
         if self._operator.kind is not JoinKind.LEFT:
-            found = np.flatnonzero(~rows.null_mask())
-            records, keys, rows = records.take(found), keys.take(found), rows.take(found)
+            there = np.flatnonzero(~rows.null_mask())
+            records, keys, rows = records.take(there), keys.take(there), rows.take(there)
         return self._joined(records, keys, rows)
 
-    def _rows(self, keys: Column) -> Column:
+    def _rows(self, encoded: list[bytes | None]) -> Column:
         """The table's value for each key; null for a null key."""
-        encoded = to_bytes_list(keys, self._key_serde)
         distinct = list(dict.fromkeys(key for key in encoded if key is not None))
         stored = dict(zip(distinct, self._store.get_many(distinct)[0], strict=True))
         return from_bytes([None if key is None else stored[key] for key in encoded], self._value_serde)

@@ -17,7 +17,7 @@ from millrace.task.operators.join_results import JoinResults
 from millrace.task.operators.waiting_records import WaitingRecords
 from millrace.task.processor import JointProcessor, TaskContext
 from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
-from millrace.task.serialization import to_bytes_list
+from millrace.task.written_records import written
 from millrace.topology.nodes import ProcessorNode
 from millrace.topology.operators import JoinKind, JoinSide, StreamStreamJoin
 
@@ -93,6 +93,9 @@ class StreamStreamJoinProcessor(JointProcessor):
 
     def process(self, inputs: Mapping[str, Records]) -> Mapping[str, Records]:
         entries = self._merged(inputs)
+        return self._joined(entries) if len(entries.records) else {}
+
+    def _joined(self, entries: _Input) -> Mapping[str, Records]:
         records, lefts = entries.records, entries.lefts
         stream_times = self._advance_stream_time(records.timestamps)
         no_key, no_value = records.keys.null_mask(), records.values.null_mask()
@@ -145,11 +148,24 @@ class StreamStreamJoinProcessor(JointProcessor):
         return {self._left.node: joined.filter(by_left), self._right.node: joined.filter(~by_left)}
 
     def _merged(self, inputs: Mapping[str, Records]) -> _Input:
-        parts = [(side, inputs[side.node]) for side in (self._left, self._right) if side.node in inputs]
-        lefts = np.concatenate([np.full(len(records), side.is_left) for side, records in parts])
-        keys = [key for side, records in parts for key in to_bytes_list(records.keys, side.buffer.key_serde)]
-        values = [data for side, records in parts for data in to_bytes_list(records.values, side.buffer.value_serde)]
-        batches = [records for _, records in parts]
+        parts = [
+            (
+                side.is_left,
+                written(
+                    inputs[side.node],
+                    self._context.failures,
+                    side.node,
+                    key_serde=side.buffer.key_serde,
+                    value_serde=side.buffer.value_serde,
+                ),
+            )
+            for side in (self._left, self._right)
+            if side.node in inputs
+        ]
+        lefts = np.concatenate([np.full(len(found.records), is_left) for is_left, found in parts])
+        keys = [key for _, found in parts for key in found.keys]
+        values = [data for _, found in parts for data in found.values]
+        batches = [found.records for _, found in parts]
         if len(batches) == 1:
             return _Input(batches[0], lefts, keys, values)
         places = sorted_places(concat_orders([records.order for records in batches]))

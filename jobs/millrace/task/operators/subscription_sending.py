@@ -45,10 +45,11 @@ class SubscriptionSendProcessor(Processor):
         old_keys = functions.map(self._extractor, old_values)
         new_keys = functions.map(self._extractor, records.values)
         instructions = self._left_instructions if self._left_join else self._inner_instructions
+        old_bytes, new_bytes = (functions.written(keys, self._foreign_key_bytes) for keys in (old_keys, new_keys))
         rows = zip(
             functions.failed.tolist(),
-            foreign_key_bytes(old_keys, self._foreign_key_serde, self._node),
-            foreign_key_bytes(new_keys, self._foreign_key_serde, self._node),
+            old_bytes,
+            new_bytes,
             old_values.null_mask().tolist(),
             records.values.null_mask().tolist(),
             strict=True,
@@ -68,6 +69,9 @@ class SubscriptionSendProcessor(Processor):
         if not sent:
             return None
         return self._subscriptions(records, (old_keys.objects, new_keys.objects), parents, ordinals, sent)
+
+    def _foreign_key_bytes(self, keys: Column) -> list[bytes | None]:
+        return foreign_key_bytes(keys, self._foreign_key_serde, self._node)
 
     def _inner_instructions(self, old: bytes | None, new: bytes | None) -> list[Instruction]:
         if new is None:

@@ -19,7 +19,8 @@ from millrace.task.operators.table_writing import decoded, write_table
 from millrace.task.operators.versioned_writing import VersionedWriter
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
-from millrace.task.serialization import from_bytes, or_default, to_bytes_array
+from millrace.task.serialization import from_bytes, or_default
+from millrace.task.written_records import written
 from millrace.topology.aggregators import (
     BuiltInAggregator,
     StructAggregator,
@@ -62,7 +63,8 @@ class TableAggregateProcessor(Processor):
         self._steps = _steps(operator.aggregator)
 
     def process(self, records: Records) -> Forwarded:
-        key_bytes = to_bytes_array(records.keys, self._key_serde)
+        found = written(records, self._context.failures, self._node, key_serde=self._key_serde)
+        records, key_bytes = found.records, found.key_array
         groups = group(group_codes(key_bytes))
         distinct: list[bytes] = key_bytes.take(groups.first_rows).to_pylist()
         if isinstance(self._store, VersionedKeyValueStore):
@@ -146,12 +148,12 @@ class TableAggregateProcessor(Processor):
                     if not (steps.restarts_at_own_time and aggregate is None):
                         after = later
                     aggregate = steps.add(key, new, aggregate)
+                encoded = None if aggregate is None else serde.serialize(aggregate)
             except Exception as error:
                 self._context.failures.processing(
                     error, int(records.origin[row]), self._node, processed_record(records, row)
                 )
                 continue
-            encoded = None if aggregate is None else serde.serialize(aggregate)
             current[number], current_timestamps[number] = encoded, after
             rows.append(row)
             stored.append(encoded)

@@ -12,6 +12,7 @@ from millrace.task.operators.versioned_writing import VersionedWriter
 from millrace.task.processor import Forwarded, Processor, TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.written_records import written
 from millrace.topology.operators import TableFilter, TableMapValues, TableTransformValues
 
 OperatorT = TypeVar("OperatorT", TableFilter, TableMapValues, TableTransformValues)
@@ -46,8 +47,11 @@ class RowByRowProcessor(Processor, Generic[OperatorT]):
         changes = records.with_change(new_values, old_values).filter(~functions.failed)
         if self._store is None:
             return self._without_needless(changes) if self._skips_needless else changes
-        keys = present_key_bytes(to_bytes_list(changes.keys, self._key_serde), self._node)
-        values = to_bytes_list(changes.values, self._value_serde)
+        found = written(
+            changes, self._context.failures, self._node, key_serde=self._key_serde, value_serde=self._value_serde
+        )
+        changes, values = found.records, found.values
+        keys = present_key_bytes(found.keys, self._node)
         if isinstance(self._store, VersionedKeyValueStore):
             return self._versioned(self._store, changes, keys, values)
         return self._stored(self._store, changes, keys, values)

@@ -14,8 +14,9 @@ from millrace.task.operators.table_rows import RowFunctions, no_rows, present_ke
 from millrace.task.operators.table_writing import write_table
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys, drop_superseded
 from millrace.task.records import Records
-from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.serialization import or_default
 from millrace.task.table_getters import table_getter
+from millrace.task.written_records import written
 from millrace.topology.operators import TableJoinKind, TableJoinMerge, TableJoinSide
 
 
@@ -85,14 +86,17 @@ class TableJoinMergeProcessor(Processor):
     def process(self, records: Records) -> Forwarded:
         if self._store is None or self._name is None:
             return records if self._sends_old_values else records.with_change(records.values, None)
+        found = written(
+            records, self._context.failures, self._node, key_serde=self._key_serde, value_serde=self._value_serde
+        )
         return write_table(
             self._context,
             self._name,
             self._store,
-            records,
-            keys=present_key_bytes(to_bytes_list(records.keys, self._key_serde), self._node),
-            values=to_bytes_list(records.values, self._value_serde),
-            timestamps=records.timestamps,
+            found.records,
+            keys=present_key_bytes(found.keys, self._node),
+            values=found.values,
+            timestamps=found.records.timestamps,
             merge=self._context.merges_updates(self._name),
             sends_old_values=self._sends_old_values,
         )

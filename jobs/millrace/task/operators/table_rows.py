@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from millrace.errors import ProcessingError
+from millrace.errors import ProcessingError, SerializationError
 from millrace.task.columns import BoolArray, Column, IntArray
 from millrace.task.expressions import evaluate
+from millrace.task.failures import processed_record
 from millrace.task.operators.filtering import truth_of
 from millrace.task.processor import TaskContext, call_per_record
 from millrace.task.records import Records
@@ -54,6 +55,29 @@ class RowFunctions:
         if isinstance(operator.mapper, pc.Expression):
             return self._evaluated(operator.mapper, values, present, None)
         return Column(objects=self._call(operator.mapper, values, present))
+
+    def written(self, column: Column, write: Callable[[Column], list[bytes | None]]) -> list[bytes | None]:
+        """The column as bytes; null where it cannot be written, which is a failure of the row.
+
+        Args:
+            column: one value for each row.
+            write: gives the bytes of a column.
+        """
+        try:
+            return write(column)
+        except SerializationError:
+            # At least one cannot be written; which, shows one by one.
+            pass
+        found: list[bytes | None] = []
+        for row in range(len(column)):
+            try:
+                found += [None] if self.failed[row] else write(column.take(np.array([row], dtype=np.int64)))
+            except SerializationError as error:
+                record = processed_record(self._records, row)
+                self._context.failures.processing(error, int(self._records.origin[row]), self._node, record)
+                self.failed[row] = True
+                found.append(None)
+        return found
 
     def join(
         self, kind: TableJoinKind, joiner: Callable[[Any, Any], Any], left: Column, right: Column, *, rows: BoolArray

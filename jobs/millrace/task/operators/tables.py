@@ -5,10 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from millrace.state import KeyValueStore, VersionedKeyValueStore
+from millrace.task.operators.table_rows import present_key_bytes
 from millrace.task.operators.table_writing import write_table
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
-from millrace.task.serialization import or_default, to_bytes_list
+from millrace.task.serialization import or_default
+from millrace.task.written_records import written
 from millrace.topology.operators import TableSource, TableToStream
 
 
@@ -35,16 +37,18 @@ class TableSourceProcessor(Processor):
         records = drop_null_keys(records, self._context.failures)
         if self._store is None or self._name is None or len(records) == 0:
             return records
-        keys = [key for key in to_bytes_list(records.keys, self._key_serde) if key is not None]
-        values = to_bytes_list(records.values, self._value_serde)
+        found = written(
+            records, self._context.failures, self._node, key_serde=self._key_serde, value_serde=self._value_serde
+        )
+        records = found.records
         merge = self._context.merges_updates(self._name)
         return write_table(
             self._context,
             self._name,
             self._store,
             records,
-            keys=keys,
-            values=values,
+            keys=present_key_bytes(found.keys, self._node),
+            values=found.values,
             timestamps=records.timestamps,
             merge=merge,
             sends_old_values=self._context.sends_old_values(self._node),

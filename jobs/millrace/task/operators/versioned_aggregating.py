@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from millrace.state import VersionedKeyValueStore
 from millrace.task.aggregation.groups import Groups, group, group_codes
@@ -18,7 +19,7 @@ from millrace.task.operators.table_writing import decoded, replaced_values
 from millrace.task.operators.versioned_writing import VersionedWriter
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
-from millrace.task.serialization import or_default, to_bytes_array
+from millrace.task.serialization import or_default
 from millrace.topology.operators import StreamAggregate
 
 
@@ -32,12 +33,15 @@ class VersionedAggregation:
         self._operator = operator
         self._context = context
         self._store = store
-        self._key_serde = or_default(context.stores[operator.store].key_serde)
         self._value_serde = or_default(context.stores[operator.store].value_serde)
 
-    def process(self, records: Records) -> Records | None:
-        """Aggregates records with a key and a value; returns the changes."""
-        key_bytes = to_bytes_array(records.keys, self._key_serde)
+    def process(self, records: Records, key_bytes: pa.Array) -> Records | None:
+        """Aggregates records with a key and a value; returns the changes.
+
+        Args:
+            records: the records.
+            key_bytes: their keys as the store has them.
+        """
         groups = group(group_codes(key_bytes))
         distinct: list[bytes] = key_bytes.take(groups.first_rows).to_pylist()
         prior = self._store.latest_many(distinct)

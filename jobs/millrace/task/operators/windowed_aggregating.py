@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
 
 from millrace.metrics import DropReason, SilentDrop
 from millrace.state import WindowStore
@@ -18,8 +19,9 @@ from millrace.task.operators.open_windows import OpenWindows
 from millrace.task.operators.table_writing import decoded, replaced_values
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records
-from millrace.task.serialization import or_default, to_bytes_array
+from millrace.task.serialization import or_default
 from millrace.task.stream_time import advance_stream_time
+from millrace.task.written_records import written
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import WindowedAggregate
 from millrace.topology.unlimited_windows import UnlimitedWindows
@@ -62,10 +64,10 @@ class WindowedAggregateProcessor(Processor):
             return None
         if self._closing is None:
             stream_times = advance_stream_time(self._context, self._operator.store, records)
-            return self._update(records, stream_times)
+            return self._update_written(records, stream_times)
         open_windows = self._closing.load()
         stream_times = advance_stream_time(self._context, self._operator.store, records)
-        self._update(records, stream_times, open_windows)
+        self._update_written(records, stream_times, open_windows)
         return self._final_results(records, self._closing, open_windows, stream_times)
 
     def _final_results(
@@ -80,14 +82,26 @@ class WindowedAggregateProcessor(Processor):
         results = decoded(self._context, self._operator.store, values)
         return final_records(records, rows, closed, values=results, timestamps=timestamps, key_serde=self._key_serde)
 
-    def _update(
+    def _update_written(
         self, records: Records, stream_times: IntArray, open_windows: OpenWindows[bytes] | None = None
+    ) -> Records | None:
+        """Updates the windows of the records whose keys can be written; the others pass stream time on all the same."""
+        found = written(records, self._context.failures, self._node, key_serde=self._key_serde)
+        own_times = stream_times if found.kept is None else stream_times[found.kept]
+        return self._update(found.records, found.key_array, own_times, open_windows) if len(found.records) else None
+
+    def _update(
+        self,
+        records: Records,
+        key_bytes: pa.Array,
+        stream_times: IntArray,
+        open_windows: OpenWindows[bytes] | None,
     ) -> Records | None:
         """Updates the windows; returns the updates, or takes the windows to the open ones where those are given."""
         parents, ordinals, starts = windows_of(self._windows, records.timestamps)
         if isinstance(self._windows, UnlimitedWindows):
-            before = records.timestamps < self._windows.start_ms
-            self._context.failures.drop_silently(SilentDrop.BEFORE_WINDOW, records.origin[before])
+            in_none = records.timestamps < self._windows.start_ms
+            self._context.failures.drop_silently(SilentDrop.BEFORE_WINDOW, records.origin[in_none])
         # In this form no sum exceeds 64 bits, also where the window is unlimited.
         is_open = starts > stream_times[parents] - (self._windows.size_ms + self._windows.grace_ms)
         late = len(parents) - int(is_open.sum())
@@ -97,7 +111,6 @@ class WindowedAggregateProcessor(Processor):
             parents, ordinals, starts = parents[is_open], ordinals[is_open], starts[is_open]
         if len(parents) == 0:
             return None
-        key_bytes = to_bytes_array(records.keys, self._key_serde)
         unreadable = self._unreadable(records, starts)
         groups = self._groups(group_codes(key_bytes)[parents], starts, unreadable)
         one_to_one = len(parents) == len(records) and bool((parents == np.arange(len(parents))).all())
@@ -120,19 +133,19 @@ class WindowedAggregateProcessor(Processor):
         )
         updated = groups.ids[update.rows]
         results = rows.take(update.rows)
-        written = [keys[group_id] for group_id in updated.tolist()]
+        changed = [keys[group_id] for group_id in updated.tolist()]
         written_at = update.stored_timestamps(results.timestamps)
         view = self._context.windowed_tables.get(self._operator.store)
         if view is not None:
             view.note(
-                written,
+                changed,
                 group_starts[updated].tolist(),
                 _ends(self._windows, group_starts[updated]).tolist(),
                 values=update.stored,
                 timestamps=written_at.tolist(),
                 order=results.order,
             )
-        expired = self._store.put_many(written, group_starts[updated], update.stored, written_at)
+        expired = self._store.put_many(changed, group_starts[updated], update.stored, written_at)
         if len(expired):
             if self._context.merges_windows(self._operator.store):
                 # One write stands for all records of its window: each is counted, as where it is written alone.
@@ -142,11 +155,11 @@ class WindowedAggregateProcessor(Processor):
             gone = np.setdiff1d(parents[lost], parents[~lost])
             self._context.failures.drop(DropReason.EXPIRED_WINDOW, records.origin[gone], count=int(lost.sum()))
         if open_windows is not None:
-            kept = np.setdiff1d(np.arange(len(written)), expired).tolist()
+            kept = np.setdiff1d(np.arange(len(changed)), expired).tolist()
             starts_written = group_starts[updated].tolist()
             _note(
                 open_windows,
-                [written[place] for place in kept],
+                [changed[place] for place in kept],
                 [starts_written[place] for place in kept],
                 [update.stored[place] for place in kept],
             )
@@ -195,8 +208,8 @@ def _note(
             open_windows.discard(start, key)
         else:
             by_start.setdefault(start, []).append(key)
-    for start, written in by_start.items():
-        open_windows.add(start, written)
+    for start, own in by_start.items():
+        open_windows.add(start, own)
 
 
 def _ends(windows: TimeWindows | UnlimitedWindows, starts: IntArray) -> IntArray:

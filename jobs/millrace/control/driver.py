@@ -22,6 +22,7 @@ from millrace.control.lifecycle import ApplicationState, Lifecycle
 from millrace.control.patience import with_patience
 from millrace.control.periodic import Periodic
 from millrace.control.query import Query, is_alive
+from millrace.control.reasons import reason_of
 from millrace.control.reporter import Application, Prepared, Publisher, StatusReporter
 from millrace.control.server import ControlServer, ControlSurface
 from millrace.control.status import ApplicationStatus, DriverIdentity
@@ -295,7 +296,7 @@ class Driver:
         return ExitCode.STOPPED
 
     def _end_failed(self, error: BaseException, code: ExitCode) -> ExitCode:
-        reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
+        reason = error.message if isinstance(error, MillraceError) else reason_of(error)
         remedy = error.remedy if isinstance(error, MillraceError) else "see the traceback in the driver's log"
         expected = isinstance(error, MillraceError)
         log.error("application failed", reason=reason, remedy=remedy, exc_info=None if expected else error)

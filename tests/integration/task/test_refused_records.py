@@ -41,15 +41,13 @@ class Copying:
     def send(self, *records: Record) -> None:
         produce(self.bootstrap_servers, self.source, list(records))
 
-    def run(
-        self, count: int, *, handler: str = "continue", limits: dict[str, TopicLimits] | None = None
-    ) -> BatchOutcome:
-        """Processes the first ``count`` records as one batch."""
-        task = self.task(handler=handler, limits=limits)
-        rows, _ = read_gap(task.spec.config, (self.source,), (self.source, 0), start=0, end=count)
-        return task.run_batch([rows], {(self.source, 0): OffsetRange(0, count, count)})
+    def run(self, task: Task, start: int, end: int) -> BatchOutcome:
+        """Processes records as one batch."""
+        place = (self.source, 0)
+        rows, _ = read_gap(task.spec.config, (self.source,), place, start=start, end=end)
+        return task.run_batch([rows], {place: OffsetRange(start, end, end)})
 
-    def task(self, *, handler: str = "continue", limits: dict[str, TopicLimits] | None = None) -> Task:
+    def task(self, *, handler: str = "continue") -> Task:
         builder = StreamsBuilder()
         stream = builder.stream(self.source, Consumed.with_(TEXT, TEXT))
         stream.to(self.output, Produced.with_(TEXT, TEXT))
@@ -120,9 +118,7 @@ def test_what_only_the_broker_refuses_is_dead_lettered_and_the_others_are_commit
     copying.guarantee = guarantee
     now = now_ms()
     times = {b"b": now + 2 * HOUR_MS, b"e": now + 3 * HOUR_MS}
-    copying.send(
-        *(Record(key, b"v", times.get(key, now + row)) for row, key in enumerate([b"a", b"b", b"c", b"d", b"e"]))
-    )
+    copying.send(*(Record(key, b"v", times.get(key, now)) for key in [b"a", b"b", b"c", b"d", b"e"]))
     task = copying.task()
     # What it learns when it looks again is what it believed: only the single records can tell.
     task._topics.admin = _Mistaken(copying.bootstrap_servers)

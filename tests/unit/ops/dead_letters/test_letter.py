@@ -48,7 +48,7 @@ def test_the_letter_of_a_dropped_record_names_reason_and_node() -> None:
 
 def test_a_letter_that_could_not_have_the_record_s_timestamp_gives_it_back() -> None:
     """Case E16: its own is that of the letter, and the record's may be the very reason for it."""
-    written = dead_letter("dlq", CONTEXT)
+    (written,) = dead_letters_for("dlq", CONTEXT, ValueError("far ahead"))
     letter = letter_of(
         partition=0,
         offset=1,

@@ -189,8 +189,9 @@ class StreamsConfig(BaseModel):
     production_exception_handler: str = Field(
         "fail",
         pattern=HANDLER_PATTERN,
-        description="What follows a record that cannot be serialized for its topic, or is larger than the topic takes: "
-        "`continue`, `fail`, or package.module:name.",
+        description="What follows a record that cannot be serialized for its topic, or that the topic or the broker "
+        "does not take (size, timestamp, no key for a compacted topic, no such topic, no permission): `continue`, "
+        "`fail`, or package.module:name.",
     )
     default_key_serde: Any = Field(
         None,

@@ -24,6 +24,7 @@ from millrace.control.lifecycle import ApplicationState, Lifecycle
 from millrace.control.patience import with_patience
 from millrace.control.periodic import Periodic
 from millrace.control.query import Query, is_alive
+from millrace.control.reasons import reason_of
 from millrace.control.reporter import Application, Prepared, Publisher, StatusReporter
 from millrace.control.server import ControlServer, ControlSurface
 from millrace.control.status import ApplicationStatus, DriverIdentity
@@ -384,7 +385,7 @@ class Driver:
         cause = error if isinstance(error, DriverFencedError) else self._fence_behind()
         if cause is not None:
             return self._end_fenced(cause)
-        reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
+        reason = error.message if isinstance(error, MillraceError) else reason_of(error)
         remedy = error.remedy if isinstance(error, MillraceError) else "see the traceback in the driver's log"
         self._write_ending(ExitCode.FAILED, reason, remedy)
         expected = isinstance(error, MillraceError)

@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 import structlog
 
 from millrace.control.query import Query, cause_of_death, is_alive
+from millrace.control.reasons import reason_of
 from millrace.control.restarts import RestartHistory, RestartPolicy, next_restart, permanent_cause
 from millrace.errors import MillraceError, OperationError
 
@@ -127,7 +128,7 @@ class QuerySupervisor:
             raise cause
         history = self._histories.get(query.name, _UNTOUCHED)
         restart = next_restart(history, query.progress.batches, self._policy)
-        what = f"{type(error).__name__}: {error}" if error is not None else "it ended without an error"
+        what = reason_of(error) if error is not None else "it ended without an error"
         if restart is None:
             raise OperationError(
                 f"Query {query.name} died and made no progress in {history.attempts} restarts; last: {what}",
@@ -137,7 +138,12 @@ class QuerySupervisor:
         self._due[query.name] = self._clock() + restart.wait_s
         self._on_restart(query.sub_topology, restart.history.attempts)
         log.warning(
-            "query died", query=query.name, error=what, attempt=restart.history.attempts, restart_in_s=restart.wait_s
+            "query died",
+            query=query.name,
+            error=what,
+            attempt=restart.history.attempts,
+            restart_in_s=restart.wait_s,
+            exc_info=None if isinstance(error, MillraceError) else error,
         )
 
 

@@ -30,10 +30,11 @@ from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.metrics import TaskStatistics
 from millrace.spark.due_punctuations import DuePunctuations
 from millrace.spark.offset_log import batch_ends
+from millrace.spark.own_source import unreadable_timestamp
 from millrace.spark.plan import QueryPlan
 from millrace.spark.progress import QueryProgress
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
-from millrace.spark.source import streaming_frame
+from millrace.spark.source import own_frame, streaming_frame
 from millrace.spark.worker import RESULT_SCHEMA, RunTasks, TaskResult
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import OffsetRange, TopicPartition
@@ -49,6 +50,9 @@ KEEP_WARM_S = 20.0
 """How long a query is idle before its tasks run without rows: Spark ends workers that are idle for a minute."""
 
 _REMEMBERED_BATCHES = 20
+OWN_READING_S = 60.0
+"""How long workers read the input after a record that Spark's source could not carry: there may be more of them, and
+each costs a failed job. Spark reads faster, so it is tried again then."""
 
 _log = structlog.get_logger(__name__)
 
@@ -112,6 +116,7 @@ class SparkQuery:
         self._has_new_partitions = False
         self._last_run_at = time.monotonic()
         self._tickets = itertools.count()
+        self._reads_itself_until = float("-inf")
         self._run_name = ""
         self._punctuations = DuePunctuations()
         self._restoring = RestoreTotals()
@@ -326,20 +331,9 @@ class SparkQuery:
         self._check_partitions(ends)
         ranges = self._ranges(ends)
         self._set_progress(batch_id=batch_id, last_batch_started_at=started, end_offsets=ends)
-        by_number = len(self._plan.topics) > 1
-        if by_number:
-            frame = frame.repartitionById(self._plan.tasks, frame["partition"])
-        function = RunTasks(
-            plan=self._encoded_plan,
-            ranges=ranges,
-            partitions=tuple(range(self._plan.tasks)) if by_number else None,
-            batch_id=next(self._tickets),
-            run_id=self._run_name,
-            with_rows=True,
-            # Asked after Spark planned the batch: what was in the topic before a record of the batch is seen by it.
-            global_ends=self._global_ends(),
-        )
-        results = self._launch(frame, function)
+        # Asked after Spark planned the batch: what was in the topic before a record of the batch is seen by it.
+        global_ends = self._global_ends()
+        results = self._run_with_rows(frame, ranges, ends, global_ends)
         self._ends = ends
         self._take(results)
         self._know_ends()
@@ -355,6 +349,45 @@ class SparkQuery:
         )
         self._hooks.on_batch(self.sub_topology, finished - started)
         crash_here(CrashPoint.DRIVER_AFTER_BATCH)
+
+    def _run_with_rows(
+        self,
+        frame: DataFrame,
+        ranges: Mapping[TopicPartition, OffsetRange],
+        ends: Mapping[TopicPartition, int],
+        global_ends: Mapping[TopicPartition, int],
+    ) -> list[TaskResult]:
+        """Runs the tasks over the rows that Spark reads; where it cannot read them, over those that workers read."""
+        by_number = len(self._plan.topics) > 1
+
+        def run(rows: DataFrame) -> list[TaskResult]:
+            function = RunTasks(
+                plan=self._encoded_plan,
+                ranges=ranges,
+                partitions=tuple(range(self._plan.tasks)) if by_number else None,
+                batch_id=next(self._tickets),
+                run_id=self._run_name,
+                with_rows=True,
+                global_ends=global_ends,
+            )
+            if by_number:
+                rows = rows.repartitionById(self._plan.tasks, rows["partition"])
+            return self._launch(rows, function)
+
+        if time.monotonic() >= self._reads_itself_until:
+            try:
+                return run(frame)
+            except Exception as error:
+                problem = unreadable_timestamp(error)
+                if not problem:
+                    raise
+            self._reads_itself_until = time.monotonic() + OWN_READING_S
+            self._log.warning(
+                "a timestamp is beyond Spark's range: workers read the input for a while",
+                problem=problem,
+                seconds=OWN_READING_S,
+            )
+        return run(own_frame(self._spark, self._plan.sub_topology, self._plan.config, self._ends, ends))
 
     def _know_ends(self) -> None:
         """Asks where the input ends, before Spark plans the next batch: what that batch leaves out, its limit has left

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 import orjson
@@ -12,6 +12,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that Spark's doc
 from millrace.config import StreamsConfig
 from millrace.errors import TopologyError
 from millrace.kafka.java_clients import java_consumer
+from millrace.kafka.record_limits import NO_TIMESTAMP
+from millrace.spark.own_source import TIMESTAMP_MS, read_by_workers
 from millrace.task.input import TopicPartition
 from millrace.topology.nodes import SourceNode
 from millrace.topology.topology import SubTopology, full_topic_name
@@ -66,15 +68,45 @@ def streaming_frame(
     Raises:
         TopologyError: a frame function removed a column that the task needs.
     """
+    return _with_frame_functions(sub_topology, config, lambda names: _kafka(spark, names, config, starts))
+
+
+def own_frame(
+    spark: SparkSession,
+    sub_topology: SubTopology,
+    config: StreamsConfig,
+    starts: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> DataFrame:
+    """The rows of :func:`streaming_frame` for a part of the input, without Spark's source, whatever their timestamps.
+
+    A frame function sees a null ``timestamp`` where Spark's type cannot hold it; where the function also leaves the
+    columns out that it does not know, the record has an invalid timestamp for the extractor: -1.
+
+    Args:
+        spark: the session.
+        sub_topology: what the query runs.
+        config: the application's configuration.
+        starts: first offset of every input partition.
+        ends: first offset that is not wanted.
+    """
+    return _with_frame_functions(
+        sub_topology, config, lambda names: read_by_workers(spark, config, names, starts, ends)
+    )
+
+
+def _with_frame_functions(
+    sub_topology: SubTopology, config: StreamsConfig, read: Callable[[list[str]], DataFrame]
+) -> DataFrame:
     topics = sub_topology.input_topics(config.application_id)
     plain = [source for source in sub_topology.sources if not source.frame_functions]
     framed = [source for source in sub_topology.sources if source.frame_functions]
     frames = []
     if plain:
         names = sorted(name for source in plain for name in _names(source, config))
-        frames.append(_kafka(spark, names, config, starts))
+        frames.append(read(names))
     for source in framed:
-        frame = _kafka(spark, sorted(_names(source, config)), config, starts)
+        frame = read(sorted(_names(source, config)))
         for function in source.frame_functions:
             frame = function(frame)
         missing = [column for column in NEEDED_COLUMNS if column not in frame.columns]
@@ -149,7 +181,7 @@ def _for_tasks(frame: DataFrame, topics: tuple[str, ...]) -> DataFrame:
     columns = [
         F.col("partition"),
         F.col("offset"),
-        F.unix_millis(F.col("timestamp")).alias("timestamp"),
+        _milliseconds(frame).alias("timestamp"),
         F.col("key"),
         F.col("value"),
         _headers_as_json().alias("headers"),
@@ -157,6 +189,12 @@ def _for_tasks(frame: DataFrame, topics: tuple[str, ...]) -> DataFrame:
     if len(topics) > 1:
         columns.append(_place_of_topic(topics).alias("topic"))
     return frame.select(*columns)
+
+
+def _milliseconds(frame: DataFrame) -> Column:
+    if TIMESTAMP_MS in frame.columns:
+        return F.col(TIMESTAMP_MS)
+    return F.coalesce(F.unix_millis(F.col("timestamp")), F.lit(NO_TIMESTAMP).cast("bigint"))
 
 
 def _headers_as_json() -> Column:

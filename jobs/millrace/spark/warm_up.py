@@ -12,6 +12,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from millrace.errors import SerializationError
+from millrace.spark.own_source import unreadable_timestamp
 from millrace.spark.plan import QueryPlan
 from millrace.spark.source import bounded_frame
 from millrace.spark.worker import RESULT_SCHEMA
@@ -54,8 +55,14 @@ def warm_up(
                 {place: starts[place] for place in places},
                 {place: min(starts[place] + WARM_UP_RECORDS, ends[place]) for place in places},
             )
-            frame.mapInArrow(_Decode(plan.sub_topology.sources), RESULT_SCHEMA).collect()
-            decoded = True
+            try:
+                frame.mapInArrow(_Decode(plan.sub_topology.sources), RESULT_SCHEMA).collect()
+            except Exception as error:
+                # Met again, and read by other means, in its batch.
+                if not unreadable_timestamp(error):
+                    raise
+            else:
+                decoded = True
     if not decoded:
         slots = spark.sparkContext.defaultParallelism
         spark.range(0, slots, 1, slots).mapInArrow(_Decode(()), RESULT_SCHEMA).collect()

@@ -75,7 +75,7 @@ class DeadLetters:
         letters.sort(key=lambda letter: (letter[0], letter[1].topic))
         by_topic = sorted((letter for _, letter in letters), key=lambda letter: letter.topic)
         for topic, group in groupby(by_topic, key=lambda letter: letter.topic):
-            collector.send(_at_writable_times(_as_output(topic, list(group)), collector))
+            collector.send(at_writable_times(_as_output(topic, list(group)), collector))
         return len(letters)
 
     def _of_dropped(self, batch: InputBatch) -> list[tuple[int, ProducerRecord]]:
@@ -89,7 +89,7 @@ class DeadLetters:
         return letters
 
 
-def _at_writable_times(letters: OutputBatch, collector: Collector) -> OutputBatch:
+def at_writable_times(letters: OutputBatch, collector: Collector) -> OutputBatch:
     """The letters; one whose timestamp its topic does not take has the present time, and the timestamp in a header.
 
     The record's timestamp may be the very reason for the letter, which must not be lost for it.

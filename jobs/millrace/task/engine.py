@@ -45,6 +45,7 @@ from millrace.topology.operators import (
     WindowedAggregate,
     looked_up_table,
 )
+from millrace.topology.stores import StoreKind
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
 from millrace.topology.topology import SubTopology, full_topic_name
 
@@ -132,6 +133,7 @@ class Engine:
             self.context.tables[name] = TableView(store)
         default_extractor = timestamp_extractor_by_name(config.default_timestamp_extractor)
         self._nodes = _schedule(sub_topology)
+        windowed = any(spec.kind in (StoreKind.WINDOW, StoreKind.SESSION) for spec in sub_topology.stores)
         self._fans_out = _reconverging(sub_topology, self._children)
         self._sources: dict[str, Source] = {}
         self._source_of_topic: dict[str, str] = {}
@@ -141,7 +143,9 @@ class Engine:
         self._joint_processors: dict[str, JointProcessor] = {}
         for node in self._nodes:
             if isinstance(node, SourceNode):
-                self._sources[node.name] = Source(node, self.failures, self.partition_times, default_extractor)
+                self._sources[node.name] = Source(
+                    node, self.failures, self.partition_times, default_extractor, windowed=windowed
+                )
                 for topic in node.topics:
                     name = full_topic_name(topic, config.application_id, internal=node.internal)
                     self._source_of_topic[name] = node.name

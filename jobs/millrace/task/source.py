@@ -27,6 +27,11 @@ from millrace.topology.timestamp_extractors import TimestampExtractor
 
 Report = Callable[[Exception, int], None]
 
+LATEST_MS = 2**63 - 1
+LATEST_WINDOWED_MS = 2**61 - 1
+"""Latest event time where there are windows, 73 million years after 1970. Beyond it the end of a window may not fit in
+64 bits: Kafka Streams ends at such a record, here it is dropped as one with an invalid timestamp."""
+
 
 class Source:
     """Reads the rows of its topics.
@@ -36,6 +41,7 @@ class Source:
         failures: what happens to rows that cannot be read.
         partition_times: largest timestamp of each input partition so far, milliseconds; kept up to date here.
         default_extractor: timestamp extractor of sources that name none.
+        windowed: whether windows or sessions are made of the records: their ends must fit in 64 bits.
     """
 
     def __init__(
@@ -44,7 +50,10 @@ class Source:
         failures: FailureHandler,
         partition_times: MutableMapping[TopicPartition, int],
         default_extractor: TimestampExtractor,
+        *,
+        windowed: bool = False,
     ) -> None:
+        self._latest_ms = LATEST_WINDOWED_MS if windowed else LATEST_MS
         self._failures = failures
         self._event_time = EventTime(node, default_extractor, failures)
         self._partition_times = partition_times
@@ -167,10 +176,10 @@ class Source:
         else:
             times = batch.event_time[records.origin]
         records = replace(records, timestamps=times)
-        negative = times < 0
-        if negative.any():
-            self._failures.drop(DropReason.NEGATIVE_TIMESTAMP, records.origin[negative])
-            records = records.filter(~negative)
+        invalid = (times < 0) | (times > self._latest_ms)
+        if invalid.any():
+            self._failures.drop(DropReason.NEGATIVE_TIMESTAMP, records.origin[invalid])
+            records = records.filter(~invalid)
         if len(records) == 0:
             return None
         for topic_partition, own in rows_by_partition(batch, records.origin):

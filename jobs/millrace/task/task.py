@@ -51,6 +51,7 @@ from millrace.metrics import TransactionOutcome
 from millrace.state import StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
+from millrace.task.dead_letters import at_writable_times
 from millrace.task.engine import Engine
 from millrace.task.gap_reader import read_gap
 from millrace.task.global_copy import Findings, GlobalCopies, GlobalCopy
@@ -545,7 +546,7 @@ class Task:
     @staticmethod
     def _tell(findings: Findings, collector: _ProducerCollector) -> None:
         for letters in findings.letters:
-            collector.send(letters)
+            collector.send(at_writable_times(letters, collector))
 
     def _open_producer(self) -> TaskProducer:
         assert self._producer is not None

@@ -7,6 +7,8 @@ from datetime import UTC, datetime
 
 NOTHING = "-"
 _MINUTE, _HOUR, _DAY = 60, 3_600, 86_400
+_LATEST_DATE = 253_402_300_799.0
+"""End of the year 9999, seconds: Python's dates end there, the timestamps of records do not."""
 
 
 def number(value: float | None) -> str:
@@ -65,13 +67,15 @@ def ago(at: float | None) -> str:
 
 
 def moment(at: float | None) -> str:
-    """``2026-01-31 12:00:00 UTC``; a dash where it is not known."""
+    """``2026-01-31 12:00:00 UTC``; a dash where it is not known, the milliseconds where no date is so late."""
+    if at is not None and at > _LATEST_DATE:
+        return f"{at * 1000:.0f} ms"
     return NOTHING if at is None else f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def iso(at: float | None) -> str:
-    """For ``<time datetime>``; empty where it is not known."""
-    return "" if at is None else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+    """For ``<time datetime>``; empty where it is not known or no date is so late."""
+    return "" if at is None or at > _LATEST_DATE else datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
 
 
 def journal_time(text: str) -> str:

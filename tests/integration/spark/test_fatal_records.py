@@ -15,7 +15,8 @@ from tests.application import Application
 from tests.integration.spark.conftest import World
 from tests.records import Record
 
-LIMIT = 1_048_588
+LIMIT = 1_048_588 + 65_536
+"""Of an internal topic: what inputs may have by default, and what a store adds to it."""
 
 
 class Three:

@@ -18,8 +18,10 @@ START = 1_700_000_000_000
 
 @pytest.fixture(scope="module")
 def application(world: World) -> Iterator[Application]:
-    world.create("transactions", "json", "headed", "framed", partitions=1)
-    world.create("transactions-out", "compacted-out", "json-out", "mapped-out", "rekeyed-out", "framed-out")
+    world.create("transactions", "json", partitions=1)
+    world.create("transactions-out", "compacted-out", "json-out")
+    any_time = {"message_timestamp_after_max_ms": str(2**63 - 1)}
+    world.create("headed", "framed", "mapped-out", "rekeyed-out", "framed-out", partitions=1, **any_time)
     world.create("dead-letters")
     world.create(
         "compacted",
@@ -198,6 +200,26 @@ def test_the_lag_is_that_of_the_application_s_own_offsets(world: World, applicat
     application.wait_until_caught_up()
     application.wait_for(lambda status: status.lag[topic] == {0: 0}, timeout_s=15, what="lag 0")
     assert committed(world, application, "framed") == [before + 100]
+
+
+def test_timestamps_beyond_sparks_range_are_processed(world: World, application: Application) -> None:
+    """Case E18: microseconds, which Spark carries, nanoseconds and the largest long, between others; also through a
+    repartition topic and a frame function. No query starts again for it.
+    """
+    times = [START, START * 1_000, START * 1_000_000, 2**63 - 1, START + 1, START * 1_000_000 + 1, START + 2]
+    written = {name: len(world.read(name)) for name in ("mapped-out", "rekeyed-out", "framed-out")}
+    world.send("headed", *(Record(b"t%d" % row, b"at", time) for row, time in enumerate(times)))
+    world.send("framed", *(Record(b"t%d" % row, b"DE", time) for row, time in enumerate(times)))
+    application.wait_until_caught_up()
+    for name, prefix in (("mapped-out", b""), ("rekeyed-out", b"new-"), ("framed-out", b"")):
+        found = [(record.key, record.timestamp) for record in world.read(name)[written[name] :]]
+        assert found == [(prefix + b"t%d" % row, time) for row, time in enumerate(times)], name
+    world.send("headed", Record(b"after", b"it", START + 3))
+    application.wait_until_caught_up()
+    assert world.read("mapped-out")[-1].key == b"after"
+    log = application.log
+    assert "workers read the input for a while" in log
+    assert "query died" not in log
 
 
 def test_a_new_partition_is_read_from_its_first_record(world: World, application: Application) -> None:

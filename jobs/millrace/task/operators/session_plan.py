@@ -17,6 +17,7 @@ from millrace.task.columns import BoolArray, IntArray
 
 # Beyond every timestamp, and far enough from the ends of 64 bits that sums stay in them.
 _NEVER = -(2**61)
+_LARGEST = 2**62
 
 
 @dataclass(frozen=True)
@@ -150,11 +151,12 @@ def _may_be_taken(
     if len(suspects) == 0 or len(clusters.keys) == 0:
         return open_near, odd
     keys, times = records.keys[suspects], records.timestamps[suspects]
-    base = min(int(clusters.starts.min()), int(times.min()))
-    span = max(int(clusters.starts.max()), int(times.max())) - base + gap + 1
-    place = (
-        np.searchsorted(clusters.keys * span + clusters.starts - base, keys * span + times + gap - base, "right") - 1
-    )
+    # Pairs of key and time are compared as one number. Times are counted first: a key times their span would not fit in
+    # 64 bits where one of them is in microseconds.
+    known_times, counted = np.unique(np.concatenate((clusters.starts, times + gap)), return_inverse=True)
+    starts, latest = counted[: len(clusters.starts)], counted[len(clusters.starts) :]
+    span = len(known_times)
+    place = np.searchsorted(clusters.keys * span + starts, keys * span + latest, "right") - 1
     # No more than two clusters lie within the gap of one point in time.
     near = []
     for candidate in (place, place - 1):
@@ -182,5 +184,10 @@ def _running_max(values: IntArray, groups: IntArray) -> IntArray:
     if len(values) == 0:
         return values
     base = int(values.min())
-    offsets = groups * (int(values.max()) - base + 1)
+    span = int(values.max()) - base + 1
+    if span * (int(groups[-1]) + 1) > _LARGEST:
+        # As above: the numbers of the values instead of the values.
+        known, counted = np.unique(values, return_inverse=True)
+        return np.asarray(known[_running_max(counted.astype(np.int64), groups)], dtype=np.int64)
+    offsets = groups * span
     return np.asarray(np.maximum.accumulate(values - base + offsets) - offsets + base, dtype=np.int64)

@@ -46,6 +46,22 @@ def test_the_letter_of_a_dropped_record_names_reason_and_node() -> None:
     assert (letter.error, letter.message) == ("late", "KSTREAM-AGGREGATE-1")
 
 
+def test_a_letter_that_could_not_have_the_record_s_timestamp_gives_it_back() -> None:
+    """Case E16: its own is that of the letter, and the record's may be the very reason for it."""
+    (written,) = dead_letters_for("dlq", CONTEXT, ValueError("far ahead"))
+    letter = letter_of(
+        partition=0,
+        offset=1,
+        key=b"k",
+        value=None,
+        headers=[*written.headers, ("__millrace.timestamp", b"9223372036854775807")],
+        timestamp=5,
+        has_own_timestamp=False,
+    )
+    assert letter.headers == OWN
+    assert (letter.timestamp, letter.has_own_timestamp, letter.topic) == (2**63 - 1, True, "in")
+
+
 def test_a_letter_that_says_nothing_keeps_all_its_headers() -> None:
     letter = read([("a", b"1")])
     assert letter.headers == [("a", b"1")]

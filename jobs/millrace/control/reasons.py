@@ -1,0 +1,29 @@
+"""Why something failed, in one line: for statuses and messages, which are no place for a stack trace."""
+
+from __future__ import annotations
+
+import re
+
+from millrace.errors import MillraceError
+
+_LONGEST = 500
+_NAMED = re.compile(r"^(?:Caused by: )?(?:[\w$]+[.])*([\w$]*(?:Error|Exception|Interrupt)): (.*\S)\s*$")
+"""A line that names an error, in a trace of Java or Python."""
+
+
+def reason_of(error: BaseException) -> str:
+    """The kind of an error and what it says, without the traces that errors of Spark carry in their text.
+
+    A trace ends with what was first: the last line that names an error, in Java's as ``Caused by``, in Python's behind
+    the calls.
+    """
+    if isinstance(error, MillraceError):
+        return f"{type(error).__name__}: {error}"
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    named = [found.groups() for line in lines if (found := _NAMED.match(line))]
+    told = [(kind, text) for kind, text in named if not text.startswith("Traceback (")]
+    if told:
+        kind, text = told[-1]
+    else:
+        kind, text = type(error).__name__, lines[0] if lines else "it says nothing"
+    return f"{kind}: {text}"[:_LONGEST]

@@ -63,7 +63,7 @@ APPLICATION = Dashboard(
         ),
         Panel(
             title="Held back by open transactions of the input",
-            text="How long each partition has not been readable beyond the last stable offset, where the application is.",
+            text="How long each partition has not been readable beyond where the application is.",
             queries=(Query(f"topk(10, millrace_consumer_held_back_seconds{{{SUB}}} > 0)", "{{topic}} {{partition}}"),),
             unit=Unit.SECONDS,
             alert="MillraceReaderHeldBack",

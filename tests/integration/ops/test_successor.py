@@ -13,7 +13,8 @@ from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopolo
 from millrace.control.status_topic import StatusPublisher
 from millrace.ops.control_client import Answer, AnswerKind
 from millrace.ops.home import ApplicationDirectory
-from millrace.ops.observe import Evidence, LastHeard, with_published
+from millrace.ops.last_heard import LastHeard
+from millrace.ops.observe import Evidence, with_published
 from millrace.ops.spec import ApplicationSpec, SpecFile
 from millrace.ops.successor import successor_is_gone
 

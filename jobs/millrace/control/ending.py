@@ -81,7 +81,9 @@ class Ending(BaseModel):
 
 
 def write_ending(path: Path, *, exit_code: int, reason: str, remedy: str) -> None:
-    """Writes down how the calling process ends; a disk that refuses is logged, as it must not keep a driver from ending.
+    """Writes down how the calling process ends.
+
+    A disk that refuses it is logged, as it must not keep a driver from ending.
 
     Args:
         path: the file.

@@ -46,6 +46,47 @@ APPLICATION = Dashboard(
             alert="MillraceNoProgress",
         ),
         Panel(
+            title="Time since the last commit",
+            text="Of each sub-topology; an input in which nothing comes is committed no further.",
+            queries=(Query(f"time() - millrace_stream_last_commit_timestamp_seconds{{{SUB}}}", _SUBTOPOLOGY),),
+            unit=Unit.SECONDS,
+            alert="MillraceNotProgressing",
+        ),
+        Panel(
+            title="Time since a broker answered",
+            text="The driver asks at every heartbeat: with the default, every three seconds.",
+            queries=(
+                Query(f"time() - millrace_stream_broker_last_answer_timestamp_seconds{{{APP}}}", "{{application_id}}"),
+            ),
+            unit=Unit.SECONDS,
+            alert="MillraceBrokerUnreachable",
+        ),
+        Panel(
+            title="Held back by open transactions of the input",
+            text="How long each partition has not been readable beyond where the application is.",
+            queries=(Query(f"topk(10, millrace_consumer_held_back_seconds{{{SUB}}} > 0)", "{{topic}} {{partition}}"),),
+            unit=Unit.SECONDS,
+            alert="MillraceReaderHeldBack",
+        ),
+        Panel(
+            title="Offsets behind open transactions of the input",
+            text="End of the log minus the last stable offset: what is written and cannot be read yet.",
+            queries=(
+                Query(
+                    f"topk(10, millrace_consumer_high_watermark{{{SUB}}} "
+                    f"- millrace_consumer_last_stable_offset{{{SUB}}})",
+                    "{{topic}} {{partition}}",
+                ),
+            ),
+        ),
+        Panel(
+            title="Verdict",
+            text="How each application was at the last export, and why, in the words of `millrace status`.",
+            queries=(Query(f"sum by (application_id, verdict, reason) (millrace_application_verdict{{{APP}}} == 1)"),),
+            kind=Kind.TABLE,
+            alert="MillraceFenced",
+        ),
+        Panel(
             title="Latency from record to commit",
             text="Half and 99 % of the records were committed within this time of their timestamp.",
             queries=(

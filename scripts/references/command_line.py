@@ -18,7 +18,8 @@ _INTRODUCTION = f"""\
 
 Results go to standard output, everything about the work itself to standard error. The exit code is 0 when all is well,
 1 when something failed (one line says what, and the remedy), 2 for a wrong command line, 3 for a driver that a newer
-one took over from, and 130 after Ctrl-C. `--verbose`, anywhere in the line, shows the traceback of an error. `--help`
+one took over from, 4 for `millrace status` where an application commits nothing, and 130 after Ctrl-C. `--verbose`,
+anywhere in the line, shows the traceback of an error. `--help`
 after any command shows what is here.
 
 {GENERATED}

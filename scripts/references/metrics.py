@@ -16,6 +16,12 @@ starts, so query them with `rate` or `increase`; a series ends when its task or 
 lateness are in seconds and never negative: lateness is stream time (the record itself included) minus the record's
 timestamp.
 
+A lag is measured to the **last stable offset**: the end of what a reader of committed records may read. It is 0 also
+while an open transaction of whoever writes the input keeps that from moving. `millrace_consumer_high_watermark` has the
+other end, where the log ends, and `millrace_consumer_held_back_seconds` for how long the application has waited between
+the two; `millrace status`, the page and the alert `MillraceReaderHeldBack` say so, too. Markers of transactions take
+offsets and count as records here, not in `millrace_consumer_group_lag_records`.
+
 {GENERATED}
 
 """

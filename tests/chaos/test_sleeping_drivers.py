@@ -50,7 +50,9 @@ def test_a_driver_that_slept_while_it_was_replaced_never_ends_its_successor(
             chaos_for(newer).recovered(f"round {number}: driver that slept")
             assert newer.is_alive()
             assert "is not in the log any more" not in newer.log
-            assert newer.status().state == "RUNNING"
+            status = newer.status()
+            assert status is not None
+            assert status.state == "RUNNING"
             current = newer
         sent = load.stop()
     chaos = chaos_for(current)

@@ -84,7 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and ends the process.
 
     It exits with 0 when all is well, 1 when something failed (one line on standard error says what, and the remedy),
-    2 for a wrong command line, 3 for a driver that a newer one took over from, and 130 after Ctrl-C.
+    2 for a wrong command line, 3 for a driver that a newer one took over from, 4 for a status that shows an application
+    which commits nothing, and 130 after Ctrl-C.
 
     Args:
         arguments: those of the process by default.

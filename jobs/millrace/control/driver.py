@@ -14,10 +14,10 @@ from typing import Any, TypeVar
 import structlog
 
 from millrace.control.barrier import between_batches
-from millrace.control.control_file import ControlFile, new_token, read_token
+from millrace.control.control_plane import serving
 from millrace.control.driver_operations import TaskGate
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
-from millrace.control.ending import ENDED_FILE, Ending
+from millrace.control.ending import ENDED_FILE, write_ending
 from millrace.control.fencing import end_fenced
 from millrace.control.health import Health, assess
 from millrace.control.lifecycle import ApplicationState, Lifecycle
@@ -26,8 +26,8 @@ from millrace.control.periodic import Periodic
 from millrace.control.query import Query, is_alive
 from millrace.control.reasons import reason_of
 from millrace.control.reporter import Application, Prepared, Publisher, StatusReporter
-from millrace.control.server import ControlServer, ControlSurface
-from millrace.control.status import ApplicationStatus, DriverIdentity
+from millrace.control.server import ControlSurface
+from millrace.control.status import ApplicationStatus
 from millrace.control.supervisor import QuerySupervisor
 from millrace.errors import (
     BrokerUnavailableError,
@@ -264,14 +264,14 @@ class Driver:
             self._fenced = self._failure = error
         for each in self._queries:
             each.abandon(error)
-        log.error("fenced by a newer driver: all work ends", reason=error.message, remedy=error.remedy)
-        self._write_ending(ExitCode.FENCED, error.message, error.remedy)
         end_fenced(
             self._hooks.cancel_jobs,
             self._hooks.end_process,
             exit_code=ExitCode.FENCED,
             limit_s=self._settings.fenced_limit_s,
         )
+        log.error("fenced by a newer driver: all work ends", reason=error.message, remedy=error.remedy)
+        self._write_ending(ExitCode.FENCED, error.message, error.remedy)
 
     def _refuse_if_fenced(self) -> None:
         if self._fenced is not None:
@@ -279,11 +279,7 @@ class Driver:
 
     def _write_ending(self, code: ExitCode, reason: str, remedy: str) -> None:
         path = self._settings.control_file.with_name(ENDED_FILE)
-        try:
-            Ending.of_this_process(exit_code=code, reason=reason, remedy=remedy).write(path)
-        except OSError as error:
-            # The log has the reason, too; a full disk must not keep the driver from ending.
-            log.warning("the end is not written down", path=str(path), problem=str(error))
+        write_ending(path, exit_code=code, reason=reason, remedy=remedy)
 
     @property
     def _queries(self) -> Sequence[Query]:
@@ -521,34 +517,19 @@ class Driver:
 
     @contextlib.contextmanager
     def _control_plane(self) -> Iterator[None]:
-        settings, hooks = self._settings, self._hooks
-        token_file = settings.token_file or settings.control_file.with_name("control.token")
-        token = read_token(token_file) if settings.token_file else new_token(token_file)
         surface = ControlSurface(
             status=self.status,
             health=self.health,
-            metrics=hooks.metrics,
-            describe=hooks.describe,
+            metrics=self._hooks.metrics,
+            describe=self._hooks.describe,
             stop=lambda: self.stop("stopped through the control plane"),
             pause=self.pause,
             resume=self.resume,
-            picture=hooks.picture,
+            picture=self._hooks.picture,
             operate=self.operate,
         )
-        server = ControlServer(settings.server_address, token, surface)
-        server.start()
-        identity = DriverIdentity.of_this_process()
-        control_file = ControlFile(
-            pid=identity.pid, start_time=identity.start_time, address=server.address, token_file=str(token_file)
-        )
-        try:
-            self._reporter.set_control_address(server.address)
-            control_file.write(settings.control_file)
-            settings.control_file.with_name(ENDED_FILE).unlink(missing_ok=True)
+        with serving(surface, self._settings, self._reporter.set_control_address):
             yield
-        finally:
-            control_file.remove_own(settings.control_file)
-            server.stop()
 
     @contextlib.contextmanager
     def _signals(self) -> Iterator[None]:

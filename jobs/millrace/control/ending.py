@@ -11,9 +11,12 @@ import time
 from enum import IntEnum
 from pathlib import Path
 
+import structlog
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from millrace.processes import ProcessIdentity
+
+log = structlog.get_logger(__name__)
 
 ENDED_FILE = "ended.json"
 """Its name, beside ``control.json``."""
@@ -75,3 +78,20 @@ class Ending(BaseModel):
             return cls.model_validate_json(path.read_text(encoding="utf-8"))
         except (FileNotFoundError, ValidationError, UnicodeDecodeError):
             return None
+
+
+def write_ending(path: Path, *, exit_code: int, reason: str, remedy: str) -> None:
+    """Writes down how the calling process ends.
+
+    A disk that refuses it is logged, as it must not keep a driver from ending.
+
+    Args:
+        path: the file.
+        exit_code: see :class:`ExitCode`.
+        reason: why it ends.
+        remedy: what the operator should do now.
+    """
+    try:
+        Ending.of_this_process(exit_code=exit_code, reason=reason, remedy=remedy).write(path)
+    except OSError as error:
+        log.warning("the end is not written down", path=str(path), problem=str(error))

@@ -195,7 +195,7 @@ def _held_back(status: ApplicationStatus, now: float, limits: HealthLimits) -> s
     if not waiting:
         return ""
     (topic, partition), (end, age) = max(waiting.items(), key=lambda item: item[1][1])
-    others = f", as in {len(waiting) - 1} other partitions" if len(waiting) > 1 else ""
+    others = f" (and in {len(waiting) - 1} more)" if len(waiting) > 1 else ""
     return (
         f"held back for {age:.0f} s at offset {end.last_stable} of {topic}-{partition}{others}: an open transaction of "
         f"who writes it keeps {end.high_watermark - end.last_stable} offsets behind it from being read"

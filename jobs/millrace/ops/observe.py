@@ -11,15 +11,13 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-import structlog
-
 from millrace.control.ending import ExitCode
 from millrace.control.health import HealthLimits, HealthReason, assess
-from millrace.control.status import ApplicationStatus
 from millrace.errors import ConfigurationError, MillraceError
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.files import now_text, read_json, strict_json, write_json
 from millrace.ops.home import ApplicationDirectory, Home
+from millrace.ops.last_heard import LastHeard, last_published, last_words, remembered
 from millrace.ops.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
 from millrace.ops.record import DesiredState, JobRecord, read_record
 from millrace.ops.scrape_target import update_scrape_target
@@ -27,9 +25,6 @@ from millrace.ops.spec import ApplicationSpec, RunState, SpecFile, load_spec_fil
 from millrace.processes import ProcessIdentity
 
 WORST_PARTITIONS = 5
-_PUBLISHED_LIMIT_S = 2.0
-
-log = structlog.get_logger(__name__)
 
 
 class Verdict(StrEnum):
@@ -79,33 +74,6 @@ class Reason(StrEnum):
     NOT_COMMITTING = "not_committing"
     HELD_BACK = "held_back"
     FENCED = "fenced"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LastHeard:
-    """What a driver said last, before it fell silent.
-
-    Args:
-        at: when it said so, seconds since the epoch.
-        state: the application's own state then.
-        lag: records behind then, where known.
-        last_commit_at: when an offset was committed last, seconds since the epoch, where one was.
-    """
-
-    at: float
-    state: str = ""
-    lag: int | None = None
-    last_commit_at: float | None = None
-
-    @classmethod
-    def of(cls, status: ApplicationStatus) -> LastHeard:
-        """What a status says."""
-        return cls(
-            at=status.updated_at,
-            state=status.state.value,
-            lag=status.total_lag,
-            last_commit_at=status.last_commit_at,
-        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,7 +214,7 @@ def look(home: Home, application: str) -> Evidence:
         spec=spec,
         spec_error=spec_error,
         unanswered_since=_unanswered_since(directory, driver),
-        heard=_remembered(directory, driver),
+        heard=remembered(directory, driver),
     )
 
 
@@ -294,23 +262,6 @@ def _unanswered_since(directory: ApplicationDirectory, driver: DriverInstance | 
     since = last.get("unanswered_since")
     same_driver = driver is not None and last.get("driver") == driver.name
     return float(since) if same_driver and isinstance(since, int | float) else None
-
-
-def _remembered(directory: ApplicationDirectory, driver: DriverInstance | None) -> LastHeard | None:
-    """What the driver said at the last look at which it answered."""
-    last = (read_json(directory.supervision) or {}).get("observation", {})
-    if driver is None or last.get("driver") != driver.name:
-        return None
-    if (heard := last.get("heard")) is not None:
-        return LastHeard(**heard)
-    if not last.get("state") or not last.get("at"):
-        return None
-    return LastHeard(
-        at=float(last["at"]),
-        state=str(last["state"]),
-        lag=last.get("lag"),
-        last_commit_at=last.get("last_commit_at"),
-    )
 
 
 def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observation:
@@ -407,17 +358,11 @@ def _without_status(evidence: Evidence, record: JobRecord, answer: Answer, now: 
     since = evidence.unanswered_since if evidence.unanswered_since is not None else now
     silent, heard = now - since, evidence.heard
     more = {"unanswered_since": since, "heard": heard, "last_commit_at": heard.last_commit_at if heard else None}
-    last = f"; {_last_words(heard, now)}" if heard is not None else ""
+    last = f"; {last_words(heard, now)}" if heard is not None else ""
     if silent > limits.no_answer_timeout_s:
         text = f"no answer for {silent:.0f} s (limit {limits.no_answer_timeout_s:g} s): {answer.detail}{last}"
         return _observation(record, Verdict.UNHEALTHY, Reason.HUNG, text, now=now, **more)
     return _observation(record, Verdict.STALLED, Reason.NO_ANSWER, f"{answer.detail}{last}", now=now, **more)
-
-
-def _last_words(heard: LastHeard, now: float) -> str:
-    lag = "" if heard.lag is None else f", lag {heard.lag}"
-    committed = "" if heard.last_commit_at is None else f", last commit {now - heard.last_commit_at:.0f} s ago"
-    return f"last heard {now - heard.at:.0f} s ago: {heard.state or 'unknown'}{lag}{committed}"
 
 
 _REASONS = {
@@ -501,20 +446,10 @@ def with_published(evidence: Evidence, answer: Answer | None) -> Evidence:
     """
     if answer is None or answer.kind is not AnswerKind.NONE or evidence.spec is None:
         return evidence
-    # Only where it is needed: it loads a client of the broker, and every page and DAG imports this module.
-    from millrace.control.status_topic import read_statuses
-
-    try:
-        config = evidence.spec.spec.streams_config()
-        published = read_statuses(
-            config.bootstrap_servers, client_settings=config.client_settings("admin."), timeout_s=_PUBLISHED_LIMIT_S
-        ).get(config.application_id)
-    except MillraceError as error:
-        log.info("the status topic is not read", application=evidence.application, problem=error.message)
+    published = last_published(evidence.spec.spec)
+    if published is None or (evidence.heard is not None and evidence.heard.at >= published.at):
         return evidence
-    if published is None or (evidence.heard is not None and evidence.heard.at >= published.updated_at):
-        return evidence
-    return replace(evidence, heard=LastHeard.of(published))
+    return replace(evidence, heard=published)
 
 
 def remember(

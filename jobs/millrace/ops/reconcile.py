@@ -39,7 +39,7 @@ BLOCKED_WAIT_S = 15.0
 
 _IN_STEPS = "upgrade in steps"
 _STARTING = {Action.RESTART, Action.UPGRADE}
-_DOES_NOT_ANSWER = {Reason.HUNG, Reason.NO_ANSWER}
+_DOES_NOT_ANSWER = {Reason.HUNG, Reason.NO_ANSWER, Reason.PROCESS_STOPPED}
 
 
 def reconcile(home: Home, application: str, *, dry_run: bool = False) -> Outcome:

@@ -505,6 +505,7 @@ class SparkQuery:
     def _run_without_rows(
         self, partitions: range | list[int], *, recommit: bool = False, action: TaskAction | None = None
     ) -> dict[str, object]:
+        self._refuse_if_fenced()
         if not len(partitions):
             return {}
         frame = self._spark.range(0, len(partitions), 1, len(partitions))

@@ -8,9 +8,12 @@ import signal
 import time
 from typing import Any
 
+import pytest
+
+from millrace.control.ending import Ending, ExitCode
 from millrace.ops import Home, observe, read_record, stop
 from millrace.ops.record import write_record
-from millrace_airflow.triggers import SuperviseTrigger
+from millrace_airflow.triggers import SuperviseTrigger, supervise
 
 NAME = "payments"
 OWNER = "manual__1/1"
@@ -54,6 +57,29 @@ def test_it_fires_for_a_job_that_died(home: Home) -> None:
     event = asyncio.run(first_event(trigger(home)))
     assert event["kind"] == "act"
     assert event["observation"]["reason"] == "process_died"
+
+
+def test_it_leaves_a_fenced_job_alone_and_has_the_task_look_now_and_then(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The task asks the broker whether the driver that took over still works."""
+    monkeypatch.setattr(supervise, "FENCED_CHECKPOINT_S", 0.3)
+    record = read_record(home.application(NAME))
+    assert record is not None
+    assert record.process is not None
+    Ending(
+        pid=record.process.pid,
+        start_time=record.process.start_time,
+        session=record.process.pid,
+        exit_code=ExitCode.FENCED,
+        reason="fenced by driver 2 on other-host",
+        at=time.time(),
+    ).write(home.application(NAME).ended)
+    os.kill(record.process.pid, signal.SIGKILL)
+    event = asyncio.run(first_event(trigger(home)))
+    assert event["kind"] == "checkpoint"
+    assert event["observation"]["reason"] == "fenced"
+    assert event["observation"]["text"] == "fenced by driver 2 on other-host"
 
 
 def test_it_fires_for_a_planned_stop(home: Home) -> None:

@@ -146,7 +146,7 @@ def test_a_reader_behind_an_open_transaction_is_ready_and_says_where_and_since_w
     assert (health.alive, health.ready, health.progressing) == (True, True, False)
     assert health.reason is R.HELD_BACK
     assert health.text == (
-        "held back for 15 s at offset 40 of in-1, as in 1 other partitions: an open transaction of who writes it keeps 60 "
+        "held back for 15 s at offset 40 of in-1 (and in 1 more): an open transaction of who writes it keeps 60 "
         "offsets behind it from being read"
     )
 

@@ -131,6 +131,7 @@ def test_why_a_driver_ended_is_shown_when_it_is_gone(
 
 def test_the_end_of_another_driver_is_not_taken_for_that_of_this_one(home: Home, job: ProcessIdentity) -> None:
     end_with(home, ProcessIdentity(job.pid, job.start_time - 1), ExitCode.FENCED, FENCE)
+    assert job.wait_until_gone(10)
     seen = observe(home, NAME)
     assert (seen.verdict, seen.reason) == (Verdict.DEAD, Reason.PROCESS_DIED)
     assert seen.text == f"process {job.pid} ended without being asked to"

@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from millrace.control.ending import Ending
+from millrace.control.ending import ExitCode
 from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory
 from millrace.processes import ProcessIdentity
@@ -39,6 +39,34 @@ class ControlPlane:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DriverEnd:
+    """How a driver ended, as it said itself or as its exit code says.
+
+    Args:
+        exit_code: see :class:`millrace.control.ending.ExitCode`.
+        reason: why.
+        remedy: what to do now.
+    """
+
+    exit_code: int
+    reason: str
+    remedy: str = ""
+
+    @classmethod
+    def fenced(cls, name: str) -> DriverEnd:
+        """Of a driver elsewhere, of which only the exit code is known.
+
+        Args:
+            name: the driver.
+        """
+        return cls(
+            exit_code=ExitCode.FENCED,
+            reason=f"{name} was fenced by a newer driver (exit code {ExitCode.FENCED:d}); its log has which one",
+            remedy="nothing, if the newer driver is meant; otherwise stop it, and deploy the application here again",
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sight:
     """One look at a driver.
 
@@ -46,14 +74,14 @@ class Sight:
         presence: whether it is there.
         text: what is to be seen: why it ended, or what a driver that does not answer yet waits for.
         control: how it is asked, once that is known.
-        ending: how it ended, where it has written that down.
+        ending: how it ended, where that is known.
         stopped: which of its processes are stopped (SIGSTOP), in words; empty where none is, or none can be seen.
     """
 
     presence: Presence
     text: str = ""
     control: ControlPlane | None = None
-    ending: Ending | None = None
+    ending: DriverEnd | None = None
     stopped: str = ""
 
 

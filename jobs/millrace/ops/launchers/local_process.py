@@ -12,7 +12,7 @@ from millrace.control.control_file import ControlFile
 from millrace.control.ending import Ending
 from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory
-from millrace.ops.launchers.instance import ControlPlane, Ended, EndLimits, Presence, Sight
+from millrace.ops.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Sight
 from millrace.ops.launchers.session import (
     session_members,
     signal_session,
@@ -50,7 +50,8 @@ class LocalProcess:
             stopped = stopped_processes(self.process.pid)
             return Sight(presence=Presence.ALIVE, control=_control(directory, self.process), stopped=_in_words(stopped))
         if (ending := Ending.read(directory.ended)) is not None and ending.is_of(self.process):
-            return Sight(presence=Presence.GONE, text=f"{self.name} ended", ending=ending)
+            end = DriverEnd(exit_code=ending.exit_code, reason=ending.reason, remedy=ending.remedy)
+            return Sight(presence=Presence.GONE, text=f"{self.name} ended", ending=end)
         if ProcessIdentity.of(self.process.pid) is not None:
             return Sight(presence=Presence.TAKEN, text=f"{self.name} is another program by now")
         return Sight(presence=Presence.GONE, text=f"{self.name} ended without being asked to")

@@ -121,6 +121,18 @@ def test_a_pod_whose_image_is_missing_is_unhealthy_once_the_time_to_start_is_ove
     assert "ImagePullBackOff" in seen.text
 
 
+def test_a_pod_that_ended_since_a_newer_driver_took_over_is_fenced_and_left_alone(
+    write: Write, cluster: KubernetesApi
+) -> None:
+    home = write()
+    deploy(home, "orders")
+    status = json.loads((RECORDED / "pod-oom.json").read_text().replace('"exitCode": 137', '"exitCode": 3'))
+    cluster.set_status("orders-driver", status)
+    seen = observe(home, "orders")
+    assert (seen.verdict, seen.reason) == (Verdict.FENCED, Reason.FENCED)
+    assert seen.text.startswith("pod streams/orders-driver was fenced by a newer driver (exit code 3)")
+
+
 def test_a_running_pod_that_does_not_answer_is_asked_at_its_address(write: Write, cluster: KubernetesApi) -> None:
     home = write()
     deploy(home, "orders")

@@ -13,6 +13,10 @@ import yaml
 from millrace.errors import ConfigurationError, OperationError
 from millrace.ops import Home, Reason, Verdict, deploy, observe, reconcile, stop
 from millrace.ops.driver import StopLimits
+from millrace.ops.home import ApplicationDirectory
+from millrace.ops.launchers.instance import Presence
+from millrace.ops.launchers.tools import ToolOutput
+from millrace.ops.launchers.yarn.application import YarnApplication
 
 RECORDED = Path(__file__).with_name("recorded")
 FAST = StopLimits(graceful_s=0, terminate_s=5, kill_s=5)
@@ -211,3 +215,22 @@ def test_a_specification_that_lacks_something_is_refused(
     with pytest.raises(ConfigurationError, match="nothing says where its cluster is"):
         deploy(write(), "orders")
     assert yarn.state == "none"
+
+
+@pytest.mark.parametrize(
+    ("said", "is_fenced"),
+    [
+        ("exited with  exitCode: 3", True),
+        ("User application exited with status 3", True),
+        ("exited with  exitCode: 137", False),
+        ("exited with  exitCode: -104", False),
+    ],
+)
+def test_the_exit_code_of_a_driver_that_was_replaced_is_read_from_the_diagnostics(
+    tmp_path: Path, said: str, is_fenced: bool
+) -> None:
+    text = (RECORDED / "yarn-failed.txt").read_text().replace("exited with  exitCode: -104", said)
+    answer = ToolOutput(code=0, text=text, messages="")
+    sight = YarnApplication(id=ID, port=7070).sight(answer, ApplicationDirectory(tmp_path))
+    assert sight.presence is Presence.GONE
+    assert (sight.ending is not None) == is_fenced

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.control.ending import ExitCode
 from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launcher_settings import CONTROL_TOKEN
-from millrace.ops.launchers.instance import ControlPlane, Ended, EndLimits, Presence, Sight
+from millrace.ops.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Sight
 from millrace.ops.launchers.kubernetes.kubectl import Kubectl
 from millrace.processes import ProcessIdentity
 
@@ -97,7 +98,8 @@ class DriverPod:
         """What the description of the pod says. Pure."""
         text = f"{self.name} {_state(found)}"
         if found["status"].get("phase") in _ENDED_PHASES:
-            return Sight(presence=Presence.GONE, text=text)
+            fenced = ExitCode.FENCED in _exit_codes(found)
+            return Sight(presence=Presence.GONE, text=text, ending=DriverEnd.fenced(self.name) if fenced else None)
         address = found["status"].get("podIP") if _is_running(found) else None
         if not address:
             return Sight(presence=Presence.ALIVE, text=text)
@@ -141,6 +143,11 @@ class DriverPod:
 def _containers(found: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     status = found["status"]
     return [*status.get("initContainerStatuses", ()), *status.get("containerStatuses", ())]
+
+
+def _exit_codes(found: Mapping[str, Any]) -> set[int]:
+    states = [each.get("state", {}).get("terminated") for each in found["status"].get("containerStatuses", ())]
+    return {int(state["exitCode"]) for state in states if state is not None}
 
 
 def _is_running(found: Mapping[str, Any]) -> bool:

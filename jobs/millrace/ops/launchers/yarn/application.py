@@ -8,16 +8,20 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from millrace.control.ending import ExitCode
 from millrace.errors import OperationError
 from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launcher_settings import CONTROL_TOKEN
-from millrace.ops.launchers.instance import ControlPlane, Ended, EndLimits, Presence, Sight
+from millrace.ops.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Sight
 from millrace.ops.launchers.tools import Tool, ToolOutput
 from millrace.processes import ProcessIdentity
 
 _LIMIT_S = 30.0
 _YARN = Tool(program="yarn", remedy="install Hadoop's client, and see that `yarn` is on the PATH of this process")
 _FIELD = re.compile(r"^\t([A-Z][A-Za-z- ]*?) : ?(.*)$")
+_FENCED = re.compile(rf"(?:status|exitCode:?) {ExitCode.FENCED:d}\b")
+"""What YARN says of an application master that ended with the exit code of a driver that was replaced."""
+
 _UNKNOWN = re.compile(r"Application with id '[^']*' doesn't exist")
 _WAITING = {"NEW", "NEW_SAVING", "SUBMITTED", "ACCEPTED"}
 _ENDED = {"FINISHED", "FAILED", "KILLED"}
@@ -106,7 +110,9 @@ class YarnApplication:
         diagnostics = report.get("Diagnostics", "")
         why = f": {diagnostics[:500]}" if diagnostics not in {"", "N/A"} else ""
         if state in _ENDED:
-            return Sight(presence=Presence.GONE, text=f"{self.name} is {state} ({report.get('Final-State', '?')}){why}")
+            text = f"{self.name} is {state} ({report.get('Final-State', '?')}){why}"
+            fenced = _FENCED.search(diagnostics) is not None
+            return Sight(presence=Presence.GONE, text=text, ending=DriverEnd.fenced(self.name) if fenced else None)
         text = f"{self.name} is {state}{why}"
         host = report.get("AM Host", "N/A")
         if state in _WAITING or host == "N/A":

@@ -7,7 +7,6 @@ that begin with ``security.``, ``sasl.`` or ``ssl.`` to every client of the brok
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Mapping
 from enum import StrEnum
@@ -23,9 +22,11 @@ from pydantic import (
     field_validator,
     model_validator,
 )
+from pydantic_core import ErrorDetails
 
+from millrace.config_advice import OLD_NAMES, advice
 from millrace.errors import ConfigurationError
-from millrace.handlers import HANDLER_PATTERN
+from millrace.handlers import check_handler_name
 from millrace.metrics import DropReason, SilentDrop
 from millrace.serdes import NAMED_SERDES, check_serde_name
 from millrace.serdes.checks import check_serde
@@ -56,8 +57,6 @@ OPTIMIZATIONS = {
 }
 """Kafka Streams' names of rewrites, and ours."""
 
-_OLD_NAMES = {"default.deserialization.exception.handler": "deserialization.exception.handler"}
-
 
 class ProcessingGuarantee(StrEnum):
     """What a crash may do to the output."""
@@ -76,6 +75,17 @@ class Compression(StrEnum):
     ZSTD = "zstd"
     ZLIB = "zlib"
     BZ2 = "bz2"
+
+
+_EXTRACTOR = re.compile(
+    r"(org\.apache\.kafka\.streams\.processor\.)?(FailOnInvalidTimestamp|LogAndSkipOnInvalidTimestamp|"
+    r"UsePartitionTimeOnInvalidTimestamp|WallclockTimestampExtractor)|[\w.]+:\w+"
+)
+
+
+def _in_a_list(error: ConfigurationError) -> str:
+    """An error's text as one of several, with its remedy."""
+    return error.message.removesuffix(".") + (f" ({error.remedy})" if error.remedy else "")
 
 
 def _dotted(name: str) -> str:
@@ -149,7 +159,8 @@ class StreamsConfig(BaseModel):
     auto_offset_reset: str = Field(
         "earliest",
         pattern="^(earliest|latest)$",
-        description="Where a new application starts in its input topics. Never used when offsets are lost.",
+        description="Where a new application starts in its input topics: earliest or latest. Never used when offsets "
+        "are lost.",
     )
     commit_interval_ms: int = Field(
         100, ge=0, description="Least time between the starts of two micro-batches of a query, milliseconds."
@@ -177,18 +188,15 @@ class StreamsConfig(BaseModel):
     )
     deserialization_exception_handler: str = Field(
         "fail",
-        pattern=HANDLER_PATTERN,
         description="What follows a record that cannot be read: `continue`, `fail`, or package.module:name of a "
         "handler (see `millrace.handlers`). Also under its old name `default.deserialization.exception.handler`.",
     )
     processing_exception_handler: str = Field(
         "fail",
-        pattern=HANDLER_PATTERN,
         description="What follows a record for which user code raised: `continue`, `fail`, or package.module:name.",
     )
     production_exception_handler: str = Field(
         "fail",
-        pattern=HANDLER_PATTERN,
         description="What follows a record that cannot be serialized for its topic, or that the topic or the broker "
         "does not take (size, timestamp, no key for a compacted topic, no such topic, no permission): `continue`, "
         "`fail`, or package.module:name.",
@@ -202,8 +210,6 @@ class StreamsConfig(BaseModel):
     default_value_serde: Any = Field(None, description="The same for values.")
     default_timestamp_extractor: str = Field(
         "FailOnInvalidTimestamp",
-        pattern=r"^(org\.apache\.kafka\.streams\.processor\.)?(FailOnInvalidTimestamp|LogAndSkipOnInvalidTimestamp|"
-        r"UsePartitionTimeOnInvalidTimestamp|WallclockTimestampExtractor)$|^[\w.]+:\w+$",
         description="Event time of records whose source names no extractor: FailOnInvalidTimestamp, "
         "LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor, or "
         "package.module:name of your own.",
@@ -291,14 +297,41 @@ class StreamsConfig(BaseModel):
     def _no_unknown_keys(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        values = {_OLD_NAMES.get(key, key): value for key, value in values.items()}
+        for old, new in OLD_NAMES.items():
+            if old in values and values.get(new, values[old]) != values[old]:
+                raise ValueError(f"{old!r} is the old name of {new!r}, and both are set, to different values")
+        values = {OLD_NAMES.get(key, key): value for key, value in values.items()}
         known = {_dotted(name) for name in cls.model_fields if name != "passed_on"}
         attributes = set(cls.model_fields)
         for key in values:
             if key not in known and key not in attributes:
-                nearest = difflib.get_close_matches(str(key), sorted(known), n=1, cutoff=0.0)
-                raise ValueError(f"unknown setting {key!r}; the nearest known one is {nearest[0]!r}")
+                raise ValueError(advice(str(key), known))
         return values
+
+    @field_validator(
+        "deserialization_exception_handler",
+        "processing_exception_handler",
+        "production_exception_handler",
+        mode="before",
+    )
+    @classmethod
+    def _handlers_are_known(cls, name: Any) -> Any:
+        try:
+            check_handler_name(name)
+        except ConfigurationError as error:
+            raise ValueError(_in_a_list(error)) from error
+        return name
+
+    @field_validator("default_timestamp_extractor", mode="before")
+    @classmethod
+    def _extractor_is_known(cls, name: Any) -> Any:
+        if not isinstance(name, str) or not _EXTRACTOR.fullmatch(name):
+            raise ValueError(
+                f"{name!r} is no timestamp extractor; name FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, "
+                "UsePartitionTimeOnInvalidTimestamp, WallclockTimestampExtractor, or package.module:name of your own, "
+                "by a text; in code, pass one to Consumed.with_timestamp_extractor"
+            )
+        return name
 
     @field_validator("default_key_serde", "default_value_serde")
     @classmethod
@@ -309,7 +342,7 @@ class StreamsConfig(BaseModel):
             elif serde is not None:
                 check_serde(serde, what=_dotted(info.field_name or "default.serde"))
         except ConfigurationError as error:
-            raise ValueError(str(error).removesuffix(".")) from error
+            raise ValueError(_in_a_list(error)) from error
         return serde
 
     @field_serializer("default_key_serde", "default_value_serde", when_used="json-unless-none")
@@ -392,14 +425,21 @@ class StreamsConfig(BaseModel):
             return cls(**own, passed_on=passed_on)
         except ValidationError as error:
             problems = "; ".join(
-                f"{'.'.join(str(part) for part in problem['loc']) or 'settings'}: "
-                f"{problem['msg'].removeprefix('Value error, ')}"
+                f"{'.'.join(str(part) for part in problem['loc']) or 'settings'}: {cls._said(problem)}"
                 for problem in error.errors()
             )
             raise ConfigurationError(
                 f"The configuration is not valid: {problems}.",
                 remedy="correct the setting; docs/configuration.md lists all of them",
             ) from error
+
+    @classmethod
+    def _said(cls, problem: ErrorDetails) -> str:
+        """What is wrong with a setting, without the pattern that its text should have."""
+        if problem["type"] != "string_pattern_mismatch":
+            return problem["msg"].removeprefix("Value error, ")
+        described = {field.alias: field.description for field in cls.model_fields.values()}
+        return f"{problem['input']!r} does not suit: {(described.get(str(problem['loc'][0])) or '').removesuffix('.')}"
 
     def to_mapping(self) -> dict[str, Any]:
         """The inverse of :meth:`from_mapping`: dotted keys with JSON-compatible values, unset ones left out."""

@@ -11,6 +11,9 @@ class MillraceError(Exception):
         remedy: what the operator should do now; shown on a line of its own.
     """
 
+    named_call = ""
+    """The call of the DSL that the message names; the outer calls that it came up through then leave it alone."""
+
     def __init__(self, message: str, *, remedy: str = "") -> None:
         super().__init__(message)
         self.message = message

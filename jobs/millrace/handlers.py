@@ -16,12 +16,14 @@ leaves none. Source: KIP-161, KIP-210, KIP-399, KIP-1033, KIP-1034, KIP-1065.
 from __future__ import annotations
 
 import importlib
+import re
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, cast
 
+from millrace.callables import refuse_async
 from millrace.errors import ConfigurationError, SerializationError
 
 Headers = list[tuple[str, bytes | None]]
@@ -34,8 +36,11 @@ _FAILS = frozenset({
     "LogAndFailProcessingExceptionHandler",
     "DefaultProductionExceptionHandler",
 })  # fmt: skip
-HANDLER_PATTERN = rf"^({_KAFKA_PACKAGE.replace('.', '[.]')})?({'|'.join(sorted(_CONTINUES | _FAILS))})$|^[\w.]+:\w+$"
-"""What a setting that names a handler may be."""
+_OWN = re.compile(r"[\w.]+:\w+")
+_REMEDY = (
+    "name `continue`, `fail`, or package.module:name of a function (context, record, error) or of a class with "
+    "handle_error"
+)
 
 
 class Result(StrEnum):
@@ -211,6 +216,27 @@ class Handler:
     handle_serialization_error: HandleSerializationError | None = None
 
 
+def check_handler_name(name: Any) -> None:
+    """Refuse what :func:`load_handler` would not know. Imports nothing.
+
+    Raises:
+        ConfigurationError: it is no text, no known name, and not of the form ``package.module:name``.
+    """
+    if not isinstance(name, str):
+        shown = f"the class {name.__name__}" if isinstance(name, type) else f"{name!r} ({type(name).__name__})"
+        raise ConfigurationError(
+            f"A handler is named by a text, since each worker makes its own, and this is {shown}.", remedy=_REMEDY
+        )
+    short = name.removeprefix(_KAFKA_PACKAGE)
+    if short in _CONTINUES or short in _FAILS or _OWN.fullmatch(name):
+        return
+    resumes = re.search("continue|resume|skip", name, re.IGNORECASE)
+    meant = "continue" if resumes else "fail" if re.search("fail", name, re.IGNORECASE) else None
+    raise ConfigurationError(
+        f"There is no exception handler {name!r}.", remedy=f"write {meant}, or {_REMEDY}" if meant else _REMEDY
+    )
+
+
 def load_handler(name: str, *, dead_letter_topic: str | None, settings: Mapping[str, Any]) -> Handler:
     """The handler that a setting names.
 
@@ -238,10 +264,14 @@ def load_handler(name: str, *, dead_letter_topic: str | None, settings: Mapping[
             handler.configure(dict(settings))
     except Exception as error:
         raise _no_handler(name, f"{type(error).__name__}: {error}") from error
+    for method in ("handle_error", "handle_serialization_error"):
+        if hasattr(handler, method):
+            refuse_async(getattr(handler, method), what=f"{method}() of {name}", error=ConfigurationError)
     if hasattr(handler, "handle_error"):
         return Handler(name, handler.handle_error, getattr(handler, "handle_serialization_error", None))
     if not callable(handler):
         raise _no_handler(name, f"{handler!r} cannot be called and has no handle_error")
+    refuse_async(handler, what="exception handler", error=ConfigurationError)
     function = cast(HandleError, handler)
     return Handler(name, function, lambda context, record, error, _: function(context, record, error))
 
@@ -249,6 +279,5 @@ def load_handler(name: str, *, dead_letter_topic: str | None, settings: Mapping[
 def _no_handler(name: str, reason: str) -> ConfigurationError:
     return ConfigurationError(
         f"There is no exception handler {name!r}: {reason}.",
-        remedy="name `continue`, `fail`, or package.module:name of a function (context, record, error) or of a class "
-        "with handle_error",
+        remedy=_REMEDY,
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 
+from millrace.callables import deferred_kind
 from millrace.config import StreamsConfig
 from millrace.dsl import low_level
 from millrace.dsl.builder import StreamsBuilder
@@ -52,6 +53,12 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
         raise ConfigurationError(
             f"The module {module_name!r} has no function {function_name!r}; it has {', '.join(own) or 'none'}.",
             remedy="name a function that takes a StreamsBuilder, as `package.module:function`",
+        )
+    kind = deferred_kind(function)
+    if kind is not None:
+        raise ConfigurationError(
+            f"{module} is {kind}, so that a call does not run its body.",
+            remedy="make it a plain function that takes a StreamsBuilder",
         )
     builder = StreamsBuilder()
     try:

@@ -49,6 +49,16 @@ class Named:
         return cls(name)
 
 
+def check_partitioner(partitioner: Partitioner | None, *, value: str = "value") -> None:
+    """Refuse what cannot be called as a partitioner.
+
+    Raises:
+        TopologyError: it does not take ``(topic, key, value, partitions)``.
+    """
+    if partitioner is not None:
+        check_callable(partitioner, 4, what="partitioner", takes=f"topic, key, {value}, partitions")
+
+
 def name_of(named: Named | str | None) -> str | None:
     """The checked name in ``named``."""
     if named is None:
@@ -74,6 +84,13 @@ class Consumed:
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: AutoOffsetReset | None = None
     name: str | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.timestamp_extractor, type):
+            name = self.timestamp_extractor.__name__
+            raise TopologyError(
+                f"The timestamp extractor is the class {name}.", remedy=f"pass an object of it: {name}()"
+            )
 
     @classmethod
     def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Consumed:
@@ -132,6 +149,9 @@ class Produced:
     stream_partitioner: Partitioner | None = None
     name: str | None = None
 
+    def __post_init__(self) -> None:
+        check_partitioner(self.stream_partitioner)
+
     @classmethod
     def with_(cls, key_serde: Serde | None = None, value_serde: Serde | None = None) -> Produced:
         """Written with these serdes."""
@@ -152,7 +172,6 @@ class Produced:
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Produced:
         """With a partition chosen by ``(topic, key, value, number of partitions)``."""
-        check_callable(partitioner, 4, what="partitioner", takes="topic, key, value, partitions")
         return replace(self, stream_partitioner=partitioner)
 
     def with_name(self, name: str) -> Produced:
@@ -215,6 +234,9 @@ class Repartitioned:
     number_of_partitions: int | None = None
     stream_partitioner: Partitioner | None = None
 
+    def __post_init__(self) -> None:
+        check_partitioner(self.stream_partitioner)
+
     @classmethod
     def as_(cls, name: str) -> Repartitioned:
         """Through a topic called ``name``."""
@@ -245,7 +267,6 @@ class Repartitioned:
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned:
         """With a partition chosen by ``(topic, key, value, number of partitions)``."""
-        check_callable(partitioner, 4, what="partitioner", takes="topic, key, value, partitions")
         return replace(self, stream_partitioner=partitioner)
 
     def with_name(self, name: str) -> Repartitioned:
@@ -424,6 +445,12 @@ class Branched:
     function: Callable[[KStream], KStream | None] | None = None
     consumer: Callable[[KStream], Any] | None = None
 
+    def __post_init__(self) -> None:
+        if self.function is not None:
+            check_callable(self.function, 1, what="branch function", takes="stream")
+        if self.consumer is not None:
+            check_callable(self.consumer, 1, what="branch consumer", takes="stream")
+
     @classmethod
     def as_(cls, name: str) -> Branched:
         """A branch with ``name`` as its suffix."""
@@ -432,11 +459,9 @@ class Branched:
     @classmethod
     def with_function(cls, function: Callable[[KStream], KStream | None], *, name: str | None = None) -> Branched:
         """A branch that ``function`` makes another stream of."""
-        check_callable(function, 1, what="branch function", takes="stream")
         return cls(name=name and check_name(name, what="branch"), function=function)
 
     @classmethod
     def with_consumer(cls, consumer: Callable[[KStream], Any], *, name: str | None = None) -> Branched:
         """A branch that ``consumer`` uses up."""
-        check_callable(consumer, 1, what="branch consumer", takes="stream")
         return cls(name=name and check_name(name, what="branch"), consumer=consumer)

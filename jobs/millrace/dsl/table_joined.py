@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from millrace.dsl.callables import check_callable
-from millrace.dsl.options import Partitioner
+from millrace.dsl.options import Partitioner, check_partitioner
 from millrace.topology.arguments import checks_arguments
 from millrace.topology.naming import check_name
 
@@ -30,6 +29,10 @@ class TableJoined:
     partitioner: Partitioner | None = None
     other_partitioner: Partitioner | None = None
 
+    def __post_init__(self) -> None:
+        for partitioner in (self.partitioner, self.other_partitioner):
+            check_partitioner(partitioner, value="None")
+
     @classmethod
     def as_(cls, name: str) -> TableJoined:
         """With a name for all parts of the join."""
@@ -46,15 +49,8 @@ class TableJoined:
 
     def with_partitioner(self, partitioner: Partitioner | None) -> TableJoined:
         """With the partitioner of the table that has the foreign key."""
-        _check(partitioner)
         return replace(self, partitioner=partitioner)
 
     def with_other_partitioner(self, other_partitioner: Partitioner | None) -> TableJoined:
         """With the partitioner of the table that is looked up by its key."""
-        _check(other_partitioner)
         return replace(self, other_partitioner=other_partitioner)
-
-
-def _check(partitioner: Partitioner | None) -> None:
-    if partitioner is not None:
-        check_callable(partitioner, 4, what="partitioner", takes="topic, key, None, partitions")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
@@ -11,8 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from millrace.callables import ASYNC_REMEDY, callable_name
 from millrace.config import StreamsConfig
-from millrace.errors import StateError
+from millrace.errors import ProcessingError, StateError
 from millrace.metrics import DropReason
 from millrace.state import (
     JoinWindowStore,
@@ -205,7 +207,7 @@ def call_per_record(
         The results, and the rows they belong to; ``None`` for the rows where no record failed.
 
     Raises:
-        ProcessingError: the function raised, and the handler does not continue.
+        ProcessingError: the function raised, and the handler does not continue; or it gives coroutines.
     """
     results: list[Any] = []
     failed: list[int] = []
@@ -215,6 +217,17 @@ def call_per_record(
         except Exception as error:
             failures.processing(error, int(records.origin[row]), node, processed_record(records, row))
             failed.append(row)
+    if results and inspect.isawaitable(results[0]):
+        # Found at build where the function itself is async; a lambda around one shows only here. One look a batch.
+        kind = type(results[0]).__name__
+        for result in results:
+            if inspect.iscoroutine(result):
+                result.close()
+        raise ProcessingError(
+            f"{callable_name(function)} of node {node} returned a {kind}, which nothing awaits, so the record would be "
+            "taken for processed.",
+            remedy=ASYNC_REMEDY,
+        )
     if not failed:
         return results, None
     kept = np.ones(len(records), dtype=bool)

@@ -178,6 +178,12 @@ class Sink:
         partition = self._node.partitioner(self.topic, key, value, count)
         if partition is None:
             return UNASSIGNED_PARTITION
+        if isinstance(partition, bool) or not isinstance(partition, int | np.integer):
+            raise ProcessingError(
+                f"The partitioner of node {self._node.name} chose {partition!r} ({type(partition).__name__}) for a record "
+                f"of topic {self.topic}, and a number is expected.",
+                remedy="return a number from 0 to the number of partitions less one, or None",
+            )
         if not 0 <= partition < count:
             raise ProcessingError(
                 f"The partitioner of node {self._node.name} chose partition {partition} of topic {self.topic}, "

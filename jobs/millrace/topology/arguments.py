@@ -10,9 +10,11 @@ import functools
 import inspect
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import timedelta
 from enum import Enum
+from numbers import Integral
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin
 
@@ -30,6 +32,9 @@ _Type: TypeAlias = Any
 
 _YIELDING = frozenset({"flat_map", "flat_map_values"})
 """Methods whose callables give an iterable, so that a generator function is right."""
+
+_ABOUT_ALL = frozenset({"build", "describe"})
+"""Methods whose errors are about the whole topology, not about the call."""
 
 _LONGEST_SHOWN = 80
 _NODE_PARAMETERS = ("name", "topic", "topics", "source_name", "processor_name")
@@ -54,7 +59,7 @@ _USES = {
 
 
 def checks_arguments(cls: CheckedT) -> CheckedT:
-    """Have a function, or a class's public methods and, of an option object, its constructor, check their arguments.
+    """Have a function, or a class's constructor and public methods, check their arguments.
 
     A wrong one is a ``TopologyError`` that names the method, the node and topic where they are known, the argument and
     what to pass instead.
@@ -62,7 +67,7 @@ def checks_arguments(cls: CheckedT) -> CheckedT:
     if not isinstance(cls, type):
         return typing.cast(CheckedT, _checked(None, cls.__name__, cls))
     for name, member in list(vars(cls).items()):
-        if name.startswith("_") and not (name == "__init__" and hasattr(cls, "__dataclass_fields__")):
+        if name.startswith("_") and name != "__init__":
             continue
         if isinstance(member, staticmethod | classmethod):
             setattr(cls, name, type(member)(_checked(cls, name, member.__func__)))
@@ -82,53 +87,71 @@ def _checked(cls: type | None, name: str, function: Callable[..., Any]) -> Calla
         try:
             given = signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise TopologyError(
-                f"{_where(method, owner, {})}: {error}.", remedy=f"call it as {method}{_public(signature)}"
+            raise _named(
+                TopologyError(f"{error}.", remedy=f"call it as {method}{_public(signature)}"), _where(method, owner, {})
             ) from error
         types = _types(function)
-        for argument, value in given.items():
-            if argument not in types:
-                continue
-            kind = signature.parameters[argument].kind
-            several = {
-                inspect.Parameter.VAR_POSITIONAL: lambda value=value: value,
-                inspect.Parameter.VAR_KEYWORD: lambda value=value: value.values(),
-            }.get(kind, lambda value=value: (value,))()
-            for each in several:
-                _check(
-                    each,
-                    types[argument],
-                    where=functools.partial(_where, method, owner, given),
-                    argument=argument,
-                    method=name,
-                    signature=signature,
-                )
-        return function(*args, **kwargs)
+        constructor = "" if cls is None else f"{cls.__name__}()"
+        where = functools.partial(_where, method, owner, given)
+        with _naming(where, constructor):
+            for argument, value in given.items():
+                for each in _each(value, signature.parameters[argument].kind):
+                    _check(each, types.get(argument, Any), argument=argument, method=name, signature=signature)
+        if name in _ABOUT_ALL or (name == "__init__" and not hasattr(cls, "__dataclass_fields__")):
+            return function(*args, **kwargs)
+        with _naming(where, constructor):
+            return function(*args, **kwargs)
 
     return checked
 
 
-def _check(
-    value: Any, kind: _Type, *, where: Callable[[], str], argument: str, method: str, signature: inspect.Signature
-) -> None:
+@contextmanager
+def _naming(call: Callable[[], str], constructor: str) -> Iterator[None]:
+    """Errors name the call, unless they name one inside of it other than the constructor of the same class."""
+    try:
+        yield
+    except TopologyError as error:
+        if error.named_call == constructor:
+            error.message = error.message.removeprefix(f"{constructor}: ")
+        if error.named_call in ("", constructor):
+            _named(error, call())
+        raise
+
+
+def _named(error: TopologyError, call: str) -> TopologyError:
+    """The error, whose message now begins with the call that it is about."""
+    error.named_call = call
+    error.message = f"{call}: {error.message}"
+    error.args = (error.message,)
+    return error
+
+
+def _each(value: Any, kind: Any) -> Iterable[Any]:
+    """The arguments that a parameter stands for."""
+    if kind is inspect.Parameter.VAR_POSITIONAL:
+        return tuple(value)
+    return tuple(value.values()) if kind is inspect.Parameter.VAR_KEYWORD else (value,)
+
+
+def _check(value: Any, kind: _Type, *, argument: str, method: str, signature: inspect.Signature) -> None:
     choices = list(_choices(kind))
     takes_callable = any(get_origin(choice) is _CALLABLE for choice in choices)
     if not any(_fits(value, choice) for choice in choices):
         which = ", which is not callable" if takes_callable else ""
         raise TopologyError(
-            f"{where()}: {argument} is {_shown(value)}{which}, and {_expected(choices)} is expected.",
+            f"{argument} is {_shown(value)}{which}, and {_expected(choices)} is expected.",
             remedy=_remedy(value, choices, signature),
         )
     if Serde in choices and value is not None:
-        check_serde(value, what=f"{where()}: {argument}", error=TopologyError)
+        check_serde(value, what=argument, error=TopologyError)
     if callable(value) and takes_callable:
         deferred = deferred_kind(value, generators=method not in _YIELDING)
         if deferred == "a generator function":
             raise TopologyError(
-                f"{where()}: {argument} {callable_name(value)} is {deferred}, so that a call does not run its body.",
+                f"{argument} {callable_name(value)} is {deferred}, so that a call does not run its body.",
                 remedy="return the result instead of yielding it; flat_map() and flat_map_values() take several",
             )
-        refuse_async(value, what=f"{argument} of {where()}")
+        refuse_async(value, what=argument)
 
 
 _CALLABLE = get_origin(Callable[..., Any])
@@ -158,11 +181,13 @@ def _fits(value: Any, kind: _Type) -> bool:  # noqa: PLR0911 - one line a kind o
     if getattr(origin, "_is_protocol", False):
         # What else users may write themselves is checked where it is used.
         return True
-    if origin in (int, float) and isinstance(value, bool):
-        return False
+    if origin is int:
+        return isinstance(value, Integral) and not isinstance(value, bool)
     if origin is tuple:
         return isinstance(value, tuple)
-    if origin is Sequence and isinstance(value, Sequence) and not isinstance(value, str | bytes):
+    if origin is Sequence:
+        if not isinstance(value, Collection) or isinstance(value, str | bytes | Mapping):
+            return False
         (item,) = get_args(kind) or (Any,)
         return all(any(_fits(each, choice) for choice in _choices(item)) for each in value)
     return isinstance(value, origin)
@@ -213,6 +238,8 @@ def _remedy(value: Any, choices: Sequence[_Type], signature: inspect.Signature) 
             return f"pass {option.__name__}.with_(...) with the serdes"
     if name == "StoreSupplier" and any(choice.__name__ == "StoreBuilder" for choice in types):
         return "make a builder of it: Stores.key_value_store_builder(supplier, key_serde, value_serde), or of its kind"
+    if name == "StreamsBuilder":
+        return "pass what its build() gives"
     if name in _USES:
         return f"pass {_expected(choices)}; {name} is for {_USES[name]}"
     return f"pass {_expected(choices)}"

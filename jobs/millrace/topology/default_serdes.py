@@ -17,7 +17,7 @@ from millrace.serdes.subscriptions import CombinedKeySerde, ResponseSerde, Subsc
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import StreamStreamJoin
 from millrace.topology.serde_flow import check_serdes
-from millrace.topology.serde_places import option_of, sink_argument, store_argument, store_text, topic_text
+from millrace.topology.serde_places import repartition_option, store_argument, store_text, topic_text
 from millrace.topology.stores import StoreSpec
 from millrace.topology.summary import owners_of
 from millrace.topology.topology import GlobalStore, SubTopology, Topology
@@ -43,9 +43,10 @@ def with_default_serdes(topology: Topology, config: StreamsConfig) -> Topology:
     """
     defaults = _Defaults(default_serde(config.default_key_serde), default_serde(config.default_value_serde))
     global_stores = {part.store.name: _global_store(part, defaults) for part in topology.global_stores}
+    options = _repartition_options(topology)
     resolved = replace(
         topology,
-        sub_topologies=tuple(_sub_topology(part, defaults, global_stores) for part in topology.sub_topologies),
+        sub_topologies=tuple(_sub_topology(part, defaults, global_stores, options) for part in topology.sub_topologies),
         global_stores=tuple(global_stores.values()),
     )
     check_serdes(resolved)
@@ -88,16 +89,13 @@ class _Defaults:
         return replace(item, **changes) if changes else item  # type: ignore[type-var]
 
 
-def _sub_topology(part: SubTopology, defaults: _Defaults, global_stores: Mapping[str, GlobalStore]) -> SubTopology:
-    readers: dict[str, str] = {}
-    for source in part.sources:
-        for node in part.processors:
-            if source.name in node.parents:
-                readers.setdefault(source.name, option_of(node.operator))
+def _sub_topology(
+    part: SubTopology, defaults: _Defaults, global_stores: Mapping[str, GlobalStore], options: Mapping[str, str]
+) -> SubTopology:
     untyped = {node.operator.waiting_store for node in part.processors if isinstance(node.operator, StreamStreamJoin)}
     return replace(
         part,
-        nodes=tuple(_node(node, defaults, readers.get(node.name)) for node in part.nodes),
+        nodes=tuple(_node(node, defaults, options) for node in part.nodes),
         stores=tuple(
             # What waits in a join of two streams has a layout of its own.
             store if store.name in untyped else _store(store, owners_of(part, store.name)[0], defaults)
@@ -107,18 +105,29 @@ def _sub_topology(part: SubTopology, defaults: _Defaults, global_stores: Mapping
     )
 
 
-def _node(node: Node, defaults: _Defaults, reader: str | None) -> Node:
+def _repartition_options(topology: Topology) -> dict[str, str]:
+    """For each topic of the application's own the option object that names its serdes."""
+    options = {}
+    for part in topology.sub_topologies:
+        for source in part.sources:
+            if source.internal:
+                readers = [node.operator for node in part.processors if source.name in node.parents]
+                option = repartition_option(readers[0] if readers else None)
+                options.update(dict.fromkeys(source.topics, option))
+    return options
+
+
+def _node(node: Node, defaults: _Defaults, options: Mapping[str, str]) -> Node:
     match node:
-        case SourceNode(internal=True):
-            return defaults.on(node, topic_text(node), f"PART_serde of {reader or 'Repartitioned'}")
         case SourceNode():
-            return defaults.on(node, topic_text(node), "PART_serde of Consumed")
+            option = options[node.topics[0]] if node.internal else "Consumed"
+            return defaults.on(node, topic_text(node), f"PART_serde of {option}")
         case SinkNode():
-            return defaults.on(node, topic_text(node), sink_argument(node))
+            option = options.get(node.topic or "", "Repartitioned") if node.internal else "Produced"
+            return defaults.on(node, topic_text(node), f"PART_serde of {option}")
         case ProcessorNode():
-            text = f"Node {node.name}"
-            operator = defaults.on(node.operator, text, "PART_serde of the table's Consumed or Materialized")
-            return replace(node, operator=operator)
+            argument = "PART_serde of the table's Consumed or Materialized"
+            return replace(node, operator=defaults.on(node.operator, f"Node {node.name}", argument))
 
 
 def _store(store: StoreSpec, owner: ProcessorNode, defaults: _Defaults) -> StoreSpec:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millrace.topology.foreign_key_join import ResponseJoin, SubscriptionReceive
 from millrace.topology.nodes import ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import (
     CogroupAggregate,
@@ -29,11 +30,28 @@ def topic_text(node: SourceNode | SinkNode) -> str:
     return f"Sink {node.name} " + (f"to topic {node.topic}" if node.topic is not None else "to the topics it chooses")
 
 
-def sink_argument(node: SinkNode) -> str:
-    """What names the serdes of a sink; ``PART`` stands for key or value."""
-    if node.internal:
-        return "PART_serde of Grouped, Repartitioned, Joined or StreamJoined, whichever the operator takes"
-    return "PART_serde of Produced"
+def repartition_option(reader: Operator | None) -> str:
+    """The option object that names the serdes of a repartition topic, by the operator that reads it."""
+    match reader:
+        case (
+            StreamAggregate()
+            | WindowedAggregate()
+            | SlidingAggregate()
+            | SessionAggregate()
+            | CogroupAggregate()
+            | TableAggregate()
+        ):
+            return "Grouped"
+        case TableSource():
+            return "Materialized"
+        case StreamTableJoin():
+            return "Joined"
+        case JoinBuffer() | StreamSelfJoin():
+            return "StreamJoined"
+        case SubscriptionReceive() | ResponseJoin():
+            return "the joined tables' Consumed or Materialized"
+        case _:
+            return "Repartitioned"
 
 
 def store_text(store: StoreSpec, owner: ProcessorNode) -> str:
@@ -49,10 +67,10 @@ def store_argument(owner: ProcessorNode) -> str:
         case TableTransformValues(store=None):
             return "PART_serde of its builder in Stores"
         case _:
-            return f"PART_serde of {option_of(owner.operator)}"
+            return f"PART_serde of {_option_of(owner.operator)}"
 
 
-def option_of(operator: Operator) -> str:
+def _option_of(operator: Operator) -> str:
     """The option object that names the serdes of an operator."""
     match operator:
         case StreamTableJoin():

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from millrace.callables import refuse_async
 from millrace.errors import ConfigurationError, ProcessingError
 
 Timestamps = npt.NDArray[np.int64]
@@ -164,6 +165,7 @@ def timestamp_extractor_by_name(name: str) -> TimestampExtractor:
         raise _no_extractor(name, f"{type(error).__name__}: {error}") from error
     if not callable(extractor):
         raise _no_extractor(name, f"{extractor!r} cannot be called")
+    refuse_async(extractor, what="timestamp extractor", error=ConfigurationError)
     return extractor  # type: ignore[no-any-return]
 
 

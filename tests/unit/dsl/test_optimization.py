@@ -28,7 +28,8 @@ def build(builder: StreamsBuilder) -> None:
 
 
 def loaded(optimization: str | None) -> Topology:
-    settings = {"application.id": "app", "bootstrap.servers": "b:1"}
+    settings = {"application.id": "app", "bootstrap.servers": "b:1", "default.key.serde": "string"}
+    settings["default.value.serde"] = "string"
     if optimization is not None:
         settings["topology.optimization"] = optimization
     return load_topology(f"{__name__}:build", StreamsConfig.from_mapping(settings))

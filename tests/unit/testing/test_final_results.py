@@ -338,7 +338,9 @@ def test_a_buffer_keeps_its_other_settings_when_one_changes() -> None:
 
 def test_a_value_that_the_tables_serde_cannot_write_is_told() -> None:
     builder = StreamsBuilder()
-    mapped = builder.table("in", Consumed.with_(TEXT, JSON)).map_values(lambda key, value: {"n": value})
+    mapped = builder.table("in", Consumed.with_(TEXT, JSON)).map_values(
+        lambda key, value: {"n": value}, Materialized.with_(TEXT, BytesSerde())
+    )
     mapped.suppress(Suppressed.until_time_limit(1, BufferConfig.unbounded()).with_name("held"))
     with TopologyTestDriver(builder.build()) as driver:
         topic = driver.create_input_topic("in", TEXT, JSON)

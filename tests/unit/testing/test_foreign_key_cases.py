@@ -12,7 +12,7 @@ import pytest
 from millrace.dsl import Consumed, KTable, Materialized, Produced, StreamsBuilder, TableJoined
 from millrace.errors import ProcessingError, SerializationError, TopologyError
 from millrace.metrics import DropReason
-from millrace.serdes import JsonSerde, LongSerde, StringSerde
+from millrace.serdes import BytesSerde, JsonSerde, LongSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.topology import Topology
 
@@ -284,6 +284,15 @@ def test_a_table_whose_value_serde_is_unknown_says_so() -> None:
     builder = StreamsBuilder()
     left, right = tables(builder)
     mapped = left.map_values(lambda key, value: value)
+    mapped.join(right, joined_value, foreign_key_extractor=EXTRACTORS["by value"], table_joined=NAMED)
+    with pytest.raises(TopologyError, match=r"Node fk-subscription-registration-processor has no value serde"):
+        TopologyTestDriver(builder.build())
+
+
+def test_a_row_that_its_table_s_serde_cannot_write_says_so() -> None:
+    builder = StreamsBuilder()
+    left, right = tables(builder)
+    mapped = left.map_values(lambda key, value: value, Materialized.with_(TEXT, BytesSerde()))
     mapped.join(right, joined_value, foreign_key_extractor=EXTRACTORS["by value"], table_joined=NAMED)
     with TopologyTestDriver(builder.build()) as driver, pytest.raises(SerializationError, match="cannot hash"):
         Run(driver).left.pipe_input("p1", row("f1", "a"))

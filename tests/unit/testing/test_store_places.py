@@ -24,7 +24,7 @@ from millrace.dsl import (
     TimeWindows,
 )
 from millrace.errors import ProcessingError, TopologyError
-from millrace.serdes import StringSerde
+from millrace.serdes import LongSerde, StringSerde
 from millrace.state import TaskState
 from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.store_builders import StoreSupplier
@@ -167,7 +167,9 @@ def test_a_users_store_goes_back_when_a_batch_fails_and_is_restored_from_its_cha
     counted = (
         builder.stream("in", Consumed.with_(TEXT, TEXT)).group_by_key().reduce(lambda one, two: one + two, options)
     )
-    counted.to_stream().map_values(lambda _, value: 1 // (value != "12bad")).to("out", Produced.with_(TEXT, None))
+    counted.to_stream().map_values(lambda _, value: 1 // (value != "12bad")).to(
+        "out", Produced.with_(TEXT, LongSerde())
+    )
     topology = builder.build()
     with TopologyTestDriver(topology, state_directory=tmp_path / "first") as driver:
         topic = driver.create_input_topic("in", TEXT, TEXT)

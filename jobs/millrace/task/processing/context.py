@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from millrace.callables import callable_name, deferred_kind
 from millrace.errors import ProcessingError
 from millrace.serdes import Serde
 from millrace.task.processing.runtime import ProcessingRuntime
@@ -108,6 +109,13 @@ class NodeContext:
             raise ProcessingError(f"Node {self._node} schedules a punctuation every {interval_ms} ms; 1 is the least.")
         if not callable(callback):
             raise ProcessingError(f"Node {self._node} schedules {callback!r}, which cannot be called.")
+        deferred = deferred_kind(callback)
+        if deferred is not None:
+            raise ProcessingError(
+                f"Node {self._node} schedules {callable_name(callback)}, which is {deferred}, so that a call would not "
+                "run its body.",
+                remedy="pass a plain function of the timestamp",
+            )
         kind = PunctuationType(punctuation_type)
         return self._runtime.schedule(self._node, interval_ms, kind, callback, start_time)
 

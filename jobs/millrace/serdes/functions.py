@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.errors import ConfigurationError, SerializationError
+from millrace.errors import ConfigurationError, SerializationError, error_not_of_user_code
 from millrace.serdes.per_value import PerValueSerde
 
 Serializer = Callable[[Any], bytes]
@@ -40,6 +40,9 @@ class FunctionSerde(PerValueSerde):
         except SerializationError:
             raise
         except Exception as error:
+            own = error_not_of_user_code(error)
+            if own is not None:
+                raise own from None
             raise SerializationError(
                 f"The serializer {_name(self.serializer)} failed at {value!r}: {type(error).__name__}: {error}.",
                 remedy="mend the serializer, or correct the value",
@@ -64,6 +67,9 @@ class FunctionSerde(PerValueSerde):
         except SerializationError:
             raise
         except Exception as error:
+            own = error_not_of_user_code(error)
+            if own is not None:
+                raise own from None
             raise SerializationError(
                 f"The deserializer {_name(self.deserializer)} failed at {len(data)} bytes: "
                 f"{type(error).__name__}: {error}.",

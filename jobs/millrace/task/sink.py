@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from millrace.errors import MillraceError, ProcessingError, SerializationError
+from millrace.errors import MillraceError, ProcessingError, SerializationError, error_not_of_user_code
 from millrace.handlers import ProducerRecord, SerializationExceptionOrigin
 from millrace.kafka.murmur2 import partitions_for
 from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
@@ -53,7 +53,7 @@ class Sink:
 
         Raises:
             SerializationError: a key or value cannot be written, and the handler does not resume.
-            ProcessingError: the partitioner chose a partition that does not exist.
+            ProcessingError: the partitioner failed, or chose a partition that does not exist.
         """
         try:
             keys, values = self._serialized(records)
@@ -113,6 +113,9 @@ class Sink:
         try:
             return to_bytes_list(column, serde)
         except Exception as error:
+            own = error_not_of_user_code(error)
+            if own is not None:
+                raise own from None
             if isinstance(error, MillraceError) and not isinstance(error, SerializationError):
                 raise
             reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
@@ -129,7 +132,19 @@ class Sink:
         assert self._node.partitioner is not None
         chosen = []
         for key, value in zip(records.keys.objects, records.values.objects, strict=True):
-            partition = self._node.partitioner(self.topic, key, value, count)
+            try:
+                partition = self._node.partitioner(self.topic, key, value, count)
+            except MillraceError:
+                raise
+            except Exception as error:
+                own = error_not_of_user_code(error)
+                if own is not None:
+                    raise own from None
+                raise ProcessingError(
+                    f"The partitioner of node {self._node.name} failed at a record for topic {self.topic}: "
+                    f"{type(error).__name__}: {error}.",
+                    remedy="correct the partitioner: it is called with topic, key, value and the number of partitions",
+                ) from error
             if partition is None:
                 partition = UNASSIGNED_PARTITION
             elif not 0 <= partition < count:

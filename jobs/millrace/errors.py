@@ -139,3 +139,39 @@ class QueryError(MillraceError):
 
 class OperationError(MillraceError):
     """An operation (deploy, stop, reconcile, ...) could not reach its goal."""
+
+
+PASS_THROUGH_USER_CODE = (
+    StateError,
+    PreflightError,
+    SchemaRegistryUnavailableError,
+    TaskMigratedError,
+    DriverFencedError,
+    TransactionAbortedError,
+    OffsetsMovedError,
+    OffsetOutOfRangeError,
+    OperationError,
+)
+"""Errors that user code may meet, in a store or a client, and that neither it nor its record is to blame for."""
+
+
+def error_not_of_user_code(error: BaseException) -> MillraceError | None:
+    """The error of :data:`PASS_THROUGH_USER_CODE` that user code let through or raised something else about.
+
+    Args:
+        error: what user code raised.
+
+    Returns:
+        the error itself, or the first such among its causes; ``None`` where user code, or its record, is to blame.
+    """
+    waiting: list[BaseException | None] = [error]
+    seen: set[int] = set()
+    while waiting:
+        one = waiting.pop(0)
+        if one is None or id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, PASS_THROUGH_USER_CODE):
+            return one
+        waiting += [*(one.exceptions if isinstance(one, BaseExceptionGroup) else ()), one.__cause__, one.__context__]
+    return None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.callables import refuse_async
-from millrace.errors import ConfigurationError, SerializationError
+from millrace.errors import ConfigurationError, SerializationError, error_not_of_user_code
 from millrace.serdes.per_value import PerValueSerde
 
 Serializer = Callable[[Any], bytes]
@@ -42,6 +42,9 @@ class FunctionSerde(PerValueSerde):
         except SerializationError:
             raise
         except Exception as error:
+            own = error_not_of_user_code(error)
+            if own is not None:
+                raise own from None
             raise SerializationError(
                 f"The serializer {_name(self.serializer)} failed at {value!r}: {type(error).__name__}: {error}.",
                 remedy="mend the serializer, or correct the value",
@@ -66,6 +69,9 @@ class FunctionSerde(PerValueSerde):
         except SerializationError:
             raise
         except Exception as error:
+            own = error_not_of_user_code(error)
+            if own is not None:
+                raise own from None
             raise SerializationError(
                 f"The deserializer {_name(self.deserializer)} failed at {len(data)} bytes: "
                 f"{type(error).__name__}: {error}.",

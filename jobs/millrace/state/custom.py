@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from millrace.errors import MillraceError, StateError, StateWriteError
+import structlog
+
+from millrace.errors import MillraceError, StateCorruptedError, StateError, StateWriteError, error_not_of_user_code
 from millrace.state.layout import Packed
 from millrace.state.position import TaskPosition
 from millrace.topology.custom_stores import StateStore, StoreFactory
 
 _LENGTH = struct.Struct(">i")
 _NO_METADATA = -1
+
+_log = structlog.get_logger(__name__)
 
 
 class CustomBytesStore:
@@ -31,6 +36,7 @@ class CustomBytesStore:
 
     def __init__(self, store: StateStore) -> None:
         self._store = store
+        self.is_damaged = False
         self._staged: list[tuple[bytes, Packed]] = []
         self.position: TaskPosition | None = None
         """The position of the last write, ``None`` where the store must be restored whole."""
@@ -46,16 +52,31 @@ class CustomBytesStore:
         return self._store.persistent
 
     def get(self, key: bytes) -> Packed:
-        """The value of ``key``."""
-        return self._store.get(key)
+        """The value of ``key``.
+
+        Raises:
+            StateError: the store failed.
+        """
+        with self._calling("a read"):
+            return self._store.get(key)
 
     def get_many(self, keys: Sequence[bytes]) -> list[Packed]:
-        """The values of ``keys``, in their order."""
-        return list(map(self._store.get, keys))
+        """The values of ``keys``, in their order.
+
+        Raises:
+            StateError: the store failed.
+        """
+        with self._calling("a read"):
+            return list(map(self._store.get, keys))
 
     def scan(self, from_key: bytes, before: bytes | None = None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries of a range, in key order."""
-        return self._store.range(from_key, before)
+        """Entries of a range, in key order.
+
+        Raises:
+            StateError: the store failed.
+        """
+        with self._calling("a scan"):
+            yield from self._store.range(from_key, before)
 
     def stage(self, batch: Any, keys: Sequence[bytes], values: Sequence[Packed]) -> None:  # noqa: ARG002
         """Keep the writes for :meth:`write`."""
@@ -63,7 +84,7 @@ class CustomBytesStore:
 
     def stage_delete_range(self, batch: Any, begin: bytes, end: bytes) -> None:  # noqa: ARG002
         """Keep the deletion of what is there now for :meth:`write`."""
-        self._staged += [(key, None) for key, _ in self._store.range(begin, end)]
+        self._staged += [(key, None) for key, _ in self.scan(begin, end)]
 
     def write(self, position: TaskPosition | None) -> None:
         """Write what was staged, with the position it stands for and :attr:`metadata`.
@@ -78,14 +99,38 @@ class CustomBytesStore:
         try:
             self._store.write(self._staged, _written(self.position or TaskPosition(), self.metadata))
             self._store.flush()
-        except MillraceError:
-            raise
         except Exception as error:
+            self._pass_on(error)
             raise StateWriteError(
                 f"The store {self._store.name} ({type(self._store).__name__}) refused a write: "
                 f"{type(error).__name__}: {error}",
-                remedy="mend the store; what was committed to Kafka is brought to it at the next start",
+                remedy="correct the store; what was committed to Kafka is brought to it at the next start",
             ) from error
+
+    @contextmanager
+    def _calling(self, what: str) -> Iterator[None]:
+        """What the user's store raises inside is an error of the state, and of no record.
+
+        Raises:
+            StateCorruptedError: the store says so; it is emptied and restored from its changelog, as RocksDB is.
+            StateError: the store failed.
+        """
+        try:
+            yield
+        except Exception as error:
+            self._pass_on(error)
+            raise StateError(
+                f"The store {self._store.name} ({type(self._store).__name__}) failed at {what}: "
+                f"{type(error).__name__}: {error}",
+                remedy="correct the store; where what it holds is damaged it may raise a StateCorruptedError, which "
+                "has it emptied and restored from its changelog",
+            ) from error
+
+    def _pass_on(self, error: Exception) -> None:
+        own = error if isinstance(error, MillraceError) else error_not_of_user_code(error)
+        if own is not None:
+            self.is_damaged |= isinstance(own, StateCorruptedError)
+            raise own
 
     def apply_staged(self) -> None:
         """The writes were made."""
@@ -97,7 +142,7 @@ class CustomBytesStore:
 
     def is_empty(self) -> bool:
         """Whether there is no committed entry."""
-        return not any(True for _ in islice(self._store.range(b"", None), 1))
+        return not any(True for _ in islice(self.scan(b"", None), 1))
 
     def size(self) -> tuple[int, int]:
         """Number of keys as the store says; their bytes are not known."""
@@ -106,10 +151,14 @@ class CustomBytesStore:
     def wipe(self) -> None:
         """Remove everything."""
         self._store.wipe()
+        self.is_damaged = False
 
     def close(self) -> None:
-        """Close the user's store."""
-        self._store.close()
+        """Close the user's store. One that cannot be closed is logged: the others must be closed all the same."""
+        try:
+            self._store.close()
+        except Exception as error:
+            _log.error("store not closed", store=self._store.name, error=repr(error))
 
 
 def open_custom_store(name: str, create: StoreFactory, directory: Path | None) -> CustomBytesStore:

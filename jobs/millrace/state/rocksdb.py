@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from weakref import WeakSet
 
 import structlog
 from rocksdict import (
@@ -27,6 +28,7 @@ from rocksdict import (
 from millrace.errors import StateCorruptedError, StateError, StateWriteError
 from millrace.state.file_compaction import CompactionProgress, FileCompaction
 from millrace.state.layout import Packed
+from millrace.state.scans import DatabaseScan
 from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 
 _log = structlog.get_logger(__name__)
@@ -166,6 +168,9 @@ class RocksDatabase:
         self._options = options
         self._stores = dict(stores)
         self.is_damaged = False
+        self.failed_read: StateError | None = None
+        """What a read met first that the disk or the files are to blame for."""
+        self._scans: WeakSet[DatabaseScan] = WeakSet()
         self._compaction: FileCompaction | None = None
         database = _database_options(options)
         try:
@@ -343,40 +348,61 @@ class RocksDatabase:
 
     def unreadable(self, error: Exception) -> StateError:
         """The error for a read that failed."""
-        return self._damaged(error) or StateError(
+        if not self._families:
+            return StateError(f"The state database {self.path} is closed.", remedy="open the task again")
+        met = self._damaged(error) or StateError(
             f"The state database {self.path} cannot be read: {error}", remedy="check the disk"
         )
+        # Without its traceback, whose frames may hold iterators.
+        self.failed_read = self.failed_read or type(met)(met.message, remedy=met.remedy)
+        return met
 
     def scan(self, family: str, from_key: bytes, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
         """Entries of a range of one column family as they were when the scan began."""
         with self.reading():
-            items = self._families[family].items(from_key=from_key)
-        return self._checked(items, family, from_key, before)
+            scan = DatabaseScan(
+                family.removeprefix(STORE_FAMILY_PREFIX), self._families[family].items(from_key=from_key)
+            )
+        self._scans.add(scan)
+        return self._checked(scan, family, from_key, before)
 
     def is_empty(self, family: str) -> bool:
         """Whether a column family has no entry."""
-        with self.reading():
-            iterator = self._families[family].iter()
-            iterator.seek_to_first()
-            iterator.status()
-            return not iterator.valid()
+        return self._has_no_entry(family, b"", behind=False)
 
     def _checked(
-        self, items: Iterator[tuple[bytes, bytes]], family: str, from_key: bytes, before: bytes | None
+        self, scan: DatabaseScan, family: str, from_key: bytes, before: bytes | None
     ) -> Iterator[tuple[bytes, bytes]]:
         last = from_key
-        for key, value in items:
-            if before is not None and key >= before:
+        while True:
+            # Not held here: what RocksDB has is given back when the database closes, whoever holds this generator.
+            entry = next(scan.items, None)
+            if entry is None:
+                break
+            if before is not None and entry[0] >= before:
                 return
-            yield key, value
-            last = key
+            yield entry
+            last = entry[0]
         # At a damaged block rocksdict's iterator ends as if nothing came after it: look whether that is so.
-        with self.reading():
-            iterator = self._families[family].iter()
-            iterator.seek(last)
-            if iterator.valid():
-                iterator.next()
-            iterator.status()
+        self._has_no_entry(family, last, behind=True)
+
+    def _has_no_entry(self, family: str, key: bytes, *, behind: bool) -> bool:
+        """Whether nothing is at ``key`` or after it (with ``behind`` only after it).
+
+        Raises:
+            StateError: the place cannot be read.
+        """
+        iterator = self._families[family].iter()
+        try:
+            with self.reading():
+                iterator.seek(key)
+                if behind and iterator.valid():
+                    iterator.next()
+                iterator.status()
+                return not iterator.valid()
+        finally:
+            # The error's traceback would keep it, and with it RocksDB's lock.
+            del iterator
 
     def _refused(self, error: Exception) -> StateError:
         return self._damaged(error) or StateWriteError(
@@ -398,12 +424,17 @@ class RocksDatabase:
     def close(self) -> None:
         """Close the database and its column families. Idempotent.
 
+        Scans that have not ended are ended: their next entry is a ``StateError``. RocksDB would keep its files and its
+        lock for them.
+
         A disk that refuses the last writes of this is only logged: what is not in the files is in the changelogs.
         """
         if self._compaction is not None:
             self._compaction.end()
             self._compaction = None
-        # RocksDB's own lock is given back only when the last handle is gone.
+        # RocksDB's own lock is given back only when the last handle and the last scan are gone.
+        for scan in list(self._scans):
+            scan.end()
         self._handles.clear()
         families = list(self._families.values())
         self._families.clear()

@@ -146,8 +146,20 @@ class TaskState:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a read or write met files that are damaged or gone: :meth:`wipe` and restore."""
-        return self._database is not None and self._database.is_damaged
+        """Whether a read or write met files that are damaged or gone, or a user's store that says so: :meth:`wipe` and
+        restore."""
+        in_database = self._database is not None and self._database.is_damaged
+        return in_database or any(custom.is_damaged for custom in self._custom.values())
+
+    def check_reads(self) -> None:
+        """Raises what a read met that the disk is to blame for, also where user code went on after it.
+
+        Raises:
+            StateError: there is such a read since the stores were opened.
+        """
+        failed = None if self._database is None else self._database.failed_read
+        if failed is not None:
+            raise type(failed)(failed.message, remedy=failed.remedy)
 
     @property
     def directory(self) -> Path | None:

@@ -164,9 +164,10 @@ class Engine:
         self._steps = self._steps_of(sub_topology)
 
     def close(self) -> None:
-        """Closes the processors that users wrote. May be called more than once."""
+        """Closes the processors that users wrote, and ends the scans that they hold. May be called more than once."""
         if self._steps is not None:
             self._steps.close()
+        self.context.processing.scans.end(self.context.task)
 
     @property
     def next_wall_clock_ms(self) -> int | None:

@@ -19,6 +19,7 @@ from millrace.errors import (
     SerializationError,
     TransactionAbortedError,
     UnknownTopicError,
+    error_not_of_user_code,
 )
 from millrace.handlers import (
     ConsumerRecord,
@@ -158,6 +159,9 @@ class FailureHandler:
     def processing(self, error: Exception, row: int | None, node: str, record: ProcessedRecord | None = None) -> None:
         """User code raised while it processed a row.
 
+        What it or its record is not to blame for (damaged state, above all) passes: no handler is asked, and no record
+        is skipped.
+
         Args:
             error: what it raised.
             row: the input row; ``None`` where no record was being processed (punctuation).
@@ -166,7 +170,9 @@ class FailureHandler:
 
         Raises:
             ProcessingError: the handler fails.
+            StateError: user code met state that cannot be read; or another error that it is not to blame for.
         """
+        _pass_on(error)
         response = self._ask(self._processing, self._context(row, node), record, error)
         self._letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
@@ -260,8 +266,9 @@ class FailureHandler:
             node: the source node.
 
         Raises:
-            ProcessingError: always.
+            ProcessingError: always, but for an error that the extractor is not to blame for, which passes.
         """
+        _pass_on(error)
         remedy = error.remedy if isinstance(error, MillraceError) else ""
         reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
         raise ProcessingError(
@@ -274,6 +281,7 @@ class FailureHandler:
         try:
             response = handler.handle_error(context, record, error)
         except Exception as failure:
+            _pass_on(failure)
             raise ProcessingError(
                 f"Task {self._task}, node {context.processor_node_id}: the exception handler {handler.name} failed at "
                 f"{type(error).__name__}: {error}: {type(failure).__name__}: {failure}.",
@@ -304,6 +312,13 @@ class FailureHandler:
     def _place(self, row: int | None) -> str:
         assert self._batch is not None
         return "no input (punctuation)" if row in (None, NO_ROW) else _at(*self._batch.place(row))
+
+
+def _pass_on(error: Exception) -> None:
+    """Raises what user code raised where neither it nor its record is to blame."""
+    own = error_not_of_user_code(error)
+    if own is not None:
+        raise own
 
 
 def processed_record(records: Records, row: int) -> ProcessedRecord:

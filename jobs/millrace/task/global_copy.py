@@ -17,7 +17,13 @@ from pathlib import Path
 import structlog
 
 from millrace.config import StreamsConfig
-from millrace.errors import OffsetOutOfRangeError, StateCorruptedError, StateDirectoryLockedError, StateError
+from millrace.errors import (
+    MillraceError,
+    OffsetOutOfRangeError,
+    StateCorruptedError,
+    StateDirectoryLockedError,
+    StateError,
+)
 from millrace.metrics import DropReason
 from millrace.state import KeyValueStore, StateDirectory, StateOptions, TaskPosition, TaskState
 from millrace.state.replay import RestoreProgress
@@ -152,13 +158,17 @@ class GlobalCopy:
         """Closes the store and gives its directory back. Idempotent."""
         with self._turn:
             self._close_reader()
+            self._state.end_scans()
             self._task_state.close()
 
     def _read_or_rebuild(self, ends: Mapping[TopicPartition, int], on_progress: ProgressListener) -> None:
         if not self._state.is_incomplete and not self.is_damaged:
             try:
                 self._read_to(ends, on_progress)
-            except (OffsetOutOfRangeError, StateCorruptedError) as error:
+            except MillraceError as error:
+                # The store's own processor may have met the damage and raised something else.
+                if not isinstance(error, OffsetOutOfRangeError | StateCorruptedError) and not self.is_damaged:
+                    raise
                 self._log.warning("global store is built anew", reason=error.message)
                 self._close_reader()
             else:

@@ -82,6 +82,7 @@ class GlobalState:
             try:
                 if len(batch):
                     self._process(batch)
+                self._state.check_reads()
                 self._state.commit(position)
                 self.failures.end_batch(collector)
             except BaseException:
@@ -100,10 +101,15 @@ class GlobalState:
         """Empties the store; readers wait until the block has filled it again, and are refused if that fails."""
         with self._guard.lock:
             self._guard.is_incomplete = True
+            self.end_scans()
             self._state.wipe()
             self._processor = self._open_processor()
             yield
             self._guard.is_incomplete = False
+
+    def end_scans(self) -> None:
+        """Ends what the store's own processor still reads: its store is about to be closed."""
+        self._context.processing.scans.end(self._context.task)
 
     def _open_processor(self) -> Processor | None:
         return None if self._is_table else create_processor(self.part.processor, self._context)

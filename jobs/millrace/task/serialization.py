@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from millrace.errors import ConfigurationError, SerializationError
+from millrace.errors import ConfigurationError, SerializationError, StateError
 from millrace.serdes import BytesSerde, JsonSerde, Serde, SessionWindowedSerde, TimeWindowedSerde, serialize_sessions
 from millrace.task.columns import Column, WindowedColumn
 
@@ -15,6 +15,22 @@ from millrace.task.columns import Column, WindowedColumn
 def or_default(serde: Serde | None) -> Serde:
     """The serde, or the one of applications that name none: bytes as they are."""
     return BytesSerde() if serde is None else serde
+
+
+def read_stored(serde: Serde, data: bytes, *, store: str) -> Any:
+    """What bytes of a store are. Where they cannot be read, no record is to blame.
+
+    Raises:
+        StateError: the bytes are not what the serde writes.
+    """
+    try:
+        return serde.deserialize(data)
+    except SerializationError as error:
+        raise StateError(
+            f"Store {store} holds {len(data)} bytes that {type(serde).__name__} cannot read: {error.message}",
+            remedy="use the serde that the store was written with; or give the store another name, or reset the "
+            "application, and it starts empty",
+        ) from error
 
 
 def to_bytes_array(column: Column, serde: Serde) -> pa.Array:

@@ -14,6 +14,7 @@ from millrace.errors import (
     SerializationError,
     TopicRefusedError,
     UnknownTopicError,
+    error_not_of_user_code,
 )
 from millrace.handlers import ProducerRecord, SerializationExceptionOrigin
 from millrace.kafka.murmur2 import partitions_for
@@ -152,6 +153,9 @@ class Sink:
         try:
             return to_bytes_list(column, serde)
         except Exception as error:
+            own = error_not_of_user_code(error)
+            if own is not None:
+                raise own from None
             if isinstance(error, MillraceError) and not isinstance(error, SerializationError):
                 raise
             reason = error.message if isinstance(error, MillraceError) else f"{type(error).__name__}: {error}"
@@ -180,8 +184,8 @@ class Sink:
             return UNASSIGNED_PARTITION
         if isinstance(partition, bool) or not isinstance(partition, int | np.integer):
             raise ProcessingError(
-                f"The partitioner of node {self._node.name} chose {partition!r} ({type(partition).__name__}) for a record "
-                f"of topic {self.topic}, and a number is expected.",
+                f"The partitioner of node {self._node.name} chose {partition!r} ({type(partition).__name__}) for a "
+                f"record of topic {self.topic}, and a number is expected.",
                 remedy="return a number from 0 to the number of partitions less one, or None",
             )
         if not 0 <= partition < count:

@@ -283,9 +283,13 @@ class Task:
             positions = {**self._committed, **positions_after(ordered, length, ranges)}
             counts = self._counts(decided, collector, findings)
             self._commit(positions, counts, collector, clock)
-        except BaseException:
+        except BaseException as error:
             self._give_back(findings)
+            damaged = self._damage()
             self.close()
+            if damaged is not None and isinstance(error, Exception) and not isinstance(error, StateCorruptedError):
+                # User code met it and raised something else.
+                raise damaged from error
             raise
         committed_at = time.time()
         assert self._state is not None
@@ -304,6 +308,16 @@ class Task:
             restored=self._take_restored(),
             rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
+        )
+
+    def _damage(self) -> StateCorruptedError | None:
+        """The error for damaged state that the task has met."""
+        state_is_damaged = self._state is not None and self._state.is_damaged
+        if not state_is_damaged and not any(copy.is_damaged for copy in self._global.values()):
+            return None
+        return StateCorruptedError(
+            f"Task {self.spec.name} met damaged state while it processed a batch.",
+            remedy="none needed: the stores are restored from their changelogs; check the disk, though",
         )
 
     def close(self) -> None:
@@ -573,12 +587,11 @@ class Task:
             changelog_ids=self.spec.changelog_ids,
             global_topic_ids=self.spec.global_topic_ids,
         )
-        if state.is_damaged or any(copy.is_damaged for copy in self._global.values()):
-            # Whoever met it may have taken it for the failure of one record, and skipped that.
-            raise StateCorruptedError(
-                f"Task {self.spec.name} met damaged state while it processed a batch.",
-                remedy="none needed: the stores are restored from their changelogs; check the disk, though",
-            )
+        # User code may have met it and gone on.
+        damaged = self._damage()
+        if damaged is not None:
+            raise damaged
+        state.check_reads()
         for store, topic in collector.changelog_topics.items():
             end = producer.sent_end_offset(topic, self.spec.partition)
             if end is not None:

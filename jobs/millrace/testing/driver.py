@@ -438,6 +438,7 @@ class _DrivenTask:
         self._sent = []
         try:
             self.engine.process(self.engine.in_stream_order(batch), self, wall_clock=wall_clock)
+            self.state.check_reads()
         except BaseException:
             self.state.rollback()
             raise

@@ -25,7 +25,9 @@ class StateStore(Protocol):
       gives none back is restored whole.
 
     One thread at a time uses it, not always the same one: a restoration writes from a thread of its own. Every method
-    may raise; the task is then closed, and its next attempt opens the store anew.
+    may raise; the task is then closed, and its next attempt opens the store again. What it raises stops the task and is
+    never taken for the failure of a record; with a ``StateCorruptedError`` (``millrace.errors``) the stores of the task
+    are wiped and restored from their changelogs, as where the files of RocksDB are damaged.
     Source: ``org.apache.kafka.streams.processor.StateStore``, and the bytes stores that it wraps.
     """
 

@@ -6,6 +6,7 @@ import shutil
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
@@ -14,7 +15,8 @@ from millrace.config import StreamsConfig
 from millrace.control.preparation import Preparer
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.takeover import Takeover
-from millrace.dsl import Consumed, Materialized, Produced, StreamsBuilder
+from millrace.dsl import Consumed, Materialized, Processor, Produced, Stores, StreamsBuilder
+from millrace.dsl import Record as ProcessedRecord
 from millrace.errors import OffsetsMovedError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
@@ -33,6 +35,8 @@ KEYS = [b"key-%04d" % number for number in range(3_000)]
 class Counting:
     """A task that counts the records of each key, and is given everything that its topic has."""
 
+    settings: ClassVar[dict[str, str]] = {}
+
     def __init__(self, bootstrap_servers: str, name: str, directory: Path) -> None:
         self.admin = KafkaAdmin(bootstrap_servers)
         self.source, self.output, self.changelog = f"{name}-in", f"{name}-out", f"{name}-counts-changelog"
@@ -42,6 +46,7 @@ class Counting:
             "state.dir": str(directory),
             "replication.factor": 1,
             "rocksdb.write.buffer.bytes": 65_536,
+            **self.settings,
         })  # fmt: skip
         self.admin.create_missing([TopicSpec(name=topic, partitions=1) for topic in (self.source, self.output)])
         self._bootstrap_servers = bootstrap_servers
@@ -115,6 +120,39 @@ class Counting:
         return builder.build()
 
 
+class CountingItself(Counting):
+    """As :class:`Counting`, by a processor, which may hide what it meets; failed records would be skipped."""
+
+    settings: ClassVar[dict[str, str]] = {"processing.exception.handler": "continue"}
+    hides = False
+
+    def _topology(self) -> Topology:
+        itself, held = self, list[object]()
+
+        class CountAndScan(Processor[str, str]):
+            def process(self, record: ProcessedRecord[str, str], /) -> None:
+                counts = self.context.get_state_store("counts")
+                try:
+                    count = (counts.get(record.key) or 0) + 1
+                    if record.key == KEYS[0].decode():
+                        scan = counts.all()
+                        held.append(scan)  # and never lets it go
+                        next(scan, None)
+                except StateError as error:
+                    if itself.hides:
+                        return
+                    raise ValueError("no counts") from error
+                counts.put(record.key, count)
+                self.context.forward(record.with_value(count))
+
+        builder = StreamsBuilder()
+        store = Stores.persistent_key_value_store("counts")
+        builder.add_state_store(Stores.key_value_store_builder(store, StringSerde(), LongSerde()))
+        stream = builder.stream(self.source, Consumed.with_(StringSerde(), StringSerde()))
+        stream.process(CountAndScan, "counts").to(self.output, Produced.with_(StringSerde(), LongSerde()))
+        return builder.build()
+
+
 @pytest.fixture
 def counting(bootstrap_servers: str, unique: str, tmp_path: Path) -> Iterator[Counting]:
     made = Counting(bootstrap_servers, unique, tmp_path)
@@ -135,6 +173,25 @@ def test_damaged_bytes_are_restored_from_the_changelog_in_the_same_batch(countin
     assert counting.counts() == {4}
     assert counting.count_all_keys().rebuilds == 0
     assert counting.counts() == {5}
+
+
+@pytest.mark.parametrize("hides", [False, True], ids=["raises another error", "goes on"])
+def test_damaged_bytes_that_a_processor_meets_are_restored_and_no_record_is_skipped(
+    bootstrap_servers: str, unique: str, tmp_path: Path, hides: bool
+) -> None:
+    counting = CountingItself(bootstrap_servers, unique, tmp_path)
+    counting.hides = hides
+    try:
+        for _ in range(3):
+            counting.count_all_keys()
+            counting.reopen()
+        counting.task.close()
+        assert flip_middle(counting.plan.task_spec(0).state_directory)
+        outcome = counting.count_all_keys()
+        assert (outcome.rebuilds, outcome.restored) == (1, 3 * len(KEYS))
+        assert counting.counts() == {4}
+    finally:
+        counting.close()
 
 
 def test_a_removed_directory_is_restored_although_the_task_has_it_open(counting: Counting) -> None:

@@ -19,7 +19,7 @@ from millrace.task.operators.session_columns import SessionColumns, takes_column
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_null_keys
 from millrace.task.records import Records, merge_in_order
-from millrace.task.serialization import or_default
+from millrace.task.serialization import or_default, read_stored
 from millrace.task.stream_time import advance_stream_time
 from millrace.task.written_records import written
 from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
@@ -207,7 +207,8 @@ class SessionAggregateProcessor(Processor):
         """The initial aggregate, then the sessions from the oldest end, then the record."""
         aggregate = self._calls.initial()
         for session in joined:
-            aggregate = self._calls.merge(key, aggregate, self._value_serde.deserialize(session.value))
+            stored = read_stored(self._value_serde, session.value, store=self._operator.store)
+            aggregate = self._calls.merge(key, aggregate, stored)
         return self._calls.add(key, value, aggregate)
 
     def _write(

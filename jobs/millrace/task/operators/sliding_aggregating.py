@@ -21,7 +21,7 @@ from millrace.task.operators.final_results import ClosingTimeWindows, FinalResul
 from millrace.task.operators.windowed_results import WindowedResults
 from millrace.task.processor import Forwarded, Processor, TaskContext, drop_nulls
 from millrace.task.records import Records
-from millrace.task.serialization import or_default
+from millrace.task.serialization import or_default, read_stored
 from millrace.task.stream_time import advance_stream_time
 from millrace.task.written_records import written
 from millrace.topology.emit_strategy import EmitStrategy
@@ -53,6 +53,7 @@ class _Change(NamedTuple):
 class _Aggregation:
     """The aggregation over stored values."""
 
+    store: str
     calls: AggregationCalls
     serde: Serde
     first_result: Callable[[], Any]
@@ -63,7 +64,7 @@ class _Aggregation:
 
     def read(self, stored: _Stored) -> Any:
         """A window's aggregate; a new object each time, since an adder may change what it is given."""
-        return self.serde.deserialize(stored.value)
+        return read_stored(self.serde, stored.value, store=self.store)
 
     def add(self, key: Any, value: Any, aggregate: Any) -> tuple[bytes | None, Any]:
         """The aggregate with a record more, as store bytes and as a result."""
@@ -80,7 +81,7 @@ class _Aggregation:
 
     def result(self, value: bytes) -> Any:
         """The result that store bytes are."""
-        return self.calls.result(self.serde.deserialize(value))
+        return self.calls.result(read_stored(self.serde, value, store=self.store))
 
 
 class _Windows:
@@ -134,7 +135,10 @@ class SlidingAggregateProcessor(Processor):
         self._retention = spec.retention_ms
         self._key_serde = or_default(spec.key_serde)
         self._aggregation = _Aggregation(
-            calls_of(operator.aggregator), or_default(spec.value_serde), partial(first_result, operator.aggregator)
+            operator.store,
+            calls_of(operator.aggregator),
+            or_default(spec.value_serde),
+            partial(first_result, operator.aggregator),
         )
         self._sends_old_values = context.sends_old_values(node)
         self._closing: ClosingTimeWindows | None = None

@@ -85,7 +85,7 @@ class NodeContext:
     def get_state_store(self, name: str) -> Any:
         """A store that is connected to this node."""
         if name in self._task.global_stores:
-            return open_global_store(name, self._task, self._runtime)
+            return open_global_store(name, self._task, self._runtime, node=self._node)
         connected = self._task.processors[self._node].stores
         if name not in connected:
             raise ProcessingError(
@@ -93,7 +93,7 @@ class NodeContext:
                 remedy="name the store in process(), process_values() or transform_values(), in add_state_store() or "
                 "connect_processor_and_state_stores(), or return it from stores() of the supplier",
             )
-        return open_typed_store(name, self._task, self._runtime)
+        return open_typed_store(name, self._task, self._runtime, node=self._node)
 
     def schedule(
         self,

@@ -16,6 +16,7 @@ from millrace.task.columns import IntArray
 from millrace.task.dead_letters import NO_ROW
 from millrace.task.input import InputBatch
 from millrace.task.processing.punctuation import Punctuation, PunctuationHandle, PunctuationQueue
+from millrace.task.processing.scans import OpenScans
 from millrace.topology.processor_api import PunctuationType, Punctuator, RecordMetadata
 
 AFTER_THE_ROW = 2**62
@@ -35,6 +36,7 @@ class ProcessingRuntime:
     Attributes:
         timestamp_ms: event time of the record at hand, or of the punctuation, milliseconds.
         origin: the row of the task's input that the record came from, or ``NO_ROW``.
+        scans: what processors read of stores and have not read to the end.
         walk: forwards records at once, where the task runs record by record; otherwise ``None``.
         fatal: what ended the batch below a processor that forwarded; it must not be taken for that processor's error.
     """
@@ -51,6 +53,7 @@ class ProcessingRuntime:
         self.timestamp_ms = UNKNOWN_TIME
         self.origin = NO_ROW
         self.walk: Walk | None = None
+        self.scans = OpenScans()
         self.fatal: Exception | None = None
         self.queues = {kind: PunctuationQueue() for kind in PunctuationType}
         self.fresh: dict[str, PunctuationQueue] = {}

@@ -54,7 +54,7 @@ class TypedSessionStore:
     def backward_fetch(self, key: Any) -> Iterator[tuple[Windowed, Any]]:
         """All sessions of a key, from the latest."""
         found: list[tuple[Windowed, Any]] = list(self.fetch(key))
-        return iter(found[::-1])
+        return self._values.scan(iter(found[::-1]))
 
     def fetch_session(self, key: Any, earliest_start: int, latest_end: int) -> Any:
         """The value of one session."""
@@ -64,6 +64,5 @@ class TypedSessionStore:
     def find_sessions(self, key: Any, earliest_end: int, latest_start: int) -> Iterator[tuple[Windowed, Any]]:
         """The sessions of a key that overlap a span of time."""
         found = self._store.find_sessions(self._values.key(key), earliest_end, latest_start)
-        return iter(
-            [(Windowed(key, one.start, one.end), self._values.value(one.value, one.timestamp)) for one in found]
-        )
+        sessions = [(Windowed(key, one.start, one.end), self._values.value(one.value, one.timestamp)) for one in found]
+        return self._values.scan(iter(sessions))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from operator import index
 from typing import Any
 
@@ -12,8 +13,9 @@ from millrace.metrics import DropReason
 from millrace.state.layout import Int64Array
 from millrace.task.aggregation.steps import result_of
 from millrace.task.processing.runtime import ProcessingRuntime
+from millrace.task.processing.scans import StoreScan
 from millrace.task.processor import TaskContext
-from millrace.task.serialization import or_default
+from millrace.task.serialization import or_default, read_stored
 from millrace.topology.aggregators import AvgAggregator, BuiltInAggregator, StructAggregator
 from millrace.topology.state_stores import ValueAndTimestamp
 
@@ -25,11 +27,13 @@ class StoreValues:
         name: name of the store.
         task: the task's surroundings.
         runtime: knows the timestamp of the record at hand.
+        node: name of the node that uses the store.
     """
 
-    def __init__(self, name: str, task: TaskContext, runtime: ProcessingRuntime) -> None:
+    def __init__(self, name: str, task: TaskContext, runtime: ProcessingRuntime, *, node: str) -> None:
         spec = task.global_stores[name] if name in task.global_stores else task.stores[name]
         self.name = name
+        self._node = node
         self.key_serde = or_default(spec.key_serde)
         self._value_serde = or_default(spec.value_serde)
         self._timestamped = spec.timestamped
@@ -48,13 +52,29 @@ class StoreValues:
             raise ProcessingError(f"Store {self.name} was asked for the key None.", remedy="leave such records out")
         return self.key_serde.serialize(key)
 
+    def scan(self, items: Iterator[Any]) -> StoreScan:
+        """What the user gets to go through entries: it ends with the store."""
+        return self._runtime.scans.begin(items, node=self._node, store=self.name)
+
     def optional_key(self, key: Any) -> bytes | None:
         """Key bytes of a bound; ``None`` leaves it open."""
         return None if key is None else self.key_serde.serialize(key)
 
+    def read_key(self, data: bytes) -> Any:
+        """What the user sees of a stored key.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        return read_stored(self.key_serde, data, store=self.name)
+
     def value(self, data: bytes, timestamp: int) -> Any:
-        """What the user sees of a stored value."""
-        value = self._value_serde.deserialize(data)
+        """What the user sees of a stored value.
+
+        Raises:
+            StateError: it cannot be read.
+        """
+        value = read_stored(self._value_serde, data, store=self.name)
         if self._aggregator is not None:
             value = result_of(self._aggregator, value)
         return ValueAndTimestamp(value, timestamp) if self._timestamped else value

@@ -44,12 +44,12 @@ class ReadOnlyTypedKeyValueStore:
         """A range of keys."""
         first, last = self._values.optional_key(from_key), self._values.optional_key(to_key)
         if first is not None and last is not None and first > last:
-            return iter(())
+            return self._values.scan(iter(()))
         return self._typed(self._store.range(first, last))
 
     def reverse_range(self, from_key: Any, to_key: Any) -> Entries:
         """A range of keys, from the end."""
-        return reversed(list(self.range(from_key, to_key)))
+        return self._values.scan(reversed(list(self.range(from_key, to_key))))
 
     def all(self) -> Entries:
         """Every entry."""
@@ -57,7 +57,7 @@ class ReadOnlyTypedKeyValueStore:
 
     def reverse_all(self) -> Entries:
         """Every entry, from the end."""
-        return reversed(list(self.all()))
+        return self._values.scan(reversed(list(self.all())))
 
     def prefix_scan(self, prefix: Any, prefix_serde: Serde | None = None) -> Entries:
         """Keys that begin with a prefix."""
@@ -69,8 +69,10 @@ class ReadOnlyTypedKeyValueStore:
         return self._store.approximate_num_entries()
 
     def _typed(self, entries: Iterator[tuple[bytes, bytes, int]]) -> Entries:
-        read_key = self._values.key_serde.deserialize
-        return ((read_key(key), self._values.value(value, timestamp)) for key, value, timestamp in entries)
+        read_key = self._values.read_key
+        return self._values.scan(
+            (read_key(key), self._values.value(value, timestamp)) for key, value, timestamp in entries
+        )
 
 
 class TypedKeyValueStore(ReadOnlyTypedKeyValueStore):
@@ -100,14 +102,14 @@ class TypedKeyValueStore(ReadOnlyTypedKeyValueStore):
         return before
 
 
-def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime) -> Any:
-    """The store ``name``, typed by its serdes.
+def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime, *, node: str) -> Any:
+    """The store ``name`` for a node, typed by its serdes.
 
     Raises:
         ProcessingError: it is the buffer of an operator, which nobody else can read.
     """
     store = task.open_store(name)
-    values = StoreValues(name, task, runtime)
+    values = StoreValues(name, task, runtime, node=node)
     if isinstance(store, KeyValueStore):
         return TypedKeyValueStore(store, values)
     if isinstance(store, WindowStore):
@@ -122,9 +124,11 @@ def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime) -
     )
 
 
-def open_global_store(name: str, task: TaskContext, runtime: ProcessingRuntime) -> ReadOnlyTypedKeyValueStore:
-    """The global store ``name``, for reading."""
-    return ReadOnlyTypedKeyValueStore(task.open_global_store(name), StoreValues(name, task, runtime))
+def open_global_store(
+    name: str, task: TaskContext, runtime: ProcessingRuntime, *, node: str
+) -> ReadOnlyTypedKeyValueStore:
+    """The global store ``name``, for a node to read."""
+    return ReadOnlyTypedKeyValueStore(task.open_global_store(name), StoreValues(name, task, runtime, node=node))
 
 
 def _while_prefixed(entries: Iterator[tuple[bytes, bytes, int]], start: bytes) -> Iterator[tuple[bytes, bytes, int]]:

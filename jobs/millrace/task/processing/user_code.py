@@ -7,7 +7,7 @@ from typing import Any
 
 import structlog
 
-from millrace.errors import MillraceError, ProcessingError
+from millrace.errors import MillraceError, ProcessingError, error_not_of_user_code
 from millrace.task.processing.context import Forward, NodeContext
 from millrace.task.processor import TaskContext
 
@@ -42,6 +42,7 @@ class UserCode:
 
         Raises:
             ProcessingError: it cannot be.
+            StateError: it met state that cannot be read.
         """
         if self._instance is not None:
             return
@@ -51,6 +52,9 @@ class UserCode:
         except MillraceError:
             raise
         except Exception as error:
+            own = error_not_of_user_code(error)
+            if own is not None:
+                raise own from None
             raise ProcessingError(
                 f"Task {self._task.task}: processor {self._node} cannot be initialised: "
                 f"{type(error).__name__}: {error}.",

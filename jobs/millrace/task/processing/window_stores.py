@@ -43,7 +43,7 @@ class TypedWindowStore:
         if time_to is None:
             found, timestamps = self._store.fetch_many([self._values.key(key)], np.array([time_from], dtype=np.int64))
             return None if found[0] is None else self._values.value(found[0], int(timestamps[0]))
-        return (
+        return self._values.scan(
             (start, self._values.value(value, timestamp))
             for start, value, timestamp in self._store.fetch(self._values.key(key), time_from, time_to)
         )
@@ -51,7 +51,7 @@ class TypedWindowStore:
     def backward_fetch(self, key: Any, time_from: int, time_to: int) -> Iterator[tuple[int, Any]]:
         """Starts and values of the windows between two times, from the latest."""
         found: list[tuple[int, Any]] = list(self.fetch(key, time_from, time_to))
-        return iter(found[::-1])
+        return self._values.scan(iter(found[::-1]))
 
     def fetch_range(self, from_key: Any, to_key: Any, time_from: int, time_to: int) -> Iterator[tuple[Windowed, Any]]:
         """A range of keys and of starts."""
@@ -71,8 +71,8 @@ class TypedWindowStore:
         return self._typed(self._store.all())
 
     def _typed(self, entries: Iterator[tuple[bytes, int, bytes, int]]) -> Iterator[tuple[Windowed, Any]]:
-        read_key = self._values.key_serde.deserialize
-        return (
+        read_key = self._values.read_key
+        return self._values.scan(
             (Windowed(read_key(key), start, start + self._window_size_ms), self._values.value(value, timestamp))
             for key, start, value, timestamp in entries
         )

@@ -64,6 +64,7 @@ from millrace.topology.state_stores import (
 from millrace.topology.store_builders import StoreBuilder, Stores, StoreSupplier
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import (
+    ConsumerRecord,
     ExtractRecordMetadataTimestamp,
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,
@@ -85,6 +86,7 @@ __all__ = [
     "Compression",
     "ConnectedStoreProvider",
     "Consumed",
+    "ConsumerRecord",
     "EagerBufferConfig",
     "EmitStrategy",
     "ExtractRecordMetadataTimestamp",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from millrace.dsl.callables import check_callable
+from millrace.dsl.callables import check_callable, check_timestamp_extractor
 from millrace.dsl.global_ktable import global_store_spec
 from millrace.dsl.options import AutoOffsetReset, Partitioner
 from millrace.dsl.output_topics import output_topic
@@ -252,7 +252,7 @@ class Topology:
     @staticmethod
     def _check_extractor(extractor: TimestampExtractor | None) -> None:
         if extractor is not None:
-            check_callable(extractor, 4, what="timestamp extractor", takes="key, value, timestamp, partition_time")
+            check_timestamp_extractor(extractor)
 
     def _check_parents(self, what: str, name: str, parents: tuple[str, ...]) -> None:
         if not parents:

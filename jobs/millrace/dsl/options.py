@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from millrace.dsl.callables import check_callable
+from millrace.dsl.callables import check_callable, check_timestamp_extractor
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
@@ -60,8 +60,10 @@ class Consumed:
 
     Args:
         key_serde: ``None`` takes the configuration's default; the same for ``value_serde``.
-        timestamp_extractor: ``(key, value, record timestamp, partition time) -> timestamp`` in milliseconds, or one
-            of the extractors of this package; ``None`` takes the configuration's ``default.timestamp.extractor``.
+        timestamp_extractor: ``(key, value, record timestamp, partition time) -> timestamp`` in milliseconds; or, with
+            topic, partition, offset and headers, ``(record, partition time) -> timestamp``, whose record is a
+            :class:`ConsumerRecord`; or one of the extractors of this package. ``None`` takes the configuration's
+            ``default.timestamp.extractor``.
         offset_reset: where a new application starts; ``None`` takes the configuration's ``auto.offset.reset``.
         name: name of the source node.
     """
@@ -91,10 +93,12 @@ class Consumed:
         return replace(self, value_serde=value_serde)
 
     def with_timestamp_extractor(self, timestamp_extractor: TimestampExtractor) -> Consumed:
-        """With event time from ``(key, value, record timestamp, partition time)``."""
-        check_callable(
-            timestamp_extractor, 4, what="timestamp extractor", takes="key, value, timestamp, partition_time"
-        )
+        """With event time from ``(key, value, record timestamp, partition time)`` or ``(record, partition time)``.
+
+        Raises:
+            TopologyError: the extractor can be called with neither.
+        """
+        check_timestamp_extractor(timestamp_extractor)
         return replace(self, timestamp_extractor=timestamp_extractor)
 
     def with_offset_reset_policy(self, offset_reset: AutoOffsetReset | str) -> Consumed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.serdes.avro import AvroSerde, topic_record_subject, topic_subject
-from millrace.serdes.base import Serde
+from millrace.serdes.base import Serde, WindowedSerializer
 from millrace.serdes.functions import FunctionSerde, serde_from
 from millrace.serdes.json import JsonSerde
 from millrace.serdes.names import NAMED_SERDES, serde_by_name
@@ -30,6 +30,7 @@ __all__ = [
     "TimeWindowedSerde",
     "UUIDSerde",
     "Windowed",
+    "WindowedSerializer",
     "deserialize_windowed",
     "serde_by_name",
     "serde_from",

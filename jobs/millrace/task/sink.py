@@ -9,7 +9,7 @@ import numpy as np
 from millrace.errors import MillraceError, ProcessingError, SerializationError
 from millrace.handlers import ProducerRecord, SerializationExceptionOrigin
 from millrace.kafka.murmur2 import partitions_for
-from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
+from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerializer
 from millrace.serdes.changes import ChangeSerde, join_change
 from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.columns import Column, IntArray
@@ -70,12 +70,24 @@ class Sink:
             window_bytes = WINDOW_BYTES[type(self._key_serde)]
             plain = [None if key is None else key[:-window_bytes] for key in keys]
             partitions = partitions_for(plain, partition_count)
+        elif isinstance(self._key_serde, WindowedSerializer):
+            partitions = partitions_for(self._base_keys(records, self._key_serde), partition_count)
         else:
             partitions = partitions_for(keys, partition_count)
         batch = OutputBatch(
             self.topic, keys, values, records.timestamps, partitions, records.headers, origins=records.origin
         )
         return batch, records.order
+
+    def _base_keys(self, records: Records, serde: WindowedSerializer) -> list[bytes | None]:
+        try:
+            return [None if key is None else serde.serialize_base_key(key) for key in records.keys.objects]
+        except Exception as error:
+            raise SerializationError(
+                f"serialize_base_key() of {type(serde).__name__} failed for a key of node {self._node.name}, which could "
+                f"be written to topic {self.topic}: {type(error).__name__}: {error}.",
+                remedy="have it take every key that serialize() takes",
+            ) from error
 
     def _serialized(self, records: Records) -> tuple[list[bytes | None], list[bytes | None]]:
         return self._encoded("key", records.keys, self._key_serde), self._values(records)

@@ -95,7 +95,7 @@ class ResponseJoin:
 
     Args:
         table: name of the node that makes the primary table.
-        joiner: ``(value, foreign value) -> value``.
+        joiner: ``(value, foreign value) -> value``, or a ``KeyedJoiner``.
         left_join: as in ``SubscriptionSend``; the same for ``value_serde``.
         key_serde: tells rows apart; ``None`` takes the configuration's default.
         result: name of the node that takes the results.
@@ -104,23 +104,12 @@ class ResponseJoin:
     """
 
     table: str
-    joiner: Callable[[Any, Any], Any]
+    joiner: Callable[..., Any]
     left_join: bool
     result: str
     key_serde: Serde | None = None
     value_serde: Serde | None = None
     again: SubscribeAgain | None = None
-
-
-@dataclass(frozen=True)
-class ExtractedFromValue:
-    """A foreign-key extractor that takes the value alone, as one that takes key and value."""
-
-    extractor: Callable[[Any], Any]
-
-    def __call__(self, _key: Any, value: Any, /) -> Any:
-        """The foreign key of a row."""
-        return self.extractor(value)
 
 
 @dataclass(frozen=True)

@@ -151,7 +151,7 @@ class TableJoin(LogicalNode):
         other_name: name of the processor behind the right table.
         left: name of the node that makes the left table; the same for ``right``.
         kind: which rows it has.
-        joiner: ``(left value, right value) -> value``.
+        joiner: ``(left value, right value) -> value``, or a ``KeyedJoiner``.
         store: the store of the results, or ``None``.
     """
 
@@ -160,7 +160,7 @@ class TableJoin(LogicalNode):
     left: str
     right: str
     kind: TableJoinKind
-    joiner: Callable[[Any, Any], Any]
+    joiner: Callable[..., Any]
     store: StoreSpec | None = None
 
 

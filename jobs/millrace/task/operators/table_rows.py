@@ -14,6 +14,7 @@ from millrace.task.operators.filtering import truth
 from millrace.task.operators.mapping import mapped
 from millrace.task.processor import TaskContext, call_per_record
 from millrace.task.records import Records
+from millrace.topology.arity import KeyedJoiner
 from millrace.topology.operators import TableFilter, TableJoinKind, TableMapValues
 
 
@@ -59,9 +60,9 @@ class RowFunctions:
         return Column(objects=self._call(operator.mapper, values, present))
 
     def join(
-        self, kind: TableJoinKind, joiner: Callable[[Any, Any], Any], left: Column, right: Column, *, rows: BoolArray
+        self, kind: TableJoinKind, joiner: Callable[..., Any], left: Column, right: Column, *, rows: BoolArray
     ) -> Column:
-        """``joiner(left, right)`` at ``rows``, where the kind of join has a row."""
+        """``joiner(left, right)`` at ``rows``, where the kind of join has a row; a ``KeyedJoiner`` gets the key too."""
         has_left, has_right = ~left.null_mask(), ~right.null_mask()
         joined = {
             TableJoinKind.INNER: has_left & has_right,
@@ -69,7 +70,7 @@ class RowFunctions:
             TableJoinKind.OUTER: has_left | has_right,
         }[kind]
         pairs = Column(objects=list(zip(left.objects, right.objects, strict=True)))
-        return Column(objects=self._call(lambda _, pair: joiner(*pair), pairs, joined & rows & ~self.failed))
+        return Column(objects=self._call(of_pair(joiner), pairs, joined & rows & ~self.failed))
 
     def _call(self, function: Callable[[Any, Any], Any], values: Column, rows: BoolArray) -> list[Any]:
         """The function's results, ``None`` where it is not called or failed."""
@@ -90,6 +91,13 @@ class RowFunctions:
         for place, result in zip(places.tolist(), results, strict=True):
             scattered[place] = result
         return scattered
+
+
+def of_pair(joiner: Callable[..., Any]) -> Callable[[Any, tuple[Any, Any]], Any]:
+    """A joiner of two tables as what takes the key and the pair of values."""
+    if isinstance(joiner, KeyedJoiner):
+        return lambda key, pair: joiner(key, *pair)
+    return lambda _, pair: joiner(*pair)
 
 
 def no_rows(count: int) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millrace.config import StreamsConfig
 from millrace.dsl.branched import BranchedKStream
 from millrace.dsl.builder import StreamsBuilder
 from millrace.dsl.cogrouped import (
@@ -26,10 +27,12 @@ from millrace.dsl.options import (
     Produced,
     Repartitioned,
 )
+from millrace.dsl.printed import Printed
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
+from millrace.handlers import ConsumerRecord
 from millrace.topology.custom_stores import StateStore
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.field_timestamp import field_timestamp
@@ -51,6 +54,8 @@ from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.state_stores import (
+    NOT_PUT,
+    VALID_TO_UNDEFINED,
     KeyValueStore,
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
@@ -64,7 +69,6 @@ from millrace.topology.state_stores import (
 from millrace.topology.store_builders import StoreBuilder, Stores, StoreSupplier
 from millrace.topology.stores import StoreBackend
 from millrace.topology.timestamp_extractors import (
-    ConsumerRecord,
     ExtractRecordMetadataTimestamp,
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,
@@ -77,6 +81,8 @@ from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import JoinWindows, TimeWindows
 
 __all__ = [
+    "NOT_PUT",
+    "VALID_TO_UNDEFINED",
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
@@ -106,6 +112,7 @@ __all__ = [
     "LogAndSkipOnInvalidTimestamp",
     "Materialized",
     "Named",
+    "Printed",
     "ProcessingContext",
     "Processor",
     "ProcessorContext",
@@ -131,6 +138,7 @@ __all__ = [
     "Stores",
     "StreamJoined",
     "StreamsBuilder",
+    "StreamsConfig",
     "StrictBufferConfig",
     "Suppressed",
     "TableJoined",

@@ -15,6 +15,7 @@ from millrace.dsl.callables import check_callable, check_mapper, mapper_of, valu
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.options import Grouped, Joined, Materialized, Named, Produced, Repartitioned, name_of
 from millrace.dsl.output_topics import output_topic
+from millrace.dsl.printed import Printed, PrintRecord
 from millrace.dsl.processing import check_supplier, connected_stores
 from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
@@ -92,9 +93,14 @@ class KStream:
         return self._then(naming.STREAM_MAP, named, Map(mapper), key_serde=None, value_serde=None, changes_key=True)
 
     def map_values(self, mapper: ValueMapper, *, named: Named | str | None = None) -> KStream:
-        """Each record with the value that ``mapper`` gives: a callable ``(value)`` or ``(key, value)``, or an expression.
+        """Each record with the value that ``mapper`` gives: an expression, ``(value)`` or ``(key, value)``.
 
-        The mapper's parameters decide whether it gets the key: see the DSL's page, "With or without the key".
+        Args:
+            mapper: an expression, or a callable, whose parameters say whether it gets the key.
+            named: name of the node.
+
+        Raises:
+            TopologyError: it is neither an expression nor callable with one or two arguments.
         """
         operator = MapValues(mapper_of(mapper, what="value mapper"))
         return self._then(naming.STREAM_MAP_VALUES, named, operator, value_serde=None, changes_value=True)
@@ -127,6 +133,16 @@ class KStream:
         """Ends the stream in ``action(key, value)``, which is called again when a batch is repeated."""
         check_callable(action, 2, what="action", takes="key, value")
         self._then(naming.STREAM_FOREACH, named, Peek(action, forwards=False))
+
+    def print(self, printed: Printed | None = None) -> None:
+        """Ends the stream in lines ``[label]: key, value`` on the standard output or in a file: to look at it.
+
+        Args:
+            printed: where, and how a record is written. Lines are written again when a batch is repeated.
+        """
+        options = printed or Printed()
+        action = PrintRecord(self._name if options.label is None else options.label, options.path, options.mapper)
+        self._then(naming.STREAM_PRINT, options.name, Peek(action, forwards=False))
 
     def process(
         self, supplier: ProcessorSupplier, *state_store_names: str, named: Named | str | None = None

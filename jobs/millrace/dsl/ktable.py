@@ -118,8 +118,8 @@ class KTable:
         """As :meth:`map_values`, but called for deletions too, with ``None``; perhaps with stores at hand.
 
         Args:
-            transformer: a callable ``(value)`` or ``(key, value)``; or a supplier, which takes no arguments and gives a new
-                :class:`~millrace.topology.processor_api.ValueTransformerWithKey` at each call. Only the latter's
+            transformer: a callable ``(value)`` or ``(key, value)``; or a supplier, which takes no arguments and gives a
+                new :class:`~millrace.topology.processor_api.ValueTransformerWithKey` at each call. Only the latter's
                 table, where it is not stored, cannot be looked up by joins.
             materialized: the store of the results, if it has a name; or the name of the first store to connect.
             state_store_names: names of stores to connect to the transformer that the supplier makes.

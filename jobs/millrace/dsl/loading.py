@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 from millrace.config import StreamsConfig
 from millrace.dsl import low_level
-from millrace.dsl.builder import StreamsBuilder
+from millrace.dsl.builder import UNNAMED, StreamsBuilder
 from millrace.errors import ConfigurationError, MillraceError, TopologyError
 from millrace.topology.output_names import with_output_prefix
 from millrace.topology.topology import Topology
@@ -17,9 +19,12 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     """The topology that a function builds.
 
     Args:
-        module: ``package.module:function``; the function takes a :class:`StreamsBuilder`. Where it returns a
-            :class:`millrace.dsl.Topology`, that is taken instead of what the builder has collected.
-        config: settings that matter for building: rewrites, and whether explicit names are compulsory.
+        module: ``package.module:function``; the function takes a :class:`StreamsBuilder`, and the configuration as
+            well if it requires a second argument or has a parameter called ``config``. Where it returns a
+            :class:`millrace.dsl.Topology`, that is taken instead of what the builder has collected; and where that is
+            nothing, a topology that another builder has built.
+        config: what the function may get, and settings that matter for building: rewrites, and whether explicit names
+            are compulsory; ``None``: the defaults, with a name and an address that stand for nothing.
 
     Raises:
         ConfigurationError: the module cannot be imported, or has no such function.
@@ -47,11 +52,12 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
         ]
         raise ConfigurationError(
             f"The module {module_name!r} has no function {function_name!r}; it has {', '.join(own) or 'none'}.",
-            remedy="name a function that takes a StreamsBuilder, as `package.module:function`",
+            remedy="name a function that takes a StreamsBuilder (and the configuration, if it wants), as "
+            "`package.module:function`",
         )
     builder = StreamsBuilder()
     try:
-        result = function(builder)
+        result = _call(function, builder, config or StreamsConfig.from_mapping(UNNAMED))
     except MillraceError:
         raise
     except Exception as error:
@@ -62,15 +68,33 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     prefix = None if config is None else config.output_topic_prefix
     if isinstance(result, low_level.Topology):
         return _with_outputs(result.build(), prefix)
-    naming = config is not None and config.ensure_explicit_internal_resource_naming
-    rewrites = () if config is None else config.rewrites
-    topology = builder.build(rewrites=rewrites, ensure_explicit_naming=naming)
+    topology = result if isinstance(result, Topology) and builder.is_empty else builder.build(config)
     if not topology.sub_topologies:
         raise TopologyError(
             f"{module} reads global tables and nothing else, so there is nothing to run.",
             remedy="read a stream or a table as well",
         )
     return _with_outputs(topology, prefix)
+
+
+def _call(function: Callable[..., Any], builder: StreamsBuilder, config: StreamsConfig) -> Any:
+    """Calls the function of a module with what it asks for."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (ValueError, TypeError):
+        return function(builder)
+    asked = parameters.get("config")
+    if asked is not None and asked.kind is inspect.Parameter.KEYWORD_ONLY:
+        return function(builder, config=config)
+    positional = [
+        each
+        for each in parameters.values()
+        if each.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    second = positional[1] if len(positional) > 1 else None
+    if second is not None and (second.default is inspect.Parameter.empty or second.name == "config"):
+        return function(builder, config)
+    return function(builder)
 
 
 def _with_outputs(topology: Topology, prefix: str | None) -> Topology:

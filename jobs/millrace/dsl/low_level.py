@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
 from millrace.dsl.callables import check_callable, check_timestamp_extractor
 from millrace.dsl.global_ktable import global_store_spec
-from millrace.dsl.options import AutoOffsetReset, Partitioner
+from millrace.dsl.options import AutoOffsetReset
 from millrace.dsl.output_topics import output_topic
 from millrace.dsl.processing import check_supplier, stores_of
 from millrace.errors import TopologyError
@@ -17,7 +18,9 @@ from millrace.topology.freeze import freeze_nodes
 from millrace.topology.naming import check_name
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import ProcessRecords
+from millrace.topology.partitioners import Partitioner
 from millrace.topology.processor_api import ProcessorSupplier
+from millrace.topology.source_topics import check_topic_pattern
 from millrace.topology.store_builders import StoreBuilder
 from millrace.topology.stores import StoreSpec
 from millrace.topology.timestamp_extractors import TimestampExtractor
@@ -48,7 +51,7 @@ class Topology:
     def add_source(
         self,
         name: str,
-        *topics: str,
+        *topics: str | re.Pattern[str],
         key_serde: Serde | None = None,
         value_serde: Serde | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
@@ -58,7 +61,8 @@ class Topology:
 
         Args:
             name: name of the node.
-            topics: at least one topic.
+            topics: at least one topic; or one compiled regular expression: all topics whose whole name it matches when
+                the application starts, as in :meth:`millrace.dsl.StreamsBuilder.stream`.
             key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
             timestamp_extractor: as in :class:`millrace.dsl.Consumed`; the same for ``offset_reset``.
 
@@ -66,12 +70,15 @@ class Topology:
             TopologyError: the name or a topic is taken, or there is no topic.
         """
         self._check_new(name)
-        self._check_topics(name, topics)
+        pattern, names = self._pattern_of(name, topics)
+        if pattern is None:
+            self._check_topics(name, names)
         self._check_extractor(timestamp_extractor)
-        self._topics.update(topics)
+        self._topics.update(names)
         self._nodes[name] = SourceNode(
             name=name,
-            topics=topics,
+            topics=names,
+            pattern=pattern,
             key_serde=key_serde,
             value_serde=value_serde,
             timestamp_extractor=timestamp_extractor,
@@ -116,7 +123,7 @@ class Topology:
             topic: the topic, or what chooses it for each record, as in :meth:`millrace.dsl.KStream.to`.
             parent_names: at least one source or processor.
             key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
-            partitioner: ``(topic, key, value, number of partitions) -> partition``; ``None`` takes the murmur2 hash of
+            partitioner: as in :meth:`millrace.dsl.Produced.with_stream_partitioner`; ``None`` takes the murmur2 hash of
                 the key's bytes.
 
         Raises:
@@ -248,6 +255,20 @@ class Topology:
                 raise TopologyError(
                     f"Topic {topic!r} has already been registered by another source.", remedy="read each topic once"
                 )
+
+    @staticmethod
+    def _pattern_of(
+        source: str, topics: tuple[str | re.Pattern[str], ...]
+    ) -> tuple[re.Pattern[str] | None, tuple[str, ...]]:
+        patterns = [topic for topic in topics if isinstance(topic, re.Pattern)]
+        if not patterns:
+            return None, tuple(topic for topic in topics if not isinstance(topic, re.Pattern))
+        if len(topics) > 1:
+            raise TopologyError(
+                f"Source {source!r} reads a pattern and something else.", remedy="give it one pattern, or names"
+            )
+        check_topic_pattern(patterns[0])
+        return patterns[0], ()
 
     @staticmethod
     def _check_extractor(extractor: TimestampExtractor | None) -> None:

@@ -11,6 +11,7 @@ from millrace.dsl.callables import check_callable, check_timestamp_extractor
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.naming import check_name
+from millrace.topology.partitioners import Partitioner
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreBackend
@@ -20,9 +21,6 @@ from millrace.topology.windows import Duration, to_milliseconds
 
 if TYPE_CHECKING:
     from millrace.dsl.kstream import KStream
-
-Partitioner = Callable[[str, Any, Any, int], int]
-"""``(topic, key, value, number of partitions) -> partition``, from 0."""
 
 
 class AutoOffsetReset(StrEnum):
@@ -123,7 +121,8 @@ class Produced:
 
     Args:
         key_serde: ``None`` takes that of the stream; the same for ``value_serde``.
-        stream_partitioner: ``None`` takes the murmur2 hash of the key's bytes (of a windowed key: of its key's bytes).
+        stream_partitioner: ``(topic, key, value, number of partitions) -> partition``, or several of them, or none
+            (KIP-837); ``None`` takes the murmur2 hash of the key's bytes (of a windowed key: of its key's bytes).
         name: name of the sink node.
     """
 
@@ -151,7 +150,16 @@ class Produced:
         return replace(self, value_serde=value_serde)
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Produced:
-        """With a partition chosen by ``(topic, key, value, number of partitions)``."""
+        """With the partitions that ``partitioner(topic, key, value, number of partitions)`` returns (KIP-837).
+
+        Args:
+            partitioner: gives a partition, from 0; or a set or list of partitions, each of which gets the record, and
+                where it is empty none does: the record is dropped and counted; or ``None``, which takes the murmur2
+                hash of the key's bytes.
+
+        Raises:
+            TopologyError: it cannot be called so.
+        """
         check_callable(partitioner, 4, what="partitioner", takes="topic, key, value, partitions")
         return replace(self, stream_partitioner=partitioner)
 
@@ -242,7 +250,16 @@ class Repartitioned:
         return replace(self, number_of_partitions=number_of_partitions)
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned:
-        """With a partition chosen by ``(topic, key, value, number of partitions)``."""
+        """With the partitions that ``partitioner(topic, key, value, number of partitions)`` returns (KIP-837).
+
+        Args:
+            partitioner: gives a partition, from 0; or a set or list of partitions, each of which gets the record, and
+                where it is empty none does: the record is dropped and counted; or ``None``, which takes the murmur2
+                hash of the key's bytes.
+
+        Raises:
+            TopologyError: it cannot be called so.
+        """
         check_callable(partitioner, 4, what="partitioner", takes="topic, key, value, partitions")
         return replace(self, stream_partitioner=partitioner)
 

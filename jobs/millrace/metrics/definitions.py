@@ -32,6 +32,7 @@ class DropReason(StrEnum):
     NEGATIVE_TIMESTAMP = "negative_timestamp"
     EXPIRED_WINDOW = "expired_window"
     STALE_RESPONSE = "stale_response"
+    NO_PARTITION = "no_partition"
 
 
 class TransactionOutcome(StrEnum):

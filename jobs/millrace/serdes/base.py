@@ -50,7 +50,7 @@ class Serde(Protocol):
 
 @runtime_checkable
 class WindowedSerializer(Protocol):
-    """What a serde of your own for :class:`~millrace.serdes.Windowed` keys may have besides: the key without its window.
+    """What a serde of your own for :class:`~millrace.serdes.Windowed` keys may have besides: the key without window.
 
     Where it has this, the windows of a key go to one partition of an output topic, as those of the built-in serdes do;
     otherwise the hash of all its bytes decides. Source: ``WindowedSerializer#serializeBaseKey``.

@@ -164,6 +164,10 @@ class Engine:
         if self._steps is not None:
             self._steps.close()
 
+    def read_topic(self, topic: str, source: str) -> None:
+        """Has a source read one more topic, which its pattern matches."""
+        self._source_of_topic[topic] = source
+
     @property
     def next_wall_clock_ms(self) -> int | None:
         """When a punctuation is due by the wall clock, milliseconds; ``None`` where none is scheduled."""

@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from millrace.handlers import ConsumerRecord
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
@@ -15,7 +16,6 @@ from millrace.task.records import Records
 from millrace.topology.nodes import SourceNode
 from millrace.topology.timestamp_extractors import (
     ColumnarTimestampExtractor,
-    ConsumerRecord,
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,
     TimestampExtractor,
@@ -138,7 +138,7 @@ def _record(batch: InputBatch, records: Records, place: int, key: Any, value: An
         timestamp=int(records.timestamps[place]),
         key=key,
         value=value,
-        headers=tuple(headers or ()),
+        headers=list(headers or ()),
     )
 
 

@@ -62,8 +62,8 @@ def _windowed_to_bytes(column: WindowedColumn, serde: Serde) -> list[bytes | Non
             return [serde.serialize(key) for key in column.objects]
         raise SerializationError(
             f"A windowed key cannot be written with {type(serde).__name__}.",
-            remedy="give the topic a TimeWindowedSerde, a SessionWindowedSerde or a serde of your own for Windowed keys, "
-            "or map the key to a plain one first",
+            remedy="give the topic a TimeWindowedSerde, a SessionWindowedSerde or a serde of your own for Windowed "
+            "keys, or map the key to a plain one first",
         )
     inner = [key for key in to_bytes_list(column.inner, serde.inner) if key is not None]
     if isinstance(serde, SessionWindowedSerde):

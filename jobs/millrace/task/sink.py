@@ -9,14 +9,16 @@ import numpy as np
 from millrace.errors import MillraceError, ProcessingError, SerializationError
 from millrace.handlers import ProducerRecord, SerializationExceptionOrigin
 from millrace.kafka.murmur2 import partitions_for
+from millrace.metrics import DropReason
 from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerializer
 from millrace.serdes.changes import ChangeSerde, join_change
 from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.columns import Column, IntArray
-from millrace.task.failures import FailureHandler
+from millrace.task.failures import FailureHandler, processed_record
 from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
+from millrace.topology.partitioners import InvalidPartitionError, chosen_partitions
 
 Output = tuple[OutputBatch, tuple[IntArray, ...]]
 """Records for a topic, and their order columns."""
@@ -53,7 +55,7 @@ class Sink:
 
         Raises:
             SerializationError: a key or value cannot be written, and the handler does not resume.
-            ProcessingError: the partitioner chose a partition that does not exist.
+            ProcessingError: the partitioner raised, or chose a partition that does not exist, and the handler fails.
         """
         try:
             keys, values = self._serialized(records)
@@ -64,7 +66,10 @@ class Sink:
         if partition_count is None:
             partitions = np.full(len(records), UNASSIGNED_PARTITION, dtype=np.int32)
         elif self._node.partitioner:
-            partitions = self._chosen(records, partition_count)
+            rows, partitions = self._chosen(records, partition_count, failures)
+            if rows is not None:
+                records = records.take(rows)
+                keys, values = [keys[row] for row in rows.tolist()], [values[row] for row in rows.tolist()]
         elif isinstance(self._key_serde, TimeWindowedSerde | SessionWindowedSerde):
             # As in Kafka Streams the windows of a key share its partition.
             window_bytes = WINDOW_BYTES[type(self._key_serde)]
@@ -84,8 +89,8 @@ class Sink:
             return [None if key is None else serde.serialize_base_key(key) for key in records.keys.objects]
         except Exception as error:
             raise SerializationError(
-                f"serialize_base_key() of {type(serde).__name__} failed for a key of node {self._node.name}, which could "
-                f"be written to topic {self.topic}: {type(error).__name__}: {error}.",
+                f"serialize_base_key() of {type(serde).__name__} failed for a key of node {self._node.name}, which "
+                f"could be written to topic {self.topic}: {type(error).__name__}: {error}.",
                 remedy="have it take every key that serialize() takes",
             ) from error
 
@@ -137,21 +142,39 @@ class Sink:
                 "without one they are taken for bytes",
             ) from error
 
-    def _chosen(self, records: Records, count: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
+    def _chosen(
+        self, records: Records, count: int, failures: FailureHandler
+    ) -> tuple[IntArray | None, np.ndarray[tuple[int], np.dtype[np.int32]]]:
+        """The partition of each record, and the rows that have one: a row as often as its record is to be written.
+
+        The rows are ``None`` where every record goes to one partition, as they are.
+        """
         assert self._node.partitioner is not None
-        chosen = []
-        for key, value in zip(records.keys.objects, records.values.objects, strict=True):
-            partition = self._node.partitioner(self.topic, key, value, count)
-            if partition is None:
-                partition = UNASSIGNED_PARTITION
-            elif not 0 <= partition < count:
-                raise ProcessingError(
-                    f"The partitioner of node {self._node.name} chose partition {partition} of topic {self.topic}, "
-                    f"which has {count}.",
-                    remedy="return a number from 0 to the number of partitions less one, or None",
-                )
-            chosen.append(partition)
-        return np.array(chosen, dtype=np.int32)
+        chosen: list[int] = []
+        rows: list[int] = []
+        nowhere: list[int] = []
+        failed = False
+        for row, (key, value) in enumerate(zip(records.keys.objects, records.values.objects, strict=True)):
+            try:
+                partitions = chosen_partitions(self._node.partitioner(self.topic, key, value, count), count)
+            except Exception as error:
+                reason = error
+                if isinstance(error, InvalidPartitionError):
+                    reason = ProcessingError(
+                        f"the partitioner chose {error} of topic {self.topic}, which has {count}",
+                        remedy="return a number from 0 to the number of partitions less one, a set of these, or None",
+                    )
+                failures.processing(reason, int(records.origin[row]), self._node.name, processed_record(records, row))
+                failed = True
+                continue
+            if not partitions:
+                nowhere.append(row)
+            chosen += partitions
+            rows += [row] * len(partitions)
+        if nowhere:
+            failures.drop(DropReason.NO_PARTITION, records.origin[nowhere])
+        as_they_are = len(rows) == len(records) and not nowhere and not failed
+        return None if as_they_are else np.array(rows, dtype=np.int64), np.array(chosen, dtype=np.int32)
 
 
 def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArray, ...]]) -> OutputBatch:

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from millrace.serdes import Serde
 from millrace.serdes.subscriptions import Response
+from millrace.topology.partitioners import Partitioner, only_partition
 
 ForeignKeyExtractor: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
 """``(key, value) -> foreign key`` of a primary row, or an expression; ``None`` where it has none."""
@@ -116,11 +117,15 @@ class ResponseJoin:
 class PartitionedByKey:
     """A user's partitioner of an internal topic of the join: it gets the keys of a table, and no values."""
 
-    partitioner: Callable[[str, Any, Any, int], int]
+    partitioner: Partitioner
 
-    def __call__(self, topic: str, key: Any, _value: Any, partitions: int, /) -> int:
-        """The partition of a record."""
-        return self.partitioner(topic, key, None, partitions)
+    def __call__(self, topic: str, key: Any, _value: Any, partitions: int, /) -> Any:
+        """The partition of a record.
+
+        Raises:
+            InvalidPartitionError: several were chosen, or none.
+        """
+        return only_partition(self.partitioner(topic, key, None, partitions))
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,11 @@ V = TypeVar("V")
 K_contra = TypeVar("K_contra", contravariant=True)
 V_co = TypeVar("V_co", covariant=True)
 
+VALID_TO_UNDEFINED = -1
+"""What a put of the newest version of its key returns (``PUT_RETURN_CODE_VALID_TO_UNDEFINED``)."""
+NOT_PUT = -(2**63)
+"""What a put returns that came too late to be kept (``PUT_RETURN_CODE_NOT_PUT``)."""
+
 
 @dataclass(frozen=True)
 class ValueAndTimestamp(Generic[V_co]):

@@ -14,34 +14,10 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millrace.errors import ConfigurationError, ProcessingError, TopologyError
+from millrace.handlers import ConsumerRecord
 from millrace.topology.arity import arguments_taken
-from millrace.topology.processor_api import Headers
 
 Timestamps = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConsumerRecord:
-    """A record of an input topic, as an extractor of two arguments sees it.
-
-    Args:
-        topic: the topic.
-        partition: the partition.
-        offset: the record's offset in it.
-        timestamp: the record's own timestamp, milliseconds.
-        key: the key.
-        value: the value.
-        headers: names and values, in their order.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: Any
-    value: Any
-    headers: Headers = ()
-
 
 TimestampExtractor = Callable[[Any, Any, int, int], int] | Callable[[ConsumerRecord, int], int]
 """``(key, value, record timestamp, partition time) -> timestamp``, all in milliseconds; negative drops the record.

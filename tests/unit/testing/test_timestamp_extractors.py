@@ -141,7 +141,7 @@ def test_an_extractor_of_two_arguments_sees_where_the_record_is_and_its_headers(
 
     def extract(record: ConsumerRecord, partition_time: int) -> int:
         seen.append((record.topic, record.partition, record.offset, record.timestamp, record.key, partition_time))
-        assert record.headers == ()
+        assert record.headers == []
         return int(record.value["at"]) + 1
 
     assert case.times(extract, at(5, 3)) == [6, 4]

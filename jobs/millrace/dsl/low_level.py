@@ -11,6 +11,7 @@ from millrace.dsl.global_ktable import global_store_spec
 from millrace.dsl.options import AutoOffsetReset
 from millrace.dsl.output_topics import output_topic
 from millrace.dsl.processing import check_supplier, stores_of
+from millrace.dsl.stores import read_only_store_spec
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import topology as frozen
@@ -227,6 +228,57 @@ class Topology:
         self._nodes[processor_name] = ProcessorNode(
             name=processor_name, parents=(source_name,), operator=ProcessRecords(supplier), stores=(builder.name,)
         )
+        return self
+
+    def add_read_only_state_store(
+        self,
+        builder: StoreBuilder,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: ProcessorSupplier,
+        *,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """A store that a processor fills from a topic, which restores it, so that it has no changelog (KIP-813).
+
+        Unlike a global store each task has its part of the topic, and the other inputs of the processors that the store
+        is connected to (:meth:`connect_processor_and_state_stores`) must be partitioned alike. They should only read
+        it: what they write is not in the topic, and lost when the store is restored. As in Kafka Streams restoring
+        takes the topic's records as they are, without the processor, so that must store each record under its own key
+        and with its own value; and the topic must be compacted, or keep everything.
+
+        Args:
+            builder: a key-value store. It is never logged.
+            source_name: name of the node that reads the topic.
+            topic: the topic, read from its beginning.
+            processor_name: name of the node that writes the store.
+            supplier: gives a new :class:`~millrace.topology.processor_api.Processor` that writes the store.
+            key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
+            timestamp_extractor: as in :class:`millrace.dsl.Consumed`.
+
+        Raises:
+            TopologyError: a name or the topic is taken, or the store is no key-value store.
+        """
+        spec = read_only_store_spec(builder, topic)
+        if source_name == processor_name:
+            raise TopologyError(f"Source and processor of a read-only store are both named {source_name!r}.")
+        self._check_new(processor_name)
+        if spec.name in self._stores:
+            raise TopologyError(f"A different store has already been added with the name {spec.name!r}.")
+        self.add_source(
+            source_name,
+            topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=AutoOffsetReset.EARLIEST,
+        )
+        self.add_processor(processor_name, supplier, source_name)
+        self._stores[spec.name] = spec
+        self._connect(processor_name, spec.name)
         return self
 
     def build(self) -> frozen.Topology:

@@ -50,6 +50,20 @@ def check_pattern(node: SourceNode, others: Iterable[SourceNode]) -> None:
             )
 
 
+def literal_prefix(pattern: re.Pattern[str]) -> str:
+    """How the names of all topics begin that the pattern matches; empty where it does not say."""
+    text = pattern.pattern
+    if pattern.flags & re.IGNORECASE or "|" in text:
+        return ""
+    prefix = re.match(r"(?:[A-Za-z0-9_-]|\\[.-])*", text)
+    assert prefix is not None
+    found, rest = prefix[0], text[prefix.end() :]
+    if rest[:1] in ("?", "*", "{"):
+        # The last character need not be there.
+        found = re.sub(r"\\?.$", "", found)
+    return found.replace("\\", "")
+
+
 def patterns_of(topology: Topology) -> tuple[SourceNode, ...]:
     """The sources that read what matches a pattern."""
     return tuple(source for part in topology.sub_topologies for source in part.sources if source.pattern is not None)

@@ -71,7 +71,7 @@ def _node(node: Node) -> dict[str, Any]:
     match node:
         case SourceNode(pattern=pattern) if pattern is not None:
             # Not the topics that it matches: they change while the topology does not.
-            return {"name": node.name, "kind": "Source", "topics": [], "pattern": pattern.pattern}
+            return {"name": node.name, "kind": "Source", "topics": [pattern.pattern]}
         case SourceNode():
             return {"name": node.name, "kind": "Source", "topics": sorted(node.topics)}
         case SinkNode(extractor=extractor) if extractor is not None:

@@ -69,7 +69,10 @@ def test_a_dropped_record_has_a_dead_letter_where_that_was_asked_for() -> None:
     builder = StreamsBuilder()
     produced = Produced.with_(TEXT, JSON).with_stream_partitioner(by_value)
     builder.stream("in", Consumed.with_(TEXT, JSON)).to("out", produced)
-    settings = {"errors.dead.letter.queue.topic.name": "dlq", "errors.dead.letter.queue.dropped.records": "no_partition"}
+    settings = {
+        "errors.dead.letter.queue.topic.name": "dlq",
+        "errors.dead.letter.queue.dropped.records": "no_partition",
+    }
     with TopologyTestDriver(builder.build(), settings, partitions={"out": 4}) as driver:
         driver.create_input_topic("in", TEXT, JSON).pipe_batch([TestRecord("a", "none"), TestRecord("b", 0)])
         (letter,) = driver.create_output_topic("dlq", TEXT, JSON).read_records()
@@ -101,9 +104,7 @@ def test_repartition_topics_may_have_a_record_several_times() -> None:
     through = Repartitioned.with_(TEXT, TEXT).with_name("r").with_number_of_partitions(3)
     repeated = builder.stream("in", Consumed.with_(TEXT, TEXT)).repartition(through.with_stream_partitioner(everywhere))
     repeated.group_by_key().count(Materialized.as_("counts")).to_stream().to("out", Produced.with_(TEXT, LongSerde()))
-    with TopologyTestDriver(
-        builder.build(), {"application.id": "app"}, partitions={"app-r-repartition": 3}
-    ) as driver:
+    with TopologyTestDriver(builder.build(), {"application.id": "app"}, partitions={"app-r-repartition": 3}) as driver:
         driver.create_input_topic("in", TEXT, TEXT).pipe_input("a", "1")
         assert driver.create_output_topic("out", TEXT, LongSerde()).read_key_values() == [("a", 1), ("a", 2), ("a", 3)]
 

@@ -80,9 +80,9 @@ def joined() -> StreamsBuilder:
         "out", Produced.with_(TEXT, TEXT)
     )
     counted = left.group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(SECOND)).count(Materialized.as_("seen"))
-    counted.suppress(
-        Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("late")
-    ).to_stream(lambda key, _: key.key).to("closed", Produced.with_(TEXT, LONG))
+    counted.suppress(Suppressed.until_window_closes(BufferConfig.unbounded()).with_name("late")).to_stream(
+        lambda key, _: key.key
+    ).to("closed", Produced.with_(TEXT, LONG))
     builder.global_table("rates", READ, Materialized.as_("rates"))
     return builder
 

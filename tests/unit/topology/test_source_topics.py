@@ -56,15 +56,16 @@ def test_the_broker_s_and_the_application_s_own_topics_match_no_pattern() -> Non
     builder = StreamsBuilder()
     everything = builder.stream(re.compile(".*"), READ)
     everything.select_key(lambda _, value: value).group_by_key().count(Materialized.as_("counts"))
-    builder.global_table("rates", READ)
     topology = builder.build()
-    own = ["app-counts-repartition", "app-counts-changelog", "rates", "__transaction_state", "_millrace-status"]
+    own = ["app-counts-repartition", "app-counts-changelog", "__transaction_state", "_millrace-status"]
     matched = with_matched_topics(topology, [*own, "other-counts-changelog", "in"], "app")
     assert ("in", "other-counts-changelog") in sources(matched).values()
 
 
 def test_a_pattern_without_a_topic_is_refused() -> None:
-    with pytest.raises(TopologyError, match=r"'sensor-\[a-z\]\+' of source KSTREAM.* matches no topic|matches no topic"):
+    with pytest.raises(
+        TopologyError, match=r"'sensor-\[a-z\]\+' of source 'KSTREAM-SOURCE-0000000000' matches no topic"
+    ):
         with_matched_topics(counting().build(), ["other"], "app")
 
 
@@ -75,6 +76,10 @@ def test_a_topic_is_read_once() -> None:
         with_matched_topics(builder.build(), ["sensor-eu", "x"], "app")
     builder = counting()
     builder.stream("sensor-eu", READ)
+    with pytest.raises(TopologyError, match=r"matches the topic 'sensor-eu', which"):
+        builder.build()
+    builder = counting()
+    builder.global_table("sensor-eu", READ)
     with pytest.raises(TopologyError, match=r"matches the topic 'sensor-eu', which"):
         builder.build()
     by_hand = Topology().add_source("a", SENSORS)
@@ -134,7 +139,9 @@ def test_topics_of_joined_patterns_need_the_same_number_of_partitions() -> None:
     matched = with_matched_topics(joined().build(), ["sensor-eu", "sensor-us", "room-eu"], "app")
     assert matched.co_partition_groups == (frozenset({"sensor-eu", "sensor-us", "room-eu"}),)
     assert repartition_partition_counts(matched, {"sensor-eu": 2, "sensor-us": 2, "room-eu": 2}) == {}
-    with pytest.raises(TopologyError, match="same number of partitions: room-eu has 2, sensor-eu has 2, sensor-us has 3"):
+    with pytest.raises(
+        TopologyError, match="same number of partitions: room-eu has 2, sensor-eu has 2, sensor-us has 3"
+    ):
         repartition_partition_counts(matched, {"sensor-eu": 2, "sensor-us": 3, "room-eu": 2})
 
 
@@ -155,7 +162,9 @@ def test_the_test_driver_takes_any_topic_that_matches() -> None:
             driver.create_input_topic(topic, TEXT, TEXT).pipe_input("k", "v", 1)
         out = driver.create_output_topic("out", TEXT, TEXT)
         assert out.read_values() == ["sensor-eu:v", "sensor-us:v", "sensor-eu:v"]
-        with pytest.raises(TopologyError, match=r"No source reads the topic 'sensor-1'.*what matches 'sensor-\[a-z\]\+'"):
+        with pytest.raises(
+            TopologyError, match=r"No source reads the topic 'sensor-1'.*what matches 'sensor-\[a-z\]\+'"
+        ):
             driver.create_input_topic("sensor-1", TEXT, TEXT)
 
 

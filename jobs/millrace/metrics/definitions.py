@@ -152,7 +152,7 @@ DROPPED_RECORDS_TOTAL = MetricDefinition(
     MetricKind.COUNTER,
     (*_TASK, "reason"),
     "Records that went no further, by reason: late, null_key, null_value, deserialization, processing, production, "
-    "negative_timestamp, expired_window, stale_response.",
+    "negative_timestamp, expired_window, stale_response, no_partition.",
     "records",
     "stream-task-metrics: dropped-records-total",
 )

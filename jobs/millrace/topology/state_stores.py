@@ -136,6 +136,11 @@ class ReadOnlyWindowStore(Protocol[K_contra, V_co]):
     def fetch(self, key: K_contra, time: int, /) -> V_co | None: ...
     @overload
     def fetch(self, key: K_contra, time_from: int, time_to: int, /) -> Iterator[tuple[int, V_co]]: ...
+    def fetch(self, key: K_contra, time: int, time_to: int | None = None, /) -> Any:
+        """The value of the window of a key that starts at ``time``; with two times start and value of all between them.
+
+        The bounds are included, and the windows come by their start.
+        """
 
     def backward_fetch(self, key: K_contra, time_from: int, time_to: int) -> Iterator[tuple[int, V_co]]:
         """As ``fetch(key, time_from, time_to)``, from the latest."""

@@ -93,7 +93,7 @@ def test_streams_of_the_same_pattern_share_its_source() -> None:
     builder.stream(re.compile(SENSORS.pattern), READ).to("copies")
     assert len(sources(builder.build())) == 1
     builder.stream(SENSORS, READ.with_offset_reset_policy("latest"))
-    with pytest.raises(TopologyError, match="that match 'sensor.*' are read twice"):
+    with pytest.raises(TopologyError, match=r"that match 'sensor.*' are read twice"):
         builder.build()
 
 

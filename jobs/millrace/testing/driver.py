@@ -79,6 +79,7 @@ class TopologyTestDriver:
             topology = topology.build()
         elif isinstance(topology, StreamsBuilder):
             topology = topology.build(self._config)
+        self._topology = topology
         self._clock_ms = _milliseconds(initial_wall_clock)
         self._global_stores = {part.topic: DrivenGlobalStore(part, self._config) for part in topology.global_stores}
         by_name = {each.spec.name: each for each in self._global_stores.values()}

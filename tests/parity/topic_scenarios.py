@@ -108,7 +108,7 @@ TOPIC_SCENARIOS: dict[str, Scenario] = {
                 fn="write shared",
             ),
             op("connect", name="reader", stores=["shared"]),
-            op("add_sink", name="sink", topic="out", parents=["reader", "keeper"]),
+            op("add_sink", name="sink", topic="out", parents=["reader"]),
         ],
         "input": RATES,
     },

@@ -46,8 +46,7 @@ class TopologyTestDriver:
             Kafka Streams' driver ``foreign.key.join.settles`` is off.
         initial_wall_clock: what the wall clock shows first, a ``datetime`` with a time zone or milliseconds since the
             epoch; ``None`` takes the time now.
-        partitions: how many partitions partitioners are told that topics have, by the topic's name; the others have
-            one. Each record is written once for each partition that was chosen for it (``TestRecord.partition``).
+        partitions: how many partitions partitioners see for a topic, by its name; one for the others. Each record is written once for each partition that was chosen for it (``TestRecord.partition``).
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
         state_directory: where stores in RocksDB are; ``None`` keeps all stores in memory, whatever they ask for.
 

@@ -33,7 +33,7 @@ class TaskCounts:
         read: input records, dropped ones included.
         written: records by sink topic.
         dropped: records by reason.
-        dead_letters: dead letters.
+        dead_letters: dead-letter records.
         latest_ms: greatest lateness of the last batch, milliseconds; ``None`` before the first.
     """
 

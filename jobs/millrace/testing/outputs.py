@@ -21,7 +21,7 @@ class Outputs:
 
     Args:
         topology: says which topics there can be.
-        config: says where dead letters go.
+        config: says where dead-letter records go.
     """
 
     def __init__(self, topology: Topology, config: StreamsConfig) -> None:
@@ -34,21 +34,23 @@ class Outputs:
         self._serdes: dict[str, tuple[Serde, Serde]] = {}
         self._internal: set[str] = set()
         chosen = [(or_default(sink.key_serde), or_default(sink.value_serde)) for sink in topology.choosing_sinks]
-        for sink in (sink for part in topology.sub_topologies for sink in part.sinks if sink.topic is not None):
-            name = full_topic_name(sink.topic or "", application_id, internal=sink.internal)
+        for sink in (sink for part in topology.sub_topologies for sink in part.sinks):
+            if sink.topic is None:
+                continue
+            name = full_topic_name(sink.topic, application_id, internal=sink.internal)
             serdes = _BYTES if sink.internal else (or_default(sink.key_serde), or_default(sink.value_serde))
             self._serdes[name] = serdes if self._serdes.get(name, serdes) == serdes else _BYTES
             if sink.internal:
                 self._internal.add(name)
         self._chosen = chosen[0] if chosen and all(each == chosen[0] for each in chosen) else _BYTES
-        self._changelog_topics = {
-            name
+        changelogs = {
+            changelog
             for part in topology.sub_topologies
             for store in part.stores
-            if store.source_topic is None and (name := store.changelog_topic(application_id)) is not None
+            if store.source_topic is None and (changelog := store.changelog_topic(application_id)) is not None
         }
         dead_letters = config.errors_dead_letter_queue_topic_name
-        self._known = {*self._serdes, *self._changelog_topics, *([] if dead_letters is None else [dead_letters])}
+        self._known = {*self._serdes, *changelogs, *([] if dead_letters is None else [dead_letters])}
         handlers = (
             config.deserialization_exception_handler,
             config.processing_exception_handler,

@@ -20,6 +20,9 @@ from millrace.errors import TopologyError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
+from millrace.ops.checks import Check
+from millrace.ops.preflight import preflight
+from millrace.ops.spec import ApplicationSpec
 from millrace.serdes import LongSerde, StringSerde
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
@@ -117,6 +120,31 @@ def test_a_topic_that_is_created_later_is_read_from_the_next_start_on(
     runs.send(later, ("k", "6"))
     assert runs.run()["read"] == 1
     assert LongSerde().deserialize(runs.read(out)[-1].value) == 4
+
+
+def sensors(builder: StreamsBuilder, config: StreamsConfig) -> None:
+    """As a specification names it."""
+    prefix = config.application_id.removesuffix("-app")
+    builder.stream(re.compile(f"{prefix}-sensor-.*"), READ).to(f"{prefix}-out")
+
+
+def test_the_preflight_looks_for_the_topics_that_match(bootstrap_servers: str, unique: str, tmp_path: Path) -> None:
+    def checks(*declared: str) -> dict[str, Check]:
+        spec = ApplicationSpec.model_validate({
+            "name": f"{unique}-app",
+            "module": f"{__name__}:sensors",
+            "config": {"bootstrap.servers": bootstrap_servers, "state.dir": str(tmp_path)},
+            "topics": [{"name": name, "partitions": 1} for name in declared],
+            "preflight": {"least_free_disk_mb": 0},
+        })  # fmt: skip
+        return {check.name: check for check in preflight(spec).checks}
+
+    missing = checks(f"{unique}-out")["topic patterns"]
+    assert not missing.ok
+    assert "matches no topic of the broker" in missing.text
+    found = checks(f"{unique}-out", f"{unique}-sensor-1")
+    assert found["topic patterns"].text == f"'{unique}-sensor-.*' matches {unique}-sensor-1"
+    assert all(check.ok for check in found.values()), found
 
 
 def test_a_record_is_written_to_the_partitions_that_its_partitioner_chooses(

@@ -87,6 +87,7 @@ import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.kstream.SessionWindowedCogroupedKStream;
@@ -1007,7 +1008,8 @@ public class RunScenarios {
                 }
             }
             case "read_only_store" -> lowLevel.addReadOnlyStateStore(storeBuilder(step), step.get("source").asText(),
-                new KeyDeserializer(), new ValueDeserializer(), step.get("topic").asText(), name, () -> processor(fn));
+                new KeyDeserializer(), new ValueDeserializer(), step.get("topic").asText(), name,
+                (ProcessorSupplier) () -> processor(fn));
             case "add_processor" -> lowLevel.addProcessor(name, () -> processor(fn), parents);
             case "add_sink" -> {
                 if (step.has("by")) {

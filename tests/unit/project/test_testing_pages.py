@@ -60,7 +60,7 @@ def test_the_example_of_a_handler_answers() -> None:
     answer = skip_small(context, None, ValueError("small"))
     assert answer.result is millrace.handlers.Result.RESUME
     (letter,) = answer.dead_letter_queue_records
-    assert (letter.topic, letter.key, letter.value) == ("click-letters", b"k", b"v")
+    assert (letter.topic, letter.key, letter.value) == ("click-errors", b"k", b"v")
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -46,7 +46,8 @@ class TopologyTestDriver:
             Kafka Streams' driver ``foreign.key.join.settles`` is off.
         initial_wall_clock: what the wall clock shows first, a ``datetime`` with a time zone or milliseconds since the
             epoch; ``None`` takes the time now.
-        partitions: how many partitions partitioners see for a topic, by its name; one for the others. Each record is written once for each partition that was chosen for it (``TestRecord.partition``).
+        partitions: how many partitions partitioners see for a topic, by its name; one for the others. Each record is
+            written once for each partition that was chosen for it (``TestRecord.partition``).
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
         state_directory: where stores in RocksDB are; ``None`` keeps all stores in memory, whatever they ask for.
 
@@ -165,7 +166,7 @@ class TopologyTestDriver:
     def create_output_topic(self, topic: str, key_serde: Serde, value_serde: Serde) -> TestOutputTopic:
         """A topic to read results from, with the serdes of its keys and values.
 
-        It may be a repartition or changelog topic (by its full name) or that of the dead letters.
+        It may be a repartition or changelog topic (by its full name) or that of the dead-letter records.
 
         Raises:
             TopologyError: nothing of the topology writes to the topic.

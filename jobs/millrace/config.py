@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 from pydantic import (
     BaseModel,
@@ -101,6 +101,14 @@ class StreamsConfig(BaseModel):
 
     Source: ``org.apache.kafka.streams.StreamsConfig``; settings that Kafka Streams does not have say so.
     """
+
+    OPTIMIZE: ClassVar[str] = "all"
+    NO_OPTIMIZATION: ClassVar[str] = "none"
+    REUSE_KTABLE_SOURCE_TOPICS: ClassVar[str] = "reuse.ktable.source.topics"
+    MERGE_REPARTITION_TOPICS: ClassVar[str] = "merge.repartition.topics"
+    SINGLE_STORE_SELF_JOIN: ClassVar[str] = "single.store.self.join"
+    EXACTLY_ONCE_V2: ClassVar[str] = "exactly_once_v2"
+    AT_LEAST_ONCE: ClassVar[str] = "at_least_once"
 
     model_config = ConfigDict(frozen=True, extra="forbid", alias_generator=_dotted, populate_by_name=True)
 

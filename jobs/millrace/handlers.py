@@ -64,14 +64,17 @@ class SerializationExceptionOrigin(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class ConsumerRecord:
-    """A record of an input topic, as bytes. ``timestamp`` is in milliseconds."""
+    """A record of an input topic. ``timestamp`` is in milliseconds.
+
+    Handlers get key and value as bytes, timestamp extractors as their serdes read them.
+    """
 
     topic: str
     partition: int
     offset: int
     timestamp: int
-    key: bytes | None
-    value: bytes | None
+    key: Any
+    value: Any
     headers: Headers
 
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import enum
 import inspect
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from types import FunctionType
-from typing import Any, ForwardRef
+from typing import Any, ForwardRef, get_overloads
 
 from millrace import dsl, serdes
 from millrace.dsl import aggregators
+from millrace.topology import state_stores
 from scripts.references.markdown import GENERATED, from_docstring
 
 _INTRODUCTION = f"""\
@@ -26,6 +29,7 @@ says what they are for. Where a type is `Any`, the text says what may be given.
 GROUPS: Mapping[str, Sequence[str]] = {
     "Streams and tables": (
         "StreamsBuilder",
+        "StreamsConfig",
         "KStream",
         "BranchedKStream",
         "KGroupedStream",
@@ -43,6 +47,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "Consumed",
         "AutoOffsetReset",
         "Produced",
+        "Printed",
         "RecordContext",
         "Repartitioned",
         "Branched",
@@ -64,6 +69,7 @@ GROUPS: Mapping[str, Sequence[str]] = {
     "Expressions": ("value_field", "record_key", "record_value", "record_timestamp"),
     "Event time": (
         "field_timestamp",
+        "ConsumerRecord",
         "FailOnInvalidTimestamp",
         "LogAndSkipOnInvalidTimestamp",
         "UsePartitionTimeOnInvalidTimestamp",
@@ -98,6 +104,8 @@ GROUPS: Mapping[str, Sequence[str]] = {
         "SessionStore",
         "VersionedKeyValueStore",
         "VersionedRecord",
+        "VALID_TO_UNDEFINED",
+        "NOT_PUT",
         "ValueAndTimestamp",
         "StateStore",
     ),
@@ -121,6 +129,8 @@ def page() -> str:
 
 def _named(name: str) -> list[str]:
     found = next(getattr(module, name) for module in (dsl, aggregators, serdes) if hasattr(module, name))
+    if isinstance(found, int):
+        return [f"### {name}", f"```python\n{name} = {found}\n```", _constant_text(name)]
     if not isinstance(found, type):
         return [f"### {name}", _code(name, found), *_text(found)]
     parts = [f"### {name}", *_text(found)]
@@ -155,7 +165,7 @@ def _text(found: Any) -> list[str]:
     text = inspect.cleandoc(found.__doc__)
     if elsewhere := re.match(r"See :class:`(\w+)`", text):
         # A factory of an aggregator: what it makes has the description.
-        text = vars(sys.modules[found.__module__])[elsewhere[1]].__doc__
+        text = inspect.cleandoc(vars(sys.modules[found.__module__])[elsewhere[1]].__doc__)
     return list(_parts(from_docstring(text)))
 
 
@@ -173,8 +183,27 @@ def _parts(text: str) -> Iterator[str]:
             yield re.sub(r"::$", ":", paragraph)
 
 
+def _constant_text(name: str) -> str:
+    """The text that stands behind a constant."""
+    body = ast.parse(inspect.getsource(state_stores)).body
+    for assignment, text in pairwise(body):
+        match assignment, text:
+            case ast.Assign(targets=[ast.Name(id=found)]), ast.Expr(value=ast.Constant(value=str(told))) if (
+                found == name
+            ):
+                return from_docstring(told)
+    raise LookupError(f"Nothing is said about {name}.")
+
+
 def _code(name: str, found: Callable[..., Any]) -> str:
-    """A signature; one parameter a line where it is long."""
+    """A signature, or those of its overloads."""
+    overloads = () if isinstance(found, type) else get_overloads(found)
+    lines = "\n".join(_signature(name, each) for each in overloads or (found,))
+    return f"```python\n{lines}\n```"
+
+
+def _signature(name: str, found: Callable[..., Any]) -> str:
+    """One parameter a line where it is long."""
     signature = inspect.signature(found)
     parameters = [_parameter(each) for each in signature.parameters.values() if each.name != "self"]
     kinds = [each.kind for each in signature.parameters.values() if each.name != "self"]
@@ -185,7 +214,7 @@ def _code(name: str, found: Callable[..., Any]) -> str:
     if len(line) > _LINE:
         inside = "".join(f"    {each},\n" for each in parameters)
         line = f"{name}(\n{inside}){made}"
-    return f"```python\n{line}\n```"
+    return line
 
 
 def _parameter(parameter: inspect.Parameter) -> str:
@@ -200,7 +229,9 @@ def _parameter(parameter: inspect.Parameter) -> str:
 def _annotation(annotation: Any) -> str:
     if isinstance(annotation, ForwardRef):
         return annotation.__forward_arg__
-    return annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    text = annotation if isinstance(annotation, str) else inspect.formatannotation(annotation)
+    # How a type variable varies says nothing about what may be given.
+    return re.sub(r"\b([A-Z]\w*?)_(?:contra|co)\b", r"\1", text)
 
 
 def _default(value: Any) -> str:

@@ -13,6 +13,8 @@ from millrace.dsl import (
     LogAndSkipOnInvalidTimestamp,
     UsePartitionTimeOnInvalidTimestamp,
     field_timestamp,
+    record_key,
+    record_value,
 )
 from millrace.dsl import aggregators as built_in
 from millrace.topology.aggregators import BuiltInAggregator
@@ -227,6 +229,14 @@ TOPIC_EXTRACTORS = {
         "window start": lambda key, value, context: f"from-{key.start}",
     }.items()
 }
+
+
+def choose_by_key(_topic: str, key: Any, _value: Any, _partitions: int) -> set[int] | list[int] | int | None:
+    """All partitions, none, one, or whatever the key's hash says."""
+    answers: dict[Any, set[int] | list[int] | int] = {"a": {0, 1, 2}, "b": [], "c": 1}
+    return answers.get(key)
+
+
 OBJECT_EXPRESSIONS: dict[str, pc.Expression] = {
     "amount>10": pc.field("amount") > 10,
     "has amount": pc.field("amount").is_valid(),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import Enum
 from typing import Any
@@ -55,6 +56,7 @@ from tests.parity.functions import (
     TIMESTAMP_EXTRACTORS,
     TOPIC_EXTRACTORS,
     VALUE_MAPPERS,
+    choose_by_key,
     joiner_with_keys,
 )
 from tests.parity.processors import FIXED_KEY_PROCESSORS, PROCESSORS, StatefulTransformer, store_builder
@@ -208,7 +210,8 @@ class ScenarioTopology:
         return TYPED_VALUE if self._shape(step) is _Shape.OBJECTS else VALUE
 
     def stream(self, _: Any, step: dict[str, Any]) -> Any:
-        return self.builder.stream(step["topics"], self._consumed(step))
+        topics = re.compile(step["pattern"]) if "pattern" in step else step["topics"]
+        return self.builder.stream(topics, self._consumed(step))
 
     def table(self, _: Any, step: dict[str, Any]) -> Any:
         return self.builder.table(step["topic"], self._consumed(step), self._store(step, self._source_value))
@@ -263,7 +266,14 @@ class ScenarioTopology:
         return on.merge(self._named[step["with"]])
 
     def repartition(self, on: Any, step: dict[str, Any]) -> Any:
-        return on.repartition(Repartitioned(name=step["name"], key_serde=KEY, value_serde=self._value_serde(step)))
+        return on.repartition(
+            Repartitioned(
+                name=step["name"],
+                key_serde=KEY,
+                value_serde=self._value_serde(step),
+                stream_partitioner=_partitioner(step),
+            )
+        )
 
     def group_by(self, on: Any, step: dict[str, Any]) -> Any:
         return on.group_by(self._function(step, KEY_MAPPERS), self._grouped(step))
@@ -398,13 +408,32 @@ class ScenarioTopology:
         return self._by_hand
 
     def add_source(self, _: Any, step: dict[str, Any]) -> None:
-        self._low_level.add_source(step["name"], *step["topics"], key_serde=KEY, value_serde=self._source_value)
+        topics = [re.compile(step["pattern"])] if "pattern" in step else step["topics"]
+        self._low_level.add_source(step["name"], *topics, key_serde=KEY, value_serde=self._source_value)
 
     def add_processor(self, _: Any, step: dict[str, Any]) -> None:
         self._low_level.add_processor(step["name"], PROCESSORS[step["fn"]], *step["parents"])
 
     def add_sink(self, _: Any, step: dict[str, Any]) -> None:
-        self._low_level.add_sink(step["name"], _topic(step), *step["parents"], key_serde=KEY, value_serde=VALUE)
+        self._low_level.add_sink(
+            step["name"],
+            _topic(step),
+            *step["parents"],
+            key_serde=KEY,
+            value_serde=VALUE,
+            partitioner=_partitioner(step),
+        )
+
+    def read_only_store(self, _: Any, step: dict[str, Any]) -> None:
+        self._low_level.add_read_only_state_store(
+            store_builder(step),
+            step["source"],
+            step["topic"],
+            step["name"],
+            PROCESSORS[step["fn"]],
+            key_serde=KEY,
+            value_serde=self._source_value,
+        )
 
     def connect(self, _: Any, step: dict[str, Any]) -> None:
         self._low_level.connect_processor_and_state_stores(step["name"], *step["stores"])
@@ -503,7 +532,17 @@ class ScenarioTopology:
         return on.aggregate(*TABLE_AGGREGATES[step["fn"]], self._store(step, VALUE))
 
     def to(self, on: Any, step: dict[str, Any]) -> None:
-        on.to(_topic(step), Produced.with_(self._windowed_keys.get(step["on"], KEY), self._value_serde(step)))
+        produced = Produced(
+            key_serde=self._windowed_keys.get(step["on"], KEY),
+            value_serde=self._value_serde(step),
+            stream_partitioner=_partitioner(step),
+        )
+        on.to(_topic(step), produced)
+
+
+def _partitioner(step: dict[str, Any]) -> Any:
+    """What chooses the partitions of a sink, if anything does."""
+    return choose_by_key if step.get("partitioner") else None
 
 
 def _topic(step: dict[str, Any]) -> Any:
@@ -563,6 +602,7 @@ _OPERATORS: dict[str, Callable[[ScenarioTopology, Any, dict[str, Any]], Any]] = 
         "add_source",
         "add_processor",
         "add_sink",
+        "read_only_store",
         "connect",
         "to",
     )

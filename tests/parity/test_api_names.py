@@ -15,9 +15,9 @@ from millrace.testing import TopologyTestDriver
 KSTREAM = "org.apache.kafka.streams.kstream"
 OF_THE_DSL = """
 Branched BranchedKStream CogroupedKStream Consumed EmitStrategy GlobalKTable Grouped JoinWindows Joined KGroupedStream
-KGroupedTable KStream KTable Materialized Produced Repartitioned SessionWindowedCogroupedKStream SessionWindowedKStream
-SessionWindows SlidingWindows StreamJoined Suppressed TableJoined TimeWindowedCogroupedKStream TimeWindowedKStream
-TimeWindows UnlimitedWindows
+KGroupedTable KStream KTable Materialized Printed Produced Repartitioned SessionWindowedCogroupedKStream
+SessionWindowedKStream SessionWindows SlidingWindows StreamJoined Suppressed TableJoined TimeWindowedCogroupedKStream
+TimeWindowedKStream TimeWindows UnlimitedWindows
 """
 CLASSES = {
     **dict.fromkeys(OF_THE_DSL.split(), KSTREAM),
@@ -34,10 +34,8 @@ WITHOUT_COUNTERPART = {
     "Branched.withName": "an implementation detail that is public in Java",
     "JoinWindows.grace": "deprecated with `of`",
     "JoinWindows.of": "deprecated since 3.0",
-    "KStream.print": "use peek; there is no standard output to look at in a worker",
     "StreamJoined.withDslStoreSuppliers": "with_store_type",
     "StreamsBuilder.newTopology": "protected",
-    "Topology.addReadOnlyStateStore": "KIP-813: not built",
     "Stores.persistentSessionStoreWithHeaders": "KIP-1271: not built",
     "Stores.persistentTimestampedKeyValueStoreWithHeaders": "KIP-1271: not built",
     "Stores.persistentTimestampedWindowStoreWithHeaders": "KIP-1271: not built",

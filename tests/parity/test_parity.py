@@ -22,6 +22,7 @@ from tests.parity.scenarios import SCENARIOS as STREAM_SCENARIOS
 from tests.parity.store_scenarios import STORE_SCENARIOS
 from tests.parity.suppress_scenarios import SUPPRESS_SCENARIOS
 from tests.parity.table_scenarios import TABLE_SCENARIOS
+from tests.parity.topic_scenarios import TOPIC_SCENARIOS
 from tests.parity.versioned_scenarios import VERSIONED_SCENARIOS
 from tests.parity.windowed_table_scenarios import WINDOWED_TABLE_SCENARIOS
 
@@ -37,6 +38,7 @@ SCENARIOS = {
     **STORE_SCENARIOS,
     **VERSIONED_SCENARIOS,
     **ROUTING_SCENARIOS,
+    **TOPIC_SCENARIOS,
     **WINDOWED_TABLE_SCENARIOS,
 }
 FOUND = sorted((Path(__file__).parent / "found").glob("*.json"))

@@ -72,8 +72,10 @@ def run(
 
     session = open_session(config)
     topology = load_topology(loaded.module, config)
+    from millrace.control.matched_topics import with_topics_at_start
     from millrace.control.run import run_application
 
+    topology = with_topics_at_start(topology, config)
     directory.mkdir(parents=True, exist_ok=True)
     gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
     raise typer.Exit(

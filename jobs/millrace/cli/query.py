@@ -134,6 +134,7 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
 
     It reads the files of the state directory and the status topic; it never writes to them and takes no lock.
     """
+    from millrace.control.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
     from millrace.ops.home import Home
     from millrace.ops.launchers import refuse_state_elsewhere
@@ -147,7 +148,7 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
     config = loaded.streams_config()
     run_query_server(
         config,
-        load_topology(loaded.module, config),
+        with_topics_read(load_topology(loaded.module, config), config),
         run_directory=run_directory or Home.from_environment().application(loaded.name).path,
         address=address,
         token_file=token_file,

@@ -41,6 +41,7 @@ def standby(
     Runs until Ctrl-C or SIGTERM. A copy is given up when the application asks for it; a standby that is killed goes on
     where it was. Its status is in STATE_DIR/APPLICATION/standby.json.
     """
+    from millrace.control.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
     from millrace.ops.launchers import refuse_state_elsewhere
     from millrace.ops.spec import load_spec
@@ -66,7 +67,8 @@ def standby(
             messages.print(text, markup=False)
             last = text
 
-    status = run_standby(config, load_topology(loaded.module, config), options, on_look=tell, on_start=stop_on_signals)
+    topology = with_topics_read(load_topology(loaded.module, config), config)
+    status = run_standby(config, topology, options, on_look=tell, on_start=stop_on_signals)
     out.print(status.model_dump_json(indent=1) if as_json else _summary(status), markup=False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millrace.config import StreamsConfig
 from millrace.dsl.branched import BranchedKStream
 from millrace.dsl.builder import StreamsBuilder
 from millrace.dsl.cogrouped import (
@@ -26,10 +27,12 @@ from millrace.dsl.options import (
     Produced,
     Repartitioned,
 )
+from millrace.dsl.printed import Printed
 from millrace.dsl.session_windowed import SessionWindowedKStream
 from millrace.dsl.stream_joined import StreamJoined
 from millrace.dsl.suppressed import BufferConfig, EagerBufferConfig, StrictBufferConfig, Suppressed
 from millrace.dsl.table_joined import TableJoined
+from millrace.handlers import ConsumerRecord
 from millrace.topology.custom_stores import StateStore
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.expression_fields import record_key, record_timestamp, record_value, value_field
@@ -52,6 +55,8 @@ from millrace.topology.rocksdb_options import Compression, RocksDBOptions
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
 from millrace.topology.state_stores import (
+    NOT_PUT,
+    VALID_TO_UNDEFINED,
     KeyValueStore,
     ReadOnlyKeyValueStore,
     ReadOnlySessionStore,
@@ -77,6 +82,8 @@ from millrace.topology.versioned_suppliers import VersionedStoreSupplier
 from millrace.topology.windows import JoinWindows, TimeWindows
 
 __all__ = [
+    "NOT_PUT",
+    "VALID_TO_UNDEFINED",
     "AutoOffsetReset",
     "Branched",
     "BranchedKStream",
@@ -86,6 +93,7 @@ __all__ = [
     "Compression",
     "ConnectedStoreProvider",
     "Consumed",
+    "ConsumerRecord",
     "EagerBufferConfig",
     "EmitStrategy",
     "ExtractRecordMetadataTimestamp",
@@ -105,6 +113,7 @@ __all__ = [
     "LogAndSkipOnInvalidTimestamp",
     "Materialized",
     "Named",
+    "Printed",
     "ProcessingContext",
     "Processor",
     "ProcessorContext",
@@ -130,6 +139,7 @@ __all__ = [
     "Stores",
     "StreamJoined",
     "StreamsBuilder",
+    "StreamsConfig",
     "StrictBufferConfig",
     "Suppressed",
     "TableJoined",

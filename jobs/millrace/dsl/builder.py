@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
 
+from millrace.config import StreamsConfig
 from millrace.dsl.global_ktable import GlobalKTable, add_global_store, add_global_table
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
@@ -19,8 +22,12 @@ from millrace.topology.explicit_naming import check_explicit_naming
 from millrace.topology.freeze import freeze
 from millrace.topology.logical import StreamInput, TableInput
 from millrace.topology.processor_api import ProcessorSupplier
+from millrace.topology.source_topics import check_topic_pattern
 from millrace.topology.store_builders import StoreBuilder
 from millrace.topology.topology import Topology
+
+UNNAMED = {"application.id": "unnamed", "bootstrap.servers": "not-used:0"}
+"""What a configuration must have and building does not need."""
 
 
 @checks_arguments
@@ -38,16 +45,25 @@ class StreamsBuilder(MethodHints):
     def __init__(self) -> None:
         self._graph = GraphBuilder()
 
-    def stream(self, topics: str | Sequence[str], consumed: Consumed | None = None) -> KStream:
+    def stream(self, topics: str | Sequence[str] | re.Pattern[str], consumed: Consumed | None = None) -> KStream:
         """The records of one or several topics as a stream.
 
         Args:
-            topics: a topic, or several that are read alike.
+            topics: a topic; or several that are read alike; or a compiled regular expression: all topics whose whole
+                name it matches when the application starts (KIP-105). One that is created later is read from the next
+                start on, from where the offset reset says. All of them have the partitions of their tasks in common,
+                as the topics of a list have.
             consumed: serdes, event time, where to start, name.
+
+        Raises:
+            TopologyError: no topic is named, one is named twice, or a name is not legal.
         """
         options = consumed or Consumed()
-        names = (topics,) if isinstance(topics, str) else tuple(topics)
-        if not names or len(set(names)) != len(names):
+        pattern = topics if isinstance(topics, re.Pattern) else None
+        names = () if isinstance(topics, re.Pattern) else (topics,) if isinstance(topics, str) else tuple(topics)
+        if pattern is not None:
+            check_topic_pattern(pattern)
+        elif not names or len(set(names)) != len(names):
             raise TopologyError(f"A stream reads at least one topic, and each once, not {list(names)}.")
         for topic in names:
             naming.check_name(topic, what="topic")
@@ -60,6 +76,7 @@ class StreamsBuilder(MethodHints):
                 value_serde=options.value_serde,
                 timestamp_extractor=options.timestamp_extractor,
                 offset_reset=options.offset_reset,
+                pattern=pattern,
             )
         )
         return KStream(
@@ -156,19 +173,40 @@ class StreamsBuilder(MethodHints):
         add_global_store(self._graph, builder, topic, consumed, supplier)
         return self
 
-    def build(self, *, rewrites: Sequence[str] = (), ensure_explicit_naming: bool = False) -> Topology:
+    def build(
+        self,
+        config: StreamsConfig | Mapping[str, Any] | None = None,
+        *,
+        rewrites: Sequence[str] | None = None,
+        ensure_explicit_naming: bool | None = None,
+    ) -> Topology:
         """Freezes what was collected; the builder can go on collecting.
 
         Args:
-            rewrites: names of the rewrites of :mod:`millrace.rewrites` to apply, in this order. None by default, as
-                in Kafka Streams: they change internal topics.
-            ensure_explicit_naming: refuse generated names of stores and internal topics
-                (``ensure.explicit.internal.resource.naming``, KIP-1111).
+            config: the application's configuration, or some of its dotted keys, as ``StreamsBuilder#build(Properties)``
+                takes them: ``topology.optimization`` and ``ensure.explicit.internal.resource.naming`` matter here.
+                Without it nothing is optimized.
+            rewrites: names of the rewrites of :mod:`millrace.rewrites` to apply, in this order, whatever the
+                configuration says. They change internal topics.
+            ensure_explicit_naming: whether generated names of stores and internal topics are refused (KIP-1111),
+                whatever the configuration says.
 
         Raises:
+            ConfigurationError: the configuration is not valid.
             TopologyError: the topology is empty or contradicts itself, a rewrite is unknown, or names are missing.
         """
+        if isinstance(config, Mapping):
+            config = StreamsConfig.from_mapping({**UNNAMED, **config})
+        if config is not None:
+            rewrites = config.rewrites if rewrites is None else rewrites
+            if ensure_explicit_naming is None:
+                ensure_explicit_naming = config.ensure_explicit_internal_resource_naming
         graph = self._graph.graph()
         if ensure_explicit_naming:
             check_explicit_naming(graph)
-        return freeze(apply_rewrites(graph, rewrites))
+        return freeze(apply_rewrites(graph, rewrites or ()))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was collected."""
+        return self._graph.is_empty

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import pyarrow.compute as pc
-
-from millrace.dsl.callables import check_callable
+from millrace.dsl.callables import mapper_of, table_joiner_of
 from millrace.dsl.options import Materialized
 from millrace.dsl.stores import key_value_store
 from millrace.dsl.table_joined import TableJoined
@@ -17,8 +14,6 @@ from millrace.serdes import Serde
 from millrace.serdes.subscriptions import CombinedKeySerde, ResponseSerde, SubscriptionSerde
 from millrace.topology import naming
 from millrace.topology.foreign_key_join import (
-    ExtractedFromValue,
-    ForeignKeyExtractor,
     ForeignTableJoin,
     PartitionedAsPrimary,
     PartitionedByKey,
@@ -40,7 +35,7 @@ def join_on_foreign_key(
     this: KTable,
     other: KTable,
     extractor: Any,
-    joiner: Callable[[Any, Any], Any],
+    joiner: Callable[..., Any],
     *,
     left_join: bool,
     options: TableJoined | None,
@@ -52,7 +47,7 @@ def join_on_foreign_key(
         TopologyError: the extractor or joiner does not fit, the tables are of different builders, or a name is used
             twice.
     """
-    check_callable(joiner, 2, what="joiner", takes="value, other_value")
+    by_values = table_joiner_of(joiner)
     if other._graph is not this._graph:
         raise TopologyError("Streams and tables of different StreamsBuilders cannot be combined.")
     joined, result_options, graph = options or TableJoined(), materialized or Materialized(), this._graph
@@ -81,7 +76,7 @@ def join_on_foreign_key(
     if joined.name is None:
         graph.mark_generated_store(store.name)
 
-    by_key_and_value = _key_and_value_extractor(extractor)
+    by_key_and_value = mapper_of(extractor, what="foreign-key extractor")
     sending = SubscriptionSend(
         by_key_and_value,
         other._name,
@@ -135,7 +130,7 @@ def join_on_foreign_key(
     graph.co_partition(sources)
     resolving = ResponseJoin(
         this._name,
-        joiner,
+        by_values,
         left_join,
         result,
         key_serde=this._key_serde,
@@ -181,33 +176,3 @@ def _subscription_store(this: KTable, other: KTable, name: str) -> StoreSpec:
         value_serde=SubscriptionSerde(this._key_serde),
         cached=False,
     )
-
-
-def _key_and_value_extractor(extractor: Any) -> ForeignKeyExtractor:
-    """The extractor with the parameters ``(key, value)``; one that can only be called with one gets the value.
-
-    Raises:
-        TopologyError: it is neither an expression nor callable with one or two arguments.
-    """
-    if isinstance(extractor, pc.Expression):
-        return extractor
-    if callable(extractor) and not _takes(extractor, 2):
-        if _takes(extractor, 1):
-            return ExtractedFromValue(extractor)
-        raise TopologyError(
-            f"The foreign-key extractor {extractor!r} can be called with neither (value) nor (key, value).",
-            remedy="give it the parameter (value), or (key, value)",
-        )
-    check_callable(extractor, 2, what="foreign-key extractor", takes="key, value")
-    return extractor
-
-
-def _takes(function: Callable[..., Any], arguments: int) -> bool:
-    try:
-        inspect.signature(function).bind(*range(arguments))
-    except TypeError:
-        return False
-    except ValueError:
-        # A built-in that does not tell its parameters.
-        return arguments == 1
-    return True

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from millrace.dsl.callables import check_callable, check_mapper
+from millrace.dsl.callables import arguments_of, check_mapper
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.method_hints import MethodHints
 from millrace.dsl.options import Consumed, Materialized, Named, name_of
@@ -128,8 +128,8 @@ def join_global_table(
     kind: JoinKind,
     *,
     named: Named | str | None,
-    joiner_takes_key: bool,
-    joiner_takes_selected_key: bool,
+    joiner_takes_key: bool | None,
+    joiner_takes_selected_key: bool | None,
 ) -> KStream:
     """Appends what ``KStream.join`` and ``left_join`` with a global table stand for.
 
@@ -144,12 +144,15 @@ def join_global_table(
             "A join with a global table needs a key selector and a joiner.",
             remedy="call join(global_table, key_selector, joiner); the selector gets (key, value)",
         )
+    choices = {2: "value, table_value", 3: "key, value, table_value", 4: "key, selected_key, value, table_value"}
     if joiner_takes_selected_key:
-        check_callable(joiner, 4, what="joiner", takes="key, selected_key, value, table_value")
+        choices = {4: choices[4]}
     elif joiner_takes_key:
-        check_callable(joiner, 3, what="joiner", takes="key, value, table_value")
+        choices = {3: choices[3]}
     else:
-        check_callable(joiner, 2, what="joiner", takes="value, table_value")
+        refused = {3: joiner_takes_key is False, 4: joiner_takes_selected_key is False}
+        choices = {number: names for number, names in choices.items() if not refused.get(number)}
+    taken = arguments_of(joiner, choices, undecided=min(choices), what="joiner")
     stream._check_same_builder(table._graph)
     # Kafka Streams takes this prefix for inner joins as well.
     name = stream._graph.new_name(naming.STREAM_LEFT_JOIN, name_of(named))
@@ -162,8 +165,8 @@ def join_global_table(
                 kind=kind,
                 key_selector=key_selector,
                 joiner=joiner,
-                joiner_takes_key=joiner_takes_key,
-                joiner_takes_selected_key=joiner_takes_selected_key,
+                joiner_takes_key=taken == 3,
+                joiner_takes_selected_key=taken == 4,
             ),
             keeps_null_keys=kind is JoinKind.LEFT,
         )

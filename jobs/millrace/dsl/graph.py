@@ -96,6 +96,11 @@ class GraphBuilder:
         """Puts ``node`` in the place of the one with its name."""
         self._nodes[node.name] = node
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was appended or added."""
+        return not self._nodes and not self._stores
+
     def node(self, name: str) -> AnyLogicalNode:
         """The node called ``name``."""
         return self._nodes[name]

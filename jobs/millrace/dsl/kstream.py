@@ -1,8 +1,8 @@
 """``KStream``: a stream of records, each a fact of its own.
 
-Callables get ``(key, value)`` everywhere, also where only the value is mapped. Where an operator takes a pyarrow
-expression, fields of a struct value are referred to by name (``pc.field("amount") > 100``); see
-``millrace.topology.expression_fields``.
+Callables get ``(key, value)``; value mappers and joiners may leave the key out (``millrace.topology.arity`` says how
+that is told). Where an operator takes a pyarrow expression, fields of a struct value are referred to by name
+(``pc.field("amount") > 100``); see ``millrace.topology.expression_fields``.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, overload
 
-from millrace.dsl.callables import check_callable, check_mapper
+from millrace.dsl.callables import check_callable, check_mapper, mapper_of, value_mapper_of
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.method_hints import EndOfStream, MethodHints
 from millrace.dsl.options import Grouped, Joined, Materialized, Named, Produced, Repartitioned, name_of
 from millrace.dsl.output_topics import output_topic
+from millrace.dsl.printed import Printed, PrintRecord
 from millrace.dsl.processing import check_supplier, connected_stores
 from millrace.dsl.stores import key_value_store
 from millrace.errors import TopologyError
@@ -95,9 +96,17 @@ class KStream(MethodHints):
         return self._then(naming.STREAM_MAP, named, Map(mapper), key_serde=None, value_serde=None, changes_key=True)
 
     def map_values(self, mapper: ValueMapper, *, named: Named | str | None = None) -> KStream:
-        """Each record with the value that ``mapper`` gives: a callable ``(key, value)`` or an expression."""
-        check_mapper(mapper, what="value mapper")
-        return self._then(naming.STREAM_MAP_VALUES, named, MapValues(mapper), value_serde=None, changes_value=True)
+        """Each record with the value that ``mapper`` gives: an expression, ``(value)`` or ``(key, value)``.
+
+        Args:
+            mapper: an expression, or a callable, whose parameters say whether it gets the key.
+            named: name of the node.
+
+        Raises:
+            TopologyError: it is neither an expression nor callable with one or two arguments.
+        """
+        operator = MapValues(mapper_of(mapper, what="value mapper"))
+        return self._then(naming.STREAM_MAP_VALUES, named, operator, value_serde=None, changes_value=True)
 
     def flat_map(self, mapper: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> KStream:
         """All pairs ``(key, value)`` in the iterable ``mapper(key, value)``. May change the key."""
@@ -106,12 +115,12 @@ class KStream(MethodHints):
             naming.STREAM_FLAT_MAP, named, FlatMap(mapper), key_serde=None, value_serde=None, changes_key=True
         )
 
-    def flat_map_values(self, mapper: Callable[[Any, Any], Any], *, named: Named | str | None = None) -> KStream:
-        """A record for each value in the iterable ``mapper(key, value)``, with the same key."""
-        check_callable(mapper, 2, what="value mapper", takes="key, value")
-        return self._then(
-            naming.STREAM_FLAT_MAP_VALUES, named, FlatMapValues(mapper), value_serde=None, changes_value=True
-        )
+    def flat_map_values(
+        self, mapper: Callable[[Any], Any] | Callable[[Any, Any], Any], *, named: Named | str | None = None
+    ) -> KStream:
+        """A record for each value in the iterable ``mapper(value)`` or ``mapper(key, value)``, with the same key."""
+        operator = FlatMapValues(value_mapper_of(mapper, what="value mapper"))
+        return self._then(naming.STREAM_FLAT_MAP_VALUES, named, operator, value_serde=None, changes_value=True)
 
     def select_key(self, mapper: KeyMapper, *, named: Named | str | None = None) -> KStream:
         """Each record with the key that ``mapper`` gives: a callable ``(key, value)`` or an expression."""
@@ -128,6 +137,16 @@ class KStream(MethodHints):
         check_callable(action, 2, what="action", takes="key, value")
         self._then(naming.STREAM_FOREACH, named, Peek(action, forwards=False))
         return EndOfStream("foreach(...)", self._name)
+
+    def print(self, printed: Printed | None = None) -> None:
+        """Ends the stream in lines ``[label]: key, value`` on the standard output or in a file: to look at it.
+
+        Args:
+            printed: where, and how a record is written. Lines are written again when a batch is repeated.
+        """
+        options = printed or Printed()
+        action = PrintRecord(self._name if options.label is None else options.label, options.path, options.mapper)
+        self._then(naming.STREAM_PRINT, options.name, Peek(action, forwards=False))
 
     def process(
         self, supplier: ProcessorSupplier, *state_store_names: str, named: Named | str | None = None
@@ -314,7 +333,7 @@ class KStream(MethodHints):
         stream_joined: StreamJoined | None = None,
         *,
         joined: Joined | None = None,
-        joiner_takes_key: bool = False,
+        joiner_takes_key: bool | None = None,
     ) -> KStream: ...
 
     @overload
@@ -326,8 +345,8 @@ class KStream(MethodHints):
         /,
         *,
         named: Named | str | None = None,
-        joiner_takes_key: bool = False,
-        joiner_takes_selected_key: bool = False,
+        joiner_takes_key: bool | None = None,
+        joiner_takes_selected_key: bool | None = None,
     ) -> KStream: ...
 
     def join(
@@ -339,8 +358,8 @@ class KStream(MethodHints):
         *,
         joined: Joined | None = None,
         named: Named | str | None = None,
-        joiner_takes_key: bool = False,
-        joiner_takes_selected_key: bool = False,
+        joiner_takes_key: bool | None = None,
+        joiner_takes_selected_key: bool | None = None,
     ) -> KStream:
         """With a table: each record whose key it holds. With a stream: each pair of records near enough in time.
 
@@ -351,20 +370,20 @@ class KStream(MethodHints):
 
         With a global table, ``join(global_table, key_selector, joiner)``: each record with the row whose key the
         selector names, a callable ``(key, value)`` or an expression; the record keeps its own key. The joiner is
-        ``(value, row's value)``; ``(key, value, row's value)`` where ``joiner_takes_key``; ``(key, selected key,
-        value, row's value)`` where ``joiner_takes_selected_key``. The row is that of the moment, not that of the
-        record's time. Null values and null selected keys are dropped and counted (KIP-99).
+        ``(value, row's value)``, ``(key, value, row's value)`` or ``(key, selected key, value, row's value)``. The row
+        is that of the moment, not that of the record's time. Null values and null selected keys are dropped and
+        counted (KIP-99).
 
         Args:
             other: a table or a stream of the same builder, whose inputs need as many partitions as this stream's; or
                 a global table, which may have any number.
-            joiner: ``(value, other value)``, or ``(key, value, other value)`` where ``joiner_takes_key``.
+            joiner: ``(value, other value)`` or ``(key, value, other value)``, as its parameters say.
             windows: how far apart the records of two streams may be.
             stream_joined: names, serdes and stores of a join of two streams.
             joined: name and serdes of a join with a table.
             named: name of the node of a join with a global table.
-            joiner_takes_key: whether the joiner wants the key.
-            joiner_takes_selected_key: whether the joiner of a global table wants both keys.
+            joiner_takes_key: whether the joiner gets the key, whatever its parameters; ``None`` leaves it to them.
+            joiner_takes_selected_key: the same for both keys and the joiner of a global table.
 
         Raises:
             TopologyError: the options are those of the other kind of join, or the builders differ.
@@ -390,7 +409,7 @@ class KStream(MethodHints):
         stream_joined: StreamJoined | None = None,
         *,
         joined: Joined | None = None,
-        joiner_takes_key: bool = False,
+        joiner_takes_key: bool | None = None,
     ) -> KStream: ...
 
     @overload
@@ -402,8 +421,8 @@ class KStream(MethodHints):
         /,
         *,
         named: Named | str | None = None,
-        joiner_takes_key: bool = False,
-        joiner_takes_selected_key: bool = False,
+        joiner_takes_key: bool | None = None,
+        joiner_takes_selected_key: bool | None = None,
     ) -> KStream: ...
 
     def left_join(
@@ -415,8 +434,8 @@ class KStream(MethodHints):
         *,
         joined: Joined | None = None,
         named: Named | str | None = None,
-        joiner_takes_key: bool = False,
-        joiner_takes_selected_key: bool = False,
+        joiner_takes_key: bool | None = None,
+        joiner_takes_selected_key: bool | None = None,
     ) -> KStream:
         """As :meth:`join`; a record without a partner is joined with ``None``.
 
@@ -443,7 +462,7 @@ class KStream(MethodHints):
         windows: JoinWindows,
         stream_joined: StreamJoined | None = None,
         *,
-        joiner_takes_key: bool = False,
+        joiner_takes_key: bool | None = None,
     ) -> KStream:
         """As :meth:`left_join` of two streams; the other stream's records without a partner give a result as well."""
         return self._join_any(
@@ -524,9 +543,9 @@ class KStream(MethodHints):
         windows: Any,
         stream_joined: StreamJoined | None,
         joined: Joined | None,
-        joiner_takes_key: bool,
+        joiner_takes_key: bool | None,
         named: Named | str | None = None,
-        joiner_takes_selected_key: bool = False,
+        joiner_takes_selected_key: bool | None = None,
     ) -> KStream:
         from millrace.dsl.global_ktable import GlobalKTable, join_global_table
 

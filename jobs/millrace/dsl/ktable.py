@@ -1,6 +1,6 @@
 """``KTable``: the latest value of each key, changed by each record.
 
-Callables get ``(key, value)`` everywhere, also where only the value is mapped; expressions are those of
+Callables get ``(key, value)``; value mappers and joiners may leave the key out. Expressions are those of
 :class:`KStream`. An operator's table is stored where its ``Materialized`` has a name; otherwise its rows are computed
 from those of the table above where another operator looks them up.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
-from millrace.dsl.callables import check_callable, check_mapper
+from millrace.dsl.callables import check_callable, check_mapper, mapper_of, table_joiner_of, value_mapper_of
 from millrace.dsl.foreign_key_joins import join_on_foreign_key
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.kstream import KStream
@@ -96,7 +96,7 @@ class KTable(MethodHints):
     def map_values(
         self, mapper: ValueMapper, materialized: Materialized | None = None, *, named: Named | str | None = None
     ) -> KTable:
-        """Each row with the value that ``mapper`` gives: a callable ``(key, value)`` or an expression.
+        """Each row with the value that ``mapper`` gives: a callable ``(value)`` or ``(key, value)``, or an expression.
 
         Args:
             mapper: called for the rows' values, never for deletions, and again where a row is looked up or its old
@@ -104,16 +104,16 @@ class KTable(MethodHints):
             materialized: the store, if it has a name; its value serde is that of the new values.
             named: name of the node.
         """
-        check_mapper(mapper, what="value mapper")
+        by_key_and_value = mapper_of(mapper, what="value mapper")
         options = materialized or Materialized()
         if materialized is not None and materialized.name is None:
             self._graph.burn_store_name(naming.TABLE_MAP_VALUES)
         name = self._graph.new_name(naming.TABLE_MAP_VALUES, name_of(named))
-        return self._changed(name, TableMapValues(mapper, options.name), options, options.value_serde)
+        return self._changed(name, TableMapValues(by_key_and_value, options.name), options, options.value_serde)
 
     def transform_values(
         self,
-        transformer: Callable[[Any, Any], Any] | ValueTransformerWithKeySupplier,
+        transformer: Callable[[Any], Any] | Callable[[Any, Any], Any] | ValueTransformerWithKeySupplier,
         materialized: Materialized | str | None = None,
         *state_store_names: str,
         named: Named | str | None = None,
@@ -121,8 +121,8 @@ class KTable(MethodHints):
         """As :meth:`map_values`, but called for deletions too, with ``None``; perhaps with stores at hand.
 
         Args:
-            transformer: a callable ``(key, value)``; or a supplier, which takes no arguments and gives a new
-                :class:`~millrace.topology.processor_api.ValueTransformerWithKey` at each call. Only the latter's
+            transformer: a callable ``(value)`` or ``(key, value)``; or a supplier, which takes no arguments and gives a
+                new :class:`~millrace.topology.processor_api.ValueTransformerWithKey` at each call. Only the latter's
                 table, where it is not stored, cannot be looked up by joins.
             materialized: the store of the results, if it has a name; or the name of the first store to connect.
             state_store_names: names of stores to connect to the transformer that the supplier makes.
@@ -142,19 +142,19 @@ class KTable(MethodHints):
             return self._changed(
                 name, TableTransformValues(supplier, options.name), options, options.value_serde, reads=reads
             )
-        check_callable(transformer, 2, what="value transformer", takes="key, value")
+        by_key_and_value = value_mapper_of(transformer, what="value transformer")
         if state_store_names:
             raise TopologyError(
                 f"The stores {', '.join(state_store_names)} cannot be connected to a plain callable.",
                 remedy="pass a supplier of a ValueTransformerWithKey, for example its class",
             )
-        operator = TableMapValues(cast(ValueMapper, transformer), options.name, maps_nulls=True)
+        operator = TableMapValues(by_key_and_value, options.name, maps_nulls=True)
         return self._changed(name, operator, options, options.value_serde)
 
     def join(
         self,
         other: KTable,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Callable[..., Any],
         materialized: Materialized | None = None,
         *,
         named: Named | str | None = None,
@@ -170,7 +170,8 @@ class KTable(MethodHints):
 
         Args:
             other: the other table, co-partitioned with this one unless there is a ``foreign_key_extractor``.
-            joiner: what it gives ``None`` for has no row.
+            joiner: ``(value, other value)`` or, which Kafka Streams does not have for tables, ``(key, value, other
+                value)``, as its parameters say; what it gives ``None`` for has no row.
             materialized: the store; one without a name gets a generated one. Of a join by a foreign key it is made
                 where it is named or read.
             named: name of the node that merges both sides; the sides' are made from it. Not of a join by a foreign
@@ -191,7 +192,7 @@ class KTable(MethodHints):
     def left_join(
         self,
         other: KTable,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Callable[..., Any],
         materialized: Materialized | None = None,
         *,
         named: Named | str | None = None,
@@ -211,7 +212,7 @@ class KTable(MethodHints):
     def outer_join(
         self,
         other: KTable,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Callable[..., Any],
         materialized: Materialized | None = None,
         *,
         named: Named | str | None = None,
@@ -331,7 +332,7 @@ class KTable(MethodHints):
     def _joined_on_foreign_key(
         self,
         other: KTable,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Callable[..., Any],
         extractor: ForeignKeyExtractor | Callable[[Any], Any],
         materialized: Materialized | None,
         named: Named | str | None,
@@ -351,7 +352,7 @@ class KTable(MethodHints):
     def _joined(
         self,
         other: KTable,
-        joiner: Callable[[Any, Any], Any],
+        joiner: Callable[..., Any],
         kind: TableJoinKind,
         materialized: Materialized | None,
         named: Named | str | None,
@@ -363,7 +364,7 @@ class KTable(MethodHints):
                 "TableJoined is for joins by a foreign key, and there is no foreign_key_extractor.",
                 remedy="give the foreign_key_extractor, or use named= and materialized",
             )
-        check_callable(joiner, 2, what="joiner", takes="value, other_value")
+        by_values = table_joiner_of(joiner)
         if other._graph is not self._graph:
             raise TopologyError("Streams and tables of different StreamsBuilders cannot be combined.")
         options = materialized or Materialized()
@@ -389,7 +390,7 @@ class KTable(MethodHints):
                 left=self._name,
                 right=other._name,
                 kind=kind,
-                joiner=joiner,
+                joiner=by_values,
                 store=store,
             )
         )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import importlib
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 from millrace.callables import deferred_kind
 from millrace.config import StreamsConfig
 from millrace.dsl import low_level
-from millrace.dsl.builder import StreamsBuilder
+from millrace.dsl.builder import UNNAMED, StreamsBuilder
 from millrace.errors import ConfigurationError, MillraceError, TopologyError
 from millrace.topology.default_serdes import with_default_serdes
 from millrace.topology.output_names import with_output_prefix
@@ -20,10 +22,13 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     """The topology that a function builds.
 
     Args:
-        module: ``package.module:function``; the function takes a :class:`StreamsBuilder`. Where it returns a
-            :class:`millrace.dsl.Topology`, that is taken instead of what the builder has collected.
-        config: settings that matter for building: rewrites, default serdes, and whether explicit names are compulsory.
-            Without it nothing is said of missing serdes, since there may be a default.
+        module: ``package.module:function``; the function takes a :class:`StreamsBuilder`, and the configuration as
+            well if it requires a second argument or has a parameter called ``config``. Where it returns a
+            :class:`millrace.dsl.Topology`, that is taken instead of what the builder has collected; and where that is
+            nothing, a topology that another builder has built.
+        config: what the function may get, and settings that matter for building: rewrites, default serdes, and whether
+            explicit names are compulsory; ``None``: the defaults, with a name and an address that stand for nothing;
+            nothing is said of missing serdes then, since there may be a default.
 
     Raises:
         ConfigurationError: the module cannot be imported, or has no such function.
@@ -52,7 +57,8 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
         ]
         raise ConfigurationError(
             f"The module {module_name!r} has no function {function_name!r}; it has {', '.join(own) or 'none'}.",
-            remedy="name a function that takes a StreamsBuilder, as `package.module:function`",
+            remedy="name a function that takes a StreamsBuilder (and the configuration, if it wants), as "
+            "`package.module:function`",
         )
     kind = deferred_kind(function)
     if kind is not None:
@@ -62,7 +68,7 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
         )
     builder = StreamsBuilder()
     try:
-        result = function(builder)
+        result = _call(function, builder, config or StreamsConfig.from_mapping(UNNAMED))
     except MillraceError:
         raise
     except Exception as error:
@@ -72,15 +78,33 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
         ) from error
     if isinstance(result, low_level.Topology):
         return _configured(result.build(), config)
-    naming = config is not None and config.ensure_explicit_internal_resource_naming
-    rewrites = () if config is None else config.rewrites
-    topology = builder.build(rewrites=rewrites, ensure_explicit_naming=naming)
+    topology = result if isinstance(result, Topology) and builder.is_empty else builder.build(config)
     if not topology.sub_topologies:
         raise TopologyError(
             f"{module} reads global tables and nothing else, so there is nothing to run.",
             remedy="read a stream or a table as well",
         )
     return _configured(topology, config)
+
+
+def _call(function: Callable[..., Any], builder: StreamsBuilder, config: StreamsConfig) -> Any:
+    """Calls the function of a module with what it asks for."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (ValueError, TypeError):
+        return function(builder)
+    asked = parameters.get("config")
+    if asked is not None and asked.kind is inspect.Parameter.KEYWORD_ONLY:
+        return function(builder, config=config)
+    positional = [
+        each
+        for each in parameters.values()
+        if each.kind in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    ]
+    second = positional[1] if len(positional) > 1 else None
+    if second is not None and (second.default is inspect.Parameter.empty or second.name == "config"):
+        return function(builder, config)
+    return function(builder)
 
 
 def _configured(topology: Topology, config: StreamsConfig | None) -> Topology:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
-from millrace.dsl.callables import check_callable
+from millrace.dsl.callables import check_callable, check_timestamp_extractor
 from millrace.dsl.global_ktable import global_store_spec
 from millrace.dsl.method_hints import MethodHints
-from millrace.dsl.options import AutoOffsetReset, Partitioner
+from millrace.dsl.options import AutoOffsetReset
 from millrace.dsl.output_topics import output_topic
 from millrace.dsl.processing import check_supplier, stores_of
+from millrace.dsl.stores import read_only_store_spec
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology import topology as frozen
@@ -19,7 +21,9 @@ from millrace.topology.freeze import freeze_nodes
 from millrace.topology.naming import check_name
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import ProcessRecords
+from millrace.topology.partitioners import Partitioner
 from millrace.topology.processor_api import ProcessorSupplier
+from millrace.topology.source_topics import check_topic_pattern
 from millrace.topology.store_builders import StoreBuilder
 from millrace.topology.stores import StoreSpec
 from millrace.topology.timestamp_extractors import TimestampExtractor
@@ -51,7 +55,7 @@ class Topology(MethodHints):
     def add_source(
         self,
         name: str,
-        *topics: str,
+        *topics: str | re.Pattern[str],
         key_serde: Serde | None = None,
         value_serde: Serde | None = None,
         timestamp_extractor: TimestampExtractor | None = None,
@@ -61,7 +65,8 @@ class Topology(MethodHints):
 
         Args:
             name: name of the node.
-            topics: at least one topic.
+            topics: at least one topic; or one compiled regular expression: all topics whose whole name it matches when
+                the application starts, as in :meth:`millrace.dsl.StreamsBuilder.stream`.
             key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
             timestamp_extractor: as in :class:`millrace.dsl.Consumed`; the same for ``offset_reset``.
 
@@ -69,12 +74,15 @@ class Topology(MethodHints):
             TopologyError: the name or a topic is taken, or there is no topic.
         """
         self._check_new(name)
-        self._check_topics(name, topics)
+        pattern, names = self._pattern_of(name, topics)
+        if pattern is None:
+            self._check_topics(name, names)
         self._check_extractor(timestamp_extractor)
-        self._topics.update(topics)
+        self._topics.update(names)
         self._nodes[name] = SourceNode(
             name=name,
-            topics=topics,
+            topics=names,
+            pattern=pattern,
             key_serde=key_serde,
             value_serde=value_serde,
             timestamp_extractor=timestamp_extractor,
@@ -119,7 +127,7 @@ class Topology(MethodHints):
             topic: the topic, or what chooses it for each record, as in :meth:`millrace.dsl.KStream.to`.
             parent_names: at least one source or processor.
             key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
-            partitioner: ``(topic, key, value, number of partitions) -> partition``; ``None`` takes the murmur2 hash of
+            partitioner: as in :meth:`millrace.dsl.Produced.with_stream_partitioner`; ``None`` takes the murmur2 hash of
                 the key's bytes.
 
         Raises:
@@ -225,6 +233,57 @@ class Topology(MethodHints):
         )
         return self
 
+    def add_read_only_state_store(
+        self,
+        builder: StoreBuilder,
+        source_name: str,
+        topic: str,
+        processor_name: str,
+        supplier: ProcessorSupplier,
+        *,
+        key_serde: Serde | None = None,
+        value_serde: Serde | None = None,
+        timestamp_extractor: TimestampExtractor | None = None,
+    ) -> Topology:
+        """A store that a processor fills from a topic, which restores it, so that it has no changelog (KIP-813).
+
+        Unlike a global store each task has its part of the topic, and the other inputs of the processors that the store
+        is connected to (:meth:`connect_processor_and_state_stores`) must be partitioned alike. They should only read
+        it: what they write is not in the topic, and lost when the store is restored. As in Kafka Streams restoring
+        takes the topic's records as they are, without the processor, so that must store each record under its own key
+        and with its own value; and the topic must be compacted, or keep everything.
+
+        Args:
+            builder: a key-value store. It is never logged.
+            source_name: name of the node that reads the topic.
+            topic: the topic, read from its beginning.
+            processor_name: name of the node that writes the store.
+            supplier: gives a new :class:`~millrace.topology.processor_api.Processor` that writes the store.
+            key_serde: ``None`` takes bytes as they are; the same for ``value_serde``.
+            timestamp_extractor: as in :class:`millrace.dsl.Consumed`.
+
+        Raises:
+            TopologyError: a name or the topic is taken, or the store is no key-value store.
+        """
+        spec = read_only_store_spec(builder, topic)
+        if source_name == processor_name:
+            raise TopologyError(f"Source and processor of a read-only store are both named {source_name!r}.")
+        self._check_new(processor_name)
+        if spec.name in self._stores:
+            raise TopologyError(f"A different store has already been added with the name {spec.name!r}.")
+        self.add_source(
+            source_name,
+            topic,
+            key_serde=key_serde,
+            value_serde=value_serde,
+            timestamp_extractor=timestamp_extractor,
+            offset_reset=AutoOffsetReset.EARLIEST,
+        )
+        self.add_processor(processor_name, supplier, source_name)
+        self._stores[spec.name] = spec
+        self._connect(processor_name, spec.name)
+        return self
+
     def build(self) -> frozen.Topology:
         """The topology, checked and split, as :meth:`StreamsBuilder.build` gives it.
 
@@ -253,9 +312,23 @@ class Topology(MethodHints):
                 )
 
     @staticmethod
+    def _pattern_of(
+        source: str, topics: tuple[str | re.Pattern[str], ...]
+    ) -> tuple[re.Pattern[str] | None, tuple[str, ...]]:
+        patterns = [topic for topic in topics if isinstance(topic, re.Pattern)]
+        if not patterns:
+            return None, tuple(topic for topic in topics if not isinstance(topic, re.Pattern))
+        if len(topics) > 1:
+            raise TopologyError(
+                f"Source {source!r} reads a pattern and something else.", remedy="give it one pattern, or names"
+            )
+        check_topic_pattern(patterns[0])
+        return patterns[0], ()
+
+    @staticmethod
     def _check_extractor(extractor: TimestampExtractor | None) -> None:
         if extractor is not None:
-            check_callable(extractor, 4, what="timestamp extractor", takes="key, value, timestamp, partition_time")
+            check_timestamp_extractor(extractor)
 
     def _check_parents(self, what: str, name: str, parents: tuple[str, ...]) -> None:
         if not parents:

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from millrace.dsl.callables import check_callable
+from millrace.dsl.callables import check_callable, check_timestamp_extractor
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.arguments import checks_arguments
 from millrace.topology.naming import check_name
+from millrace.topology.partitioners import Partitioner
 from millrace.topology.rocksdb_options import RocksDBOptions
 from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreBackend
@@ -21,9 +22,6 @@ from millrace.topology.windows import Duration, to_milliseconds
 
 if TYPE_CHECKING:
     from millrace.dsl.kstream import KStream
-
-Partitioner = Callable[[str, Any, Any, int], int]
-"""``(topic, key, value, number of partitions) -> partition``, from 0."""
 
 
 class AutoOffsetReset(StrEnum):
@@ -73,8 +71,10 @@ class Consumed:
 
     Args:
         key_serde: ``None`` takes the configuration's default; the same for ``value_serde``.
-        timestamp_extractor: ``(key, value, record timestamp, partition time) -> timestamp`` in milliseconds, or one
-            of the extractors of this package; ``None`` takes the configuration's ``default.timestamp.extractor``.
+        timestamp_extractor: ``(key, value, record timestamp, partition time) -> timestamp`` in milliseconds; or, with
+            topic, partition, offset and headers, ``(record, partition time) -> timestamp``, whose record is a
+            :class:`ConsumerRecord`; or one of the extractors of this package. ``None`` takes the configuration's
+            ``default.timestamp.extractor``.
         offset_reset: where a new application starts; ``None`` takes the configuration's ``auto.offset.reset``.
         name: name of the source node.
     """
@@ -111,10 +111,12 @@ class Consumed:
         return replace(self, value_serde=value_serde)
 
     def with_timestamp_extractor(self, timestamp_extractor: TimestampExtractor) -> Consumed:
-        """With event time from ``(key, value, record timestamp, partition time)``."""
-        check_callable(
-            timestamp_extractor, 4, what="timestamp extractor", takes="key, value, timestamp, partition_time"
-        )
+        """With event time from ``(key, value, record timestamp, partition time)`` or ``(record, partition time)``.
+
+        Raises:
+            TopologyError: the extractor can be called with neither.
+        """
+        check_timestamp_extractor(timestamp_extractor)
         return replace(self, timestamp_extractor=timestamp_extractor)
 
     def with_offset_reset_policy(self, offset_reset: AutoOffsetReset | str) -> Consumed:
@@ -140,7 +142,8 @@ class Produced:
 
     Args:
         key_serde: ``None`` takes that of the stream; the same for ``value_serde``.
-        stream_partitioner: ``None`` takes the murmur2 hash of the key's bytes (of a windowed key: of its key's bytes).
+        stream_partitioner: ``(topic, key, value, number of partitions) -> partition``, or several of them, or none
+            (KIP-837); ``None`` takes the murmur2 hash of the key's bytes (of a windowed key: of its key's bytes).
         name: name of the sink node.
     """
 
@@ -171,7 +174,16 @@ class Produced:
         return replace(self, value_serde=value_serde)
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Produced:
-        """With a partition chosen by ``(topic, key, value, number of partitions)``."""
+        """With the partitions that ``partitioner(topic, key, value, number of partitions)`` returns (KIP-837).
+
+        Args:
+            partitioner: gives a partition, from 0; or a set or list of partitions, each of which gets the record, and
+                where it is empty none does: the record is dropped and counted; or ``None``, which takes the murmur2
+                hash of the key's bytes.
+
+        Raises:
+            TopologyError: it cannot be called so.
+        """
         return replace(self, stream_partitioner=partitioner)
 
     def with_name(self, name: str) -> Produced:
@@ -266,7 +278,16 @@ class Repartitioned:
         return replace(self, number_of_partitions=number_of_partitions)
 
     def with_stream_partitioner(self, partitioner: Partitioner) -> Repartitioned:
-        """With a partition chosen by ``(topic, key, value, number of partitions)``."""
+        """With the partitions that ``partitioner(topic, key, value, number of partitions)`` returns (KIP-837).
+
+        Args:
+            partitioner: gives a partition, from 0; or a set or list of partitions, each of which gets the record, and
+                where it is empty none does: the record is dropped and counted; or ``None``, which takes the murmur2
+                hash of the key's bytes.
+
+        Raises:
+            TopologyError: it cannot be called so.
+        """
         return replace(self, stream_partitioner=partitioner)
 
     def with_name(self, name: str) -> Repartitioned:

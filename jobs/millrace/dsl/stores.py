@@ -10,7 +10,7 @@ from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.session_windows import SessionWindows
 from millrace.topology.sliding_windows import SlidingWindows
-from millrace.topology.store_builders import StoreSupplier
+from millrace.topology.store_builders import StoreBuilder, StoreSupplier
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.unlimited_windows import UnlimitedWindows
 from millrace.topology.versioned_suppliers import VersionedStoreSupplier
@@ -168,3 +168,19 @@ def suppression_buffer(
         cached=False,
         changelog_settings=buffer.changelog_settings,
     )
+
+
+def read_only_store_spec(builder: StoreBuilder, topic: str) -> StoreSpec:
+    """The store of a topic that is its changelog (KIP-813).
+
+    Raises:
+        TopologyError: it is no key-value store.
+    """
+    spec = builder.with_logging_disabled().spec
+    if spec.kind is not StoreKind.KEY_VALUE or spec.capacity is not None:
+        kind = spec.kind if spec.capacity is None else "least-recently-used"
+        raise TopologyError(
+            f"The read-only store {spec.name!r} is a {kind} store, which topic {topic!r} cannot restore.",
+            remedy="make it a key-value store",
+        )
+    return replace(spec, source_topic=topic)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from millrace.dsl.callables import check_callable
+from millrace.dsl.callables import joiner_takes_key as takes_key
 from millrace.dsl.graph import GraphBuilder
 from millrace.dsl.join_inputs import repartitioned_for_join
 from millrace.dsl.stream_joined import StreamJoined
@@ -29,15 +29,14 @@ def join_streams(
     *,
     windows: JoinWindows,
     options: StreamJoined | None,
-    joiner_takes_key: bool,
+    joiner_takes_key: bool | None,
 ) -> KStream:
     """The join of two streams, each behind a repartition topic where its key may have changed.
 
     Raises:
         TopologyError: the joiner does not fit, the streams are of different builders, or a name is used twice.
     """
-    takes = "key, value, other_value" if joiner_takes_key else "value, other_value"
-    check_callable(joiner, 3 if joiner_takes_key else 2, what="joiner", takes=takes)
+    with_key = takes_key(joiner, "value, other_value", asked=joiner_takes_key)
     this._check_same_builder(other._graph)
     joined = options or StreamJoined()
     graph, name = this._graph, joined.name
@@ -79,7 +78,7 @@ def join_streams(
             kind=kind,
             windows=windows,
             joiner=joiner,
-            joiner_takes_key=joiner_takes_key,
+            joiner_takes_key=with_key,
             left_store=stores[0].name,
             right_store=stores[1].name,
             waiting_store=_waiting_store(graph, joined, kind, left_number) if left_waits else None,

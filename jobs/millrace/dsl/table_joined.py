@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from millrace.dsl.options import Partitioner, check_partitioner
+from millrace.dsl.options import check_partitioner
 from millrace.topology.arguments import checks_arguments
 from millrace.topology.naming import check_name
+from millrace.topology.partitioners import Partitioner
 
 
 @checks_arguments
@@ -15,7 +16,7 @@ class TableJoined:
     """How two tables are joined by a foreign key. Source: ``org.apache.kafka.streams.kstream.TableJoined`` (KIP-775).
 
     A partitioner says how a table's topic is partitioned already, so that the join's own topics are partitioned alike.
-    It gets ``None`` for the value, since it must go by the key alone.
+    It gets ``None`` for the value, since it must go by the key alone, and must give exactly one partition.
 
     Args:
         name: first part of the names of the join's nodes, topics and store.

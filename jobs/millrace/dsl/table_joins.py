@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from millrace.dsl.callables import check_callable
+from millrace.dsl.callables import joiner_takes_key as takes_key
 from millrace.dsl.join_inputs import repartitioned_for_join
 from millrace.dsl.options import Joined
 from millrace.dsl.stores import grace_buffer
@@ -25,7 +25,7 @@ def join_table(
     kind: JoinKind,
     *,
     joined: Joined | None,
-    joiner_takes_key: bool,
+    joiner_takes_key: bool | None,
 ) -> KStream:
     """The join of a stream with a table; the stream goes through a repartition topic where its key may have changed.
 
@@ -34,8 +34,7 @@ def join_table(
     """
     from millrace.dsl.kstream import KStream
 
-    takes = "key, value, table_value" if joiner_takes_key else "value, table_value"
-    check_callable(joiner, 3 if joiner_takes_key else 2, what="joiner", takes=takes)
+    with_key = takes_key(joiner, "value, table_value", asked=joiner_takes_key)
     stream._check_same_builder(table._graph)
     graph, options = stream._graph, joined or Joined()
     left = repartitioned_for_join(stream, options.name, options.key_serde, options.value_serde)
@@ -59,7 +58,7 @@ def join_table(
                 table._name,
                 kind,
                 joiner,
-                joiner_takes_key,
+                with_key,
                 buffer=None if buffer is None else buffer.name,
                 grace_ms=options.grace_ms,
             ),

@@ -32,6 +32,7 @@ class DropReason(StrEnum):
     NEGATIVE_TIMESTAMP = "negative_timestamp"
     EXPIRED_WINDOW = "expired_window"
     STALE_RESPONSE = "stale_response"
+    NO_PARTITION = "no_partition"
 
 
 class SilentDrop(StrEnum):
@@ -160,7 +161,7 @@ DROPPED_RECORDS_TOTAL = MetricDefinition(
     MetricKind.COUNTER,
     (*_TASK, "reason"),
     "Records that went no further, by reason: late, null_key, null_value, deserialization, processing, production, "
-    "negative_timestamp, expired_window, stale_response.",
+    "negative_timestamp, expired_window, stale_response, no_partition.",
     "records",
     "stream-task-metrics: dropped-records-total",
 )

@@ -17,6 +17,7 @@ from millrace.ops.canary.clone import clone_of
 from millrace.ops.dead_letters.markers import MARKER_TOPIC, replay_transactional_id
 from millrace.ops.spec import ApplicationSpec
 from millrace.topology.labels import written_topic
+from millrace.topology.source_topics import literal_prefix, patterns_of
 from millrace.topology.topology import Topology
 
 READERS_PREFIX = "millrace-"
@@ -157,6 +158,17 @@ def _running(topology: Topology, config: StreamsConfig) -> Iterator[Acl]:
     own = f"{config.application_id}-"
     for topic in sorted(topology.external_inputs):
         yield _topic(topic, Permission.READ, Permission.DESCRIBE_CONFIGS, reason="read input")
+    for source in patterns_of(topology):
+        assert source.pattern is not None
+        prefix = literal_prefix(source.pattern)
+        yield _acl(
+            Resource.TOPIC,
+            prefix or "*",
+            Permission.READ,
+            Permission.DESCRIBE_CONFIGS,
+            prefixed=bool(prefix),
+            reason=f"read what matches {source.pattern.pattern}",
+        )
     for topic in output_topics(topology, config):
         yield _topic(topic, Permission.WRITE, Permission.DESCRIBE_CONFIGS, reason="write output")
     if changelog_topics(topology, config.application_id) or topology.repartition_topics:

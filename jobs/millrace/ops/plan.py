@@ -31,6 +31,7 @@ from millrace.sizing import (
     estimate_recovery_time,
 )
 from millrace.topology.partitions import task_counts
+from millrace.topology.source_topics import with_matched_topics
 from millrace.topology.stores import StoreBackend
 from millrace.topology.topology import SubTopology, Topology
 
@@ -92,7 +93,8 @@ def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, 
     """What the application will need under a load.
 
     Args:
-        spec: its specification; the topics that it declares say how many partitions inputs and outputs have.
+        spec: its specification; the topics that it declares say how many partitions inputs and outputs have, and what
+            patterns match.
         load: what is expected.
         partitions: partitions of topics that the specification does not declare; they win over it.
 
@@ -102,7 +104,8 @@ def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, 
         TopologyError: the topology cannot be built, or topics that are joined have different numbers of partitions.
     """
     config = spec.streams_config()
-    topology = load_topology(spec.module, config)
+    named = {topic.name for topic in spec.topics} | set(partitions or {})
+    topology = with_matched_topics(load_topology(spec.module, config), named, config.application_id)
     known = _partitions(spec, topology, partitions or {})
     traffic = Traffic(topology, load, known)
     tasks = task_counts(topology, known)

@@ -8,12 +8,14 @@ import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from millrace.config import StreamsConfig
 from millrace.errors import BrokerUnavailableError, MillraceError
 from millrace.kafka.java import find_java
 from millrace.ops.checks import Check, Report
 from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.spec import ApplicationSpec
 from millrace.topology.pickling import check_picklable
+from millrace.topology.source_topics import patterns_of, with_matched_topics
 from millrace.topology.topology import Topology
 
 
@@ -50,6 +52,9 @@ def _checks(spec: ApplicationSpec, *, forgets_state: bool) -> Iterator[Check]:
     from millrace.ops.broker_view import view_broker
 
     config = spec.streams_config()
+    if topology is not None and patterns_of(topology):
+        topology, check = _matched(spec, topology, config)
+        yield check
     topics: set[str] = set()
     if topology is not None:
         topics.update(input_topics(topology), output_topics(topology, config))
@@ -64,6 +69,25 @@ def _checks(spec: ApplicationSpec, *, forgets_state: bool) -> Iterator[Check]:
     yield Check(name="broker", ok=True, text=f"{view.brokers} brokers at {config.bootstrap_servers}")
     if topology is not None:
         yield from broker_checks(spec, topology, view, forgets_state=forgets_state)
+
+
+def _matched(spec: ApplicationSpec, topology: Topology, config: StreamsConfig) -> tuple[Topology | None, Check]:
+    """The topology with the topics that its patterns match; those that a deployment creates first count as there."""
+    from millrace.ops.connection import Connection
+
+    name = "topic patterns"
+    try:
+        existing = Connection.of(config).administrator().topic_names()
+        declared = {topic.name for topic in spec.topics}
+        matched = with_matched_topics(topology, existing | declared, config.application_id)
+    except MillraceError as error:
+        return None, Check(name=name, ok=False, text=error.message, remedy=error.remedy)
+    texts = [
+        f"{source.pattern.pattern!r} matches {', '.join(source.topics)}"
+        for source in patterns_of(matched)
+        if source.pattern is not None
+    ]
+    return matched, Check(name=name, ok=True, text="; ".join(texts))
 
 
 def _attempt(name: str, action: Callable[[], str]) -> Check:

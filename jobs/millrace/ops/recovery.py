@@ -63,11 +63,13 @@ def recovery_estimate(home: Home, application: str, *, standby_state_dir: Path |
         PreflightError: input topics are missing.
         BrokerUnavailableError: no broker answers.
     """
+    from millrace.control.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
 
     spec = load_spec(home.spec_path(application))
     config = spec.streams_config()
-    return estimate_for(config, load_topology(spec.module, config), standby_state_dir=standby_state_dir)
+    topology = with_topics_read(load_topology(spec.module, config), config)
+    return estimate_for(config, topology, standby_state_dir=standby_state_dir)
 
 
 def estimate_for(

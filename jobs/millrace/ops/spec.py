@@ -125,7 +125,8 @@ class ApplicationSpec(Section):
     name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="Name of the application and of its files.")
     module: str = Field(
         pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
-        description="Function that takes a StreamsBuilder: package.module:function.",
+        description="Function that takes a StreamsBuilder, and the configuration if it asks for it: "
+        "package.module:function.",
     )
     description: str = Field(default="", description="What it does, for people.")
     config: dict[str, Any] = Field(default_factory=dict, description="Settings with dotted keys, see StreamsConfig.")

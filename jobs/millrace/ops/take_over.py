@@ -29,14 +29,14 @@ def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool =
         OperationError: another operation holds the application's lock for too long.
     """
     # Importing these takes seconds, and DAG files import this module.
+    from millrace.control.matched_topics import with_topics_to_read
     from millrace.control.preparation import start_transactional_id
     from millrace.control.takeover import Takeover
     from millrace.dsl.loading import load_topology
 
     config = spec.streams_config()
-    takeover = Takeover(
-        config, load_topology(spec.module, config), transactional_id=start_transactional_id(config.application_id)
-    )
+    topology = with_topics_to_read(load_topology(spec.module, config), config)
+    takeover = Takeover(config, topology, transactional_id=start_transactional_id(config.application_id))
     directory = home.application(spec.name)
     if dry_run:
         taken = takeover.plan()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from millrace.serdes.avro import AvroSerde, topic_record_subject, topic_subject
-from millrace.serdes.base import Serde
+from millrace.serdes.base import Serde, WindowedSerializer
 from millrace.serdes.functions import FunctionSerde, serde_from
 from millrace.serdes.json import JsonSerde
 from millrace.serdes.names import NAMED_SERDES, check_serde_name, serde_by_name, serde_named
@@ -34,6 +34,7 @@ __all__ = [
     "UUIDSerde",
     "UnsetSerde",
     "Windowed",
+    "WindowedSerializer",
     "check_serde_name",
     "deserialize_windowed",
     "serde_by_name",

@@ -46,3 +46,19 @@ class Serde(Protocol):
         Raises:
             SerializationError: at least one value is malformed; the caller finds which by ``deserialize``.
         """
+
+
+@runtime_checkable
+class WindowedSerializer(Protocol):
+    """What a serde of your own for :class:`~millrace.serdes.Windowed` keys may have besides: the key without window.
+
+    Where it has this, the windows of a key go to one partition of an output topic, as those of the built-in serdes do;
+    otherwise the hash of all its bytes decides. Source: ``WindowedSerializer#serializeBaseKey``.
+    """
+
+    def serialize_base_key(self, value: Any) -> bytes:
+        """Bytes of the key in a windowed key.
+
+        Raises:
+            SerializationError: it is no windowed key, or its key does not fit.
+        """

@@ -12,7 +12,8 @@ from millrace.state.stores import KeyValueStore, Session, SessionStore, StoreMet
 from millrace.state.suppression_buffer import SuppressionBuffer
 from millrace.state.task_state import StateOptions, TaskState
 from millrace.state.versioned import VersionedKeyValueStore, VersionedSnapshot
-from millrace.state.versions import NOT_PUT, VALID_TO_UNDEFINED, VersionedRecord
+from millrace.state.versions import VersionedRecord
+from millrace.topology.state_stores import NOT_PUT, VALID_TO_UNDEFINED
 
 __all__ = [
     "NOT_PUT",

@@ -32,7 +32,8 @@ from millrace.state.versioned_layout import (
     segment_rows,
     time_rows,
 )
-from millrace.state.versions import NOT_PUT, VersionedRecord, Versions
+from millrace.state.versions import VersionedRecord, Versions
+from millrace.topology.state_stores import NOT_PUT
 
 _NOTHING_LOADED = 2**62
 

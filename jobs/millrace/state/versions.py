@@ -6,10 +6,7 @@ from bisect import bisect_left, bisect_right
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-VALID_TO_UNDEFINED = -1
-"""What a put of the newest version of its key returns (``PUT_RETURN_CODE_VALID_TO_UNDEFINED``)."""
-NOT_PUT = -(2**63)
-"""What a put returns that came too late to be kept (``PUT_RETURN_CODE_NOT_PUT``)."""
+from millrace.topology.state_stores import VALID_TO_UNDEFINED
 
 
 class VersionedRecord(NamedTuple):

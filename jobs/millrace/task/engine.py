@@ -169,6 +169,10 @@ class Engine:
             self._steps.close()
         self.context.processing.scans.end(self.context.task)
 
+    def read_topic(self, topic: str, source: str) -> None:
+        """Has a source read one more topic, which its pattern matches."""
+        self._source_of_topic[topic] = source
+
     @property
     def next_wall_clock_ms(self) -> int | None:
         """When a punctuation is due by the wall clock, milliseconds; ``None`` where none is scheduled."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NoReturn
 
 import numpy as np
 
+from millrace.handlers import ConsumerRecord
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
@@ -19,6 +20,8 @@ from millrace.topology.timestamp_extractors import (
     LogAndSkipOnInvalidTimestamp,
     TimestampExtractor,
     UsePartitionTimeOnInvalidTimestamp,
+    invalid_takes_record,
+    takes_record,
 )
 
 # None of them gives a record another time than its own, unless its own is invalid: then it takes no other's turn.
@@ -38,6 +41,10 @@ class EventTime:
         # Kafka Streams reads repartition topics so, whatever the default: their timestamps are the application's own.
         internal = FailOnInvalidTimestamp()
         self._extractor: TimestampExtractor = internal if node.internal else node.timestamp_extractor or default
+        self._takes_record = takes_record(self._extractor)
+        self._invalid_takes_record = isinstance(self._extractor, ColumnarTimestampExtractor) and invalid_takes_record(
+            self._extractor
+        )
         self._node = node.name
         self._failures = failures
 
@@ -71,12 +78,16 @@ class EventTime:
         latest = dict(partition_times)
         times: list[int] = []
         rows = zip(records.keys.objects, records.values.objects, records.timestamps.tolist(), strict=True)
+        extract: Callable[..., Any] = self._extractor
         for place, (key, value, timestamp) in enumerate(rows):
             row = int(records.origin[place])
             topic, partition, _ = batch.place(row)
             partition_time = latest.get((topic, partition), UNKNOWN_TIME)
             try:
-                event_time = int(self._extractor(key, value, timestamp, partition_time))
+                if self._takes_record:
+                    event_time = int(extract(_record(batch, records, place, key, value), partition_time))
+                else:
+                    event_time = int(extract(key, value, timestamp, partition_time))
             except Exception as error:
                 self._fail(error, batch, row)
             times.append(event_time)
@@ -102,14 +113,33 @@ class EventTime:
                 place = int(own[end])
                 latest = max(latest, int(times[own[begin:end]].max(initial=UNKNOWN_TIME)))
                 at = int(np.searchsorted(invalid, place))
+                time = int(times[place])
                 try:
-                    times[place] = extractor.on_invalid_timestamp(keys[at], values[at], int(times[place]), latest)
+                    if self._invalid_takes_record:
+                        record = _record(batch, records, place, keys[at], values[at])
+                        times[place] = extractor.on_invalid_timestamp(record, time, latest)
+                    else:
+                        times[place] = extractor.on_invalid_timestamp(keys[at], values[at], time, latest)
                 except Exception as error:
                     self._fail(error, batch, int(records.origin[place]))
                 begin = end
 
     def _fail(self, error: Exception, batch: InputBatch, row: int) -> NoReturn:
         self._failures.timestamp_extraction(error, batch.place(row), self._node)
+
+
+def _record(batch: InputBatch, records: Records, place: int, key: Any, value: Any) -> ConsumerRecord:
+    topic, partition, offset = batch.place(int(records.origin[place]))
+    headers = None if records.headers is None else records.headers[place]
+    return ConsumerRecord(
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        timestamp=int(records.timestamps[place]),
+        key=key,
+        value=value,
+        headers=list(headers or ()),
+    )
 
 
 def rows_by_partition(batch: InputBatch, rows: IntArray) -> Iterator[tuple[TopicPartition, Any]]:

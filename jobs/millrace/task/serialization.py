@@ -8,7 +8,15 @@ from typing import Any
 import pyarrow as pa
 
 from millrace.errors import ConfigurationError, SerializationError, StateError
-from millrace.serdes import BytesSerde, JsonSerde, Serde, SessionWindowedSerde, TimeWindowedSerde, serialize_sessions
+from millrace.serdes import (
+    BytesSerde,
+    FunctionSerde,
+    JsonSerde,
+    Serde,
+    SessionWindowedSerde,
+    TimeWindowedSerde,
+    serialize_sessions,
+)
 from millrace.task.columns import Column, WindowedColumn
 
 
@@ -31,6 +39,11 @@ def read_stored(serde: Serde, data: bytes, *, store: str) -> Any:
             remedy="use the serde that the store was written with; or give the store another name, or reset the "
             "application, and it starts empty",
         ) from error
+
+
+def is_of_user(serde: Serde) -> bool:
+    """Whether it is not one of Millrace's, each of which knows what it writes."""
+    return isinstance(serde, FunctionSerde) or not type(serde).__module__.startswith("millrace.")
 
 
 def to_bytes_array(column: Column, serde: Serde) -> pa.Array:
@@ -73,10 +86,12 @@ def to_bytes_list(column: Column, serde: Serde) -> list[bytes | None]:
 
 def _windowed_to_bytes(column: WindowedColumn, serde: Serde) -> list[bytes | None]:
     if not isinstance(serde, TimeWindowedSerde | SessionWindowedSerde):
+        if is_of_user(serde):
+            return [serde.serialize(key) for key in column.objects]
         raise SerializationError(
             f"A windowed key cannot be written with {type(serde).__name__}.",
-            remedy="give the topic a TimeWindowedSerde or SessionWindowedSerde for its keys, or map the key to a plain "
-            "one first",
+            remedy="give the topic a TimeWindowedSerde, a SessionWindowedSerde or a serde of your own for Windowed "
+            "keys, or map the key to a plain one first",
         )
     inner = [key for key in to_bytes_list(column.inner, serde.inner) if key is not None]
     if isinstance(serde, SessionWindowedSerde):

@@ -18,7 +18,8 @@ from millrace.errors import (
 )
 from millrace.handlers import ProducerRecord, SerializationExceptionOrigin
 from millrace.kafka.murmur2 import partitions_for
-from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
+from millrace.metrics import DropReason
+from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, WindowedSerializer
 from millrace.serdes.changes import ChangeSerde, join_change
 from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.columns import Column, IntArray
@@ -27,6 +28,7 @@ from millrace.task.processor import call_per_record
 from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
+from millrace.topology.partitioners import InvalidPartitionError, chosen_partitions
 
 Output = tuple[OutputBatch, tuple[IntArray, ...]]
 """Records for a topic, and their order columns."""
@@ -101,21 +103,33 @@ class Sink:
         if partition_count is None:
             partitions = np.full(len(records), UNASSIGNED_PARTITION, dtype=np.int32)
         elif self._node.partitioner:
-            partitions, kept = self._chosen(records, partition_count, failures)
-            if kept is not None:
-                records = records.take(kept)
-                keys, values = ([column[row] for row in kept.tolist()] for column in (keys, values))
+            partitions, rows = self._chosen(records, partition_count, failures)
+            if rows is not None:
+                records = records.take(rows)
+                keys, values = [keys[row] for row in rows.tolist()], [values[row] for row in rows.tolist()]
         elif isinstance(self._key_serde, TimeWindowedSerde | SessionWindowedSerde):
             # As in Kafka Streams the windows of a key share its partition.
             window_bytes = WINDOW_BYTES[type(self._key_serde)]
             plain = [None if key is None else key[:-window_bytes] for key in keys]
             partitions = partitions_for(plain, partition_count)
+        elif isinstance(self._key_serde, WindowedSerializer):
+            partitions = partitions_for(self._base_keys(records, self._key_serde), partition_count)
         else:
             partitions = partitions_for(keys, partition_count)
         batch = OutputBatch(
             self.topic, keys, values, records.timestamps, partitions, records.headers, origins=records.origin
         )
         return batch, records.order
+
+    def _base_keys(self, records: Records, serde: WindowedSerializer) -> list[bytes | None]:
+        try:
+            return [None if key is None else serde.serialize_base_key(key) for key in records.keys.objects]
+        except Exception as error:
+            raise SerializationError(
+                f"serialize_base_key() of {type(serde).__name__} failed for a key of node {self._node.name}, which "
+                f"could be written to topic {self.topic}: {type(error).__name__}: {error}.",
+                remedy="have it take every key that serialize() takes",
+            ) from error
 
     def _serialized(self, records: Records) -> tuple[list[bytes | None], list[bytes | None]]:
         return self._encoded("key", records.keys, self._key_serde), self._values(records)
@@ -171,30 +185,31 @@ class Sink:
     def _chosen(
         self, records: Records, count: int, failures: FailureHandler
     ) -> tuple[np.ndarray[tuple[int], np.dtype[np.int32]], IntArray | None]:
-        """The partitions, and the rows for which the partitioner did not fail; ``None``: all of them."""
-        chosen, kept = call_per_record(
-            lambda key, value: self._partition_of(key, value, count), records, failures, self._node.name
-        )
-        return np.array(chosen, dtype=np.int32), kept
+        """The partition of each record that is written, and the rows of these: a row as often as it is written.
 
-    def _partition_of(self, key: Any, value: Any, count: int) -> int:
+        The rows are ``None`` where every record goes to one partition, as they are.
+        """
+        answers, kept = call_per_record(
+            lambda key, value: self._partitions_of(key, value, count), records, failures, self._node.name
+        )
+        places = np.arange(len(records)) if kept is None else kept
+        times = np.fromiter(map(len, answers), dtype=np.int64, count=len(answers))
+        nowhere = places[times == 0]
+        if len(nowhere):
+            failures.drop(DropReason.NO_PARTITION, records.origin[nowhere])
+        as_they_are = kept is None and bool((times == 1).all())
+        chosen = np.array([partition for each in answers for partition in each], dtype=np.int32)
+        return chosen, None if as_they_are else np.repeat(places, times)
+
+    def _partitions_of(self, key: Any, value: Any, count: int) -> list[int]:
         assert self._node.partitioner is not None
-        partition = self._node.partitioner(self.topic, key, value, count)
-        if partition is None:
-            return UNASSIGNED_PARTITION
-        if isinstance(partition, bool) or not isinstance(partition, int | np.integer):
+        try:
+            return chosen_partitions(self._node.partitioner(self.topic, key, value, count), count)
+        except InvalidPartitionError as error:
             raise ProcessingError(
-                f"The partitioner of node {self._node.name} chose {partition!r} ({type(partition).__name__}) for a "
-                f"record of topic {self.topic}, and a number is expected.",
-                remedy="return a number from 0 to the number of partitions less one, or None",
-            )
-        if not 0 <= partition < count:
-            raise ProcessingError(
-                f"The partitioner of node {self._node.name} chose partition {partition} of topic {self.topic}, "
-                f"which has {count}.",
-                remedy="return a number from 0 to the number of partitions less one, or None",
-            )
-        return partition
+                f"The partitioner of node {self._node.name} chose {error} of topic {self.topic}, which has {count}.",
+                remedy="return a number from 0 to the number of partitions less one, a set of these, or None",
+            ) from error
 
 
 def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArray, ...]]) -> OutputBatch:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from millrace.testing.driver import TopologyTestDriver
+from millrace.testing.store_views import TestJoinStore, TestSuppressionBuffer, TestWaitingStore
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
 from millrace.testing.topics import TestInputTopic, TestOutputTopic, TestRecord
 
 __all__ = [
     "TestInputTopic",
+    "TestJoinStore",
     "TestKeyValueStore",
     "TestOutputTopic",
     "TestRecord",
     "TestSessionStore",
+    "TestSuppressionBuffer",
     "TestVersionedStore",
+    "TestWaitingStore",
     "TestWindowStore",
     "TopologyTestDriver",
 ]

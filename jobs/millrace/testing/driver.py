@@ -2,34 +2,38 @@
 
 from __future__ import annotations
 
+import re
 import time
-from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from millrace.config import StreamsConfig
-from millrace.dsl import low_level
-from millrace.errors import TopologyError
-from millrace.kafka.record_limits import RecordLimits, Refusal, TopicLimits
+from millrace.dsl import StreamsBuilder, low_level
+from millrace.errors import ConfigurationError, TopologyError
+from millrace.kafka.record_limits import RecordLimits, TopicLimits
 from millrace.metrics import DropReason, SilentDrop
 from millrace.serdes import Serde
-from millrace.state import KeyValueStore, StateOptions, TaskPosition, TaskState
 from millrace.task.collector import OutputBatch
-from millrace.task.engine import Engine
 from millrace.task.processor import HeldBack
 from millrace.task.serialization import or_default
+from millrace.testing.driven_task import DrivenTask
 from millrace.testing.global_stores import DrivenGlobalStore
+from millrace.testing.metrics import metric_by_name, samples
+from millrace.testing.outputs import Outputs
+from millrace.testing.store_views import TestStore, store_view
 from millrace.testing.stores import TestKeyValueStore, TestSessionStore, TestVersionedStore, TestWindowStore
-from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord, input_batch
+from millrace.testing.topics import RawRecord, TestInputTopic, TestOutputTopic, TestRecord
 from millrace.testing.turns import TopicTurns
 from millrace.topology.arguments import checks_arguments
 from millrace.topology.default_serdes import with_default_serdes
 from millrace.topology.pickling import check_picklable
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.topic_names import check_topic_names
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import Topology
 from millrace.topology.windows import Duration, to_milliseconds
 
 
@@ -41,9 +45,14 @@ class TopologyTestDriver:
     default) single records still show every update.
 
     Args:
-        topology: what ``StreamsBuilder.build`` returned, or a :class:`millrace.dsl.Topology`.
+        topology: what ``StreamsBuilder.build`` returned, or a :class:`millrace.dsl.Topology`; or the
+            ``StreamsBuilder`` itself, which is then built with the settings (``topology.optimization``).
         settings: dotted configuration keys; ``application.id`` and ``bootstrap.servers`` need not be given. As in
             Kafka Streams' driver ``foreign.key.join.settles`` is off.
+        initial_wall_clock: what the wall clock shows first, a ``datetime`` with a time zone or milliseconds since the
+            epoch; ``None`` takes the time now.
+        partitions: how many partitions partitioners see for a topic, by its name; one for the others. Each record is
+            written once for each partition that was chosen for it (``TestRecord.partition``).
         max_message_bytes: largest record of topics, by name; the others have the broker's default, 1,048,588 bytes.
         topic_settings: by topic, settings by which a broker refuses records: ``cleanup.policy`` (compact: no record
             without a key), ``message.timestamp.before.max.ms``, ``message.timestamp.after.max.ms``,
@@ -63,15 +72,15 @@ class TopologyTestDriver:
 
     def __init__(
         self,
-        topology: Topology | low_level.Topology,
+        topology: Topology | low_level.Topology | StreamsBuilder,
         settings: Mapping[str, Any] | None = None,
         *,
+        initial_wall_clock: datetime | int | None = None,
+        partitions: Mapping[str, int] | None = None,
         max_message_bytes: Mapping[str, int] | None = None,
         topic_settings: Mapping[str, Mapping[str, str]] | None = None,
         state_directory: Path | None = None,
     ) -> None:
-        if isinstance(topology, low_level.Topology):
-            topology = topology.build()
         self._config = StreamsConfig.from_mapping(
             {
                 "application.id": "topology-test-driver",
@@ -80,6 +89,10 @@ class TopologyTestDriver:
                 **(settings or {}),
             }
         )
+        if isinstance(topology, low_level.Topology):
+            topology = topology.build()
+        elif isinstance(topology, StreamsBuilder):
+            topology = topology.build(self._config)
         check_topic_names(
             topology,
             self._config.application_id,
@@ -87,29 +100,30 @@ class TopologyTestDriver:
         )
         self._topology = topology = with_default_serdes(topology, self._config)
         check_picklable(topology)
-        self._clock_ms = int(time.time() * 1000)
+        self._clock_ms = _milliseconds(initial_wall_clock)
         self._global_stores = {part.topic: DrivenGlobalStore(part, self._config) for part in topology.global_stores}
         by_name = {each.spec.name: each for each in self._global_stores.values()}
         limits = {name: TopicLimits(max_message_bytes=most) for name, most in (max_message_bytes or {}).items()}
         limits |= {name: TopicLimits.of(own) for name, own in (topic_settings or {}).items()}
         self._tasks = [
-            _DrivenTask(
+            DrivenTask(
                 sub_topology,
                 self._config,
                 lambda: self._clock_ms,
                 RecordLimits(limits, clock=lambda: self._clock_ms),
+                partitions=partitions or {},
                 state_directory=state_directory,
                 open_global_store=lambda name: by_name[name].store,
             )
             for sub_topology in topology.sub_topologies
         ]
-        self._outputs: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
+        self._outputs = Outputs(topology, self._config)
         self._end_offsets: Counter[str] = Counter()
         self._turns: TopicTurns[tuple[int, RawRecord]] = TopicTurns()
         self.lateness: list[int] = []
         self.dropped: Counter[DropReason] = Counter()
         self.silently_dropped: Counter[SilentDrop] = Counter()
-        self.changelogs: defaultdict[str, list[RawRecord]] = defaultdict(list)
+        self.changelogs = self._outputs.changelogs
 
     def __enter__(self) -> Self:
         return self
@@ -142,36 +156,45 @@ class TopologyTestDriver:
         key_serde: Serde,
         value_serde: Serde,
         *,
-        start_timestamp: int = 0,
+        start_timestamp: datetime | int = 0,
         auto_advance: Duration = 0,
     ) -> TestInputTopic:
         """A topic to pipe records into.
 
         Args:
-            topic: name of a source topic.
+            topic: name of a source topic, or one that the pattern of a source matches.
             key_serde: how keys are written.
             value_serde: how values are written.
-            start_timestamp: timestamp of the first record that names none, milliseconds.
+            start_timestamp: timestamp of the first record that names none, milliseconds or a ``datetime``.
             auto_advance: how much later each further record that names none is.
 
         Raises:
             TopologyError: no source reads the topic.
         """
+        self._match(topic)
         known = sorted({name for task in self._tasks for name in task.inputs} | self._global_stores.keys())
         if topic not in known:
-            raise TopologyError(f"No source reads the topic {topic!r}; the sources read {known}.")
+            patterns = [pattern.pattern for _, _, pattern in self._patterns()]
+            matched = f", and what matches {' or '.join(map(repr, patterns))}" if patterns else ""
+            raise TopologyError(f"No source reads the topic {topic!r}; the sources read {known}{matched}.")
         return TestInputTopic(
             topic,
             lambda records: self._pipe([(topic, record) for record in records]),
             key_serde=key_serde,
             value_serde=value_serde,
-            start_timestamp=start_timestamp,
+            start_timestamp=_milliseconds(start_timestamp),
             auto_advance=auto_advance,
         )
 
     def create_output_topic(self, topic: str, key_serde: Serde, value_serde: Serde) -> TestOutputTopic:
-        """A topic to read results from, with the serdes of its keys and values."""
-        return TestOutputTopic(self._outputs[topic], key_serde=key_serde, value_serde=value_serde)
+        """A topic to read results from, with the serdes of its keys and values.
+
+        It may be a repartition or changelog topic (by its full name) or that of the dead-letter records.
+
+        Raises:
+            TopologyError: nothing of the topology writes to the topic.
+        """
+        return TestOutputTopic(topic, self._outputs.queue(topic), key_serde=key_serde, value_serde=value_serde)
 
     def pipe_batch(self, records: Sequence[tuple[TestInputTopic, TestRecord]]) -> None:
         """Pipes records of several topics as one micro-batch.
@@ -185,8 +208,68 @@ class TopologyTestDriver:
         self._pipe([(topic.name, topic.raw(record)) for topic, record in records])
 
     def produced_topic_names(self) -> set[str]:
-        """Names of the topics that were written to, changelog and repartition topics included."""
-        return {*self._outputs, *self.changelogs}
+        """Names of the topics that have got a record, changelog and repartition topics included."""
+        return self._outputs.produced
+
+    def produced_records(self, *, internal: bool = False) -> list[tuple[str, TestRecord]]:
+        """Everything that was written since the start, read or not: topic and record, in the order of writing.
+
+        Keys and values are read by the serdes of the sink that writes the topic; where sinks of one topic have
+        different serdes they are bytes. Changelogs are not part of it.
+
+        Args:
+            internal: whether records of repartition topics are part of it, as bytes.
+        """
+        return self._outputs.history(internal=internal)
+
+    def metrics(self) -> dict[str, dict[tuple[tuple[str, str], ...], float]]:
+        """The series of each metric that does not depend on a broker, by the metric's name.
+
+        Returns:
+            for each name of ``docs/metrics.md`` the labels (pairs of name and value, without ``application_id``) and
+            the number of each series.
+        """
+        return samples({task.name: (task.counts, task.sizes) for task in self._tasks})
+
+    def metric(self, name: str, **labels: str) -> float:
+        """One number: the sum of a metric's series that have these labels; the largest for stream time and lateness.
+
+        Args:
+            name: the metric's name, or that of Kafka Streams: ``dropped-records-total``.
+            labels: for example ``reason="late"`` or ``task="0_0"``.
+
+        Raises:
+            ConfigurationError: there is no such metric, or it has no such label.
+        """
+        metric = metric_by_name(name)
+        if unknown := set(labels) - set(metric.labels):
+            raise ConfigurationError(
+                f"The metric {metric.name} has no label {', '.join(sorted(unknown))}; it has "
+                f"{', '.join(metric.labels)}.",
+                remedy="leave it out",
+            )
+        found = [
+            value for series, value in self.metrics()[metric.name].items() if dict(series).items() >= labels.items()
+        ]
+        return max(found, default=0.0) if metric.unit == "seconds" else sum(found)
+
+    def state_store(self, name: str) -> TestStore:
+        """The store ``name``, whatever its kind.
+
+        Raises:
+            TopologyError: there is no such store.
+        """
+        for each in self._global_stores.values():
+            if each.spec.name == name:
+                return TestKeyValueStore(each.store, or_default(each.spec.key_serde), or_default(each.spec.value_serde))
+        task = self._task_of(name)
+        return store_view(task.sub_topology, task.specs[name], task.state.store(name))
+
+    def all_state_stores(self) -> dict[str, TestStore]:
+        """All stores by name: those of joins, suppressions and foreign-key joins and global ones included."""
+        names = [name for task in self._tasks for name in task.specs]
+        names += [each.spec.name for each in self._global_stores.values()]
+        return {name: self.state_store(name) for name in sorted(names)}
 
     def key_value_store(self, name: str) -> TestKeyValueStore:
         """The key-value store ``name``.
@@ -266,7 +349,7 @@ class TopologyTestDriver:
         positions = [task.positions[topic] for task in self._tasks if topic in task.positions]
         return positions[0] if positions else 0
 
-    def _holder(self, store: str, kind: StoreKind) -> tuple[_DrivenTask, StoreSpec]:
+    def _holder(self, store: str, kind: StoreKind) -> tuple[DrivenTask, StoreSpec]:
         """The task that has the store, and the store's specification, if it is of that kind."""
         task = self._task_of(store)
         spec = task.specs[store]
@@ -274,7 +357,7 @@ class TopologyTestDriver:
             raise TopologyError(f"The store {store!r} is a {spec.kind} store.")
         return task, spec
 
-    def _task_of(self, store: str) -> _DrivenTask:
+    def _task_of(self, store: str) -> DrivenTask:
         for task in self._tasks:
             if store in task.specs:
                 return task
@@ -317,7 +400,7 @@ class TopologyTestDriver:
             self._append(self._run(task, batch))
 
     def _run(
-        self, task: _DrivenTask, batch: list[tuple[str, int, RawRecord]], *, wall_clock: bool = False
+        self, task: DrivenTask, batch: list[tuple[str, int, RawRecord]], *, wall_clock: bool = False
     ) -> list[tuple[str, RawRecord]]:
         written = task.run(batch, wall_clock=wall_clock)
         self.dropped.update(task.engine.failures.dropped)
@@ -353,96 +436,28 @@ class TopologyTestDriver:
 
     def _collect(self, written: list[OutputBatch]) -> list[tuple[str, RawRecord]]:
         """Files what a task wrote, and returns what tasks read of it."""
-        onward: list[tuple[str, RawRecord]] = []
-        for batch in written:
-            records = [
-                RawRecord(
-                    key,
-                    value,
-                    int(batch.timestamps[row]),
-                    [] if batch.headers is None or batch.headers[row] is None else list(batch.headers[row]),
-                )
-                for row, (key, value) in enumerate(zip(batch.keys, batch.values, strict=True))
-            ]
-            if batch.store is not None:
-                self.changelogs[batch.topic].extend(records)
-                continue
-            self._outputs[batch.topic].extend(records)
-            onward.extend((batch.topic, record) for record in records)
-        return onward
+        return self._outputs.add(written)
+
+    def _patterns(self) -> list[tuple[DrivenTask, str, re.Pattern[str]]]:
+        return [
+            (task, source.name, source.pattern)
+            for task in self._tasks
+            for source in task.sub_topology.sources
+            if source.pattern is not None
+        ]
+
+    def _match(self, topic: str) -> None:
+        """Has the source whose pattern matches the topic read it."""
+        for task, source, pattern in self._patterns():
+            if topic not in task.inputs and pattern.fullmatch(topic):
+                task.read_topic(topic, source)
 
 
-class _DrivenTask:
-    """A sub-topology over memory stores, with a collector that keeps what it is sent."""
-
-    def __init__(
-        self,
-        sub_topology: SubTopology,
-        config: StreamsConfig,
-        clock: Callable[[], int],
-        limits: RecordLimits,
-        *,
-        state_directory: Path | None,
-        open_global_store: Callable[[str], KeyValueStore],
-    ) -> None:
-        directory = None if state_directory is None else state_directory / f"{sub_topology.number}_0"
-        self.state = TaskState.open(directory, sub_topology.stores, options=StateOptions.from_config(config))
-        self.specs = {spec.name: spec for spec in sub_topology.stores}
-        self.inputs = sub_topology.input_topics(config.application_id)
-        self.positions: dict[str, int] = {}
-        self.waiting: list[tuple[str, int, RawRecord]] = []
-        self.engine = Engine(
-            sub_topology,
-            config,
-            self.state,
-            task=f"{sub_topology.number}_0",
-            partition=0,
-            stream_times={},
-            partition_times={},
-            wall_clock_ms=clock,
-            open_global_store=open_global_store,
-        )
-        self._sent: list[OutputBatch] = []
-        self._limits = limits
-
-    def send(self, batch: OutputBatch) -> None:
-        """Keeps a batch of output.
-
-        Raises:
-            RecordRefusedError: the topic does not take a record; nothing of the batch is kept.
-        """
-        headers = None if batch.headers is None else batch.headers.tolist()
-        self._limits.check(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
-        self._sent.append(batch)
-
-    def refused(self, batch: OutputBatch) -> list[Refusal]:
-        """The records that their topic would refuse."""
-        headers = None if batch.headers is None else batch.headers.tolist()
-        return self._limits.refused(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
-
-    def expect_letters(self, _topics: Iterable[str], /) -> None:
-        """Every topic exists here."""
-
-    def partition_count(self, _topic: str, /) -> int:
-        """Every topic of the driver has one partition."""
-        return 1
-
-    def run(self, waiting: list[tuple[str, int, RawRecord]], *, wall_clock: bool = False) -> list[OutputBatch]:
-        """Processes records, with their topics and offsets, as one batch and commits.
-
-        Args:
-            waiting: the records.
-            wall_clock: whether punctuations that are due by the wall clock are called.
-        """
-        batch = input_batch(self.inputs, waiting)
-        self._sent = []
-        try:
-            self.engine.process(self.engine.in_stream_order(batch), self, wall_clock=wall_clock)
-            self.state.check_reads()
-        except BaseException:
-            self.state.rollback()
-            raise
-        for topic, offset, _ in waiting:
-            self.positions[topic] = offset + 1
-        self.state.commit(TaskPosition(inputs={(name, 0): offset for name, offset in self.positions.items()}))
-        return self._sent
+def _milliseconds(time_of: datetime | int | None) -> int:
+    if time_of is None:
+        return time.time_ns() // 1_000_000
+    if not isinstance(time_of, datetime):
+        return time_of
+    if time_of.tzinfo is None:
+        raise TopologyError(f"{time_of!r} has no time zone.", remedy="use datetime(..., tzinfo=UTC)")
+    return round(time_of.timestamp() * 1000)

@@ -26,6 +26,8 @@ class TestRecord:
         value: the value, ``None`` for a null value.
         timestamp: milliseconds; ``None`` on input takes the topic's own clock.
         headers: (name, value) pairs, in order.
+        partition: of what was read, the partition that a partitioner chose; ``None`` where the key's hash decides. It
+            does not count when records are compared.
     """
 
     __test__: ClassVar[bool] = False  # pytest must not take it for a test class
@@ -34,16 +36,29 @@ class TestRecord:
     value: Any
     timestamp: int | None = None
     headers: Headers = field(default_factory=list)
+    partition: int | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True)
 class RawRecord:
-    """A record as bytes."""
+    """A record as bytes; ``partition`` is that which a partitioner chose."""
 
     key: bytes | None
     value: bytes | None
     timestamp: int
     headers: Headers
+    partition: int | None = None
+
+
+def decoded(raw: RawRecord, key_serde: Serde, value_serde: Serde) -> TestRecord:
+    """The record with its key and value read."""
+    return TestRecord(
+        None if raw.key is None else key_serde.deserialize(raw.key),
+        None if raw.value is None else value_serde.deserialize(raw.value),
+        raw.timestamp,
+        raw.headers,
+        raw.partition,
+    )
 
 
 def input_batch(topics: tuple[str, ...], records: Sequence[tuple[str, int, RawRecord]]) -> InputBatch:
@@ -108,6 +123,20 @@ class TestInputTopic:
         for record in records:
             self._pipe([self.raw(record)])
 
+    def pipe_key_values(self, pairs: Sequence[tuple[Any, Any]]) -> None:
+        """Pipes (key, value) pairs one after the other, at the topic's clock, which advances for each."""
+        for key, value in pairs:
+            self.pipe_input(key, value)
+
+    def pipe_values(self, values: Sequence[Any]) -> None:
+        """Pipes values without keys one after the other, at the topic's clock, which advances for each."""
+        for value in values:
+            self.pipe_input(None, value)
+
+    def advance_time(self, duration: Duration) -> None:
+        """Moves the topic's clock, which gives records their timestamps, ahead."""
+        self._clock += to_milliseconds(duration)
+
     def pipe_batch(self, records: Sequence[TestRecord]) -> None:
         """Pipes records as one micro-batch, as Spark would bring them."""
         self._pipe([self.raw(record) for record in records])
@@ -131,7 +160,8 @@ class TestOutputTopic:
 
     __test__: ClassVar[bool] = False
 
-    def __init__(self, queue: deque[RawRecord], *, key_serde: Serde, value_serde: Serde) -> None:
+    def __init__(self, name: str, queue: deque[RawRecord], *, key_serde: Serde, value_serde: Serde) -> None:
+        self.name = name
         self._queue = queue
         self._key_serde = key_serde
         self._value_serde = value_serde
@@ -147,13 +177,35 @@ class TestOutputTopic:
         Raises:
             IndexError: there is none.
         """
-        raw = self._queue.popleft()
-        return TestRecord(
-            None if raw.key is None else self._key_serde.deserialize(raw.key),
-            None if raw.value is None else self._value_serde.deserialize(raw.value),
-            raw.timestamp,
-            raw.headers,
-        )
+        if not self._queue:
+            raise IndexError(f"No record is left in topic {self.name}.")
+        return decoded(self._queue.popleft(), self._key_serde, self._value_serde)
+
+    def read_value(self) -> Any:
+        """Takes the next record and returns its value.
+
+        Raises:
+            IndexError: there is none.
+        """
+        return self.read_record().value
+
+    def read_key_value(self) -> tuple[Any, Any]:
+        """Takes the next record and returns its key and value.
+
+        Raises:
+            IndexError: there is none.
+        """
+        record = self.read_record()
+        return record.key, record.value
+
+    @property
+    def queue_size(self) -> int:
+        """How many records were not read yet."""
+        return len(self._queue)
+
+    def read_values(self) -> list[Any]:
+        """Takes all records and returns their values."""
+        return [record.value for record in self.read_records()]
 
     def read_records(self) -> list[TestRecord]:
         """Takes all records."""

@@ -65,6 +65,8 @@ def _describe_node(described: _Described) -> str:
     successors = f"\n      --> {_names(described.successors)}"
     predecessors = f"\n      <-- {_names(described.predecessors)}"
     match node:
+        case SourceNode(pattern=pattern) if pattern is not None:
+            return f"Source: {node.name} (topics: {pattern.pattern}){successors}"
         case SourceNode():
             return f"Source: {node.name} (topics: {_set(hash_order(node.topics, sized=True))}){successors}"
         case ProcessorNode():

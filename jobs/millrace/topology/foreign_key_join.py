@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from millrace.serdes import Serde
 from millrace.serdes.subscriptions import Response
+from millrace.topology.partitioners import Partitioner, only_partition
 
 ForeignKeyExtractor: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
 """``(key, value) -> foreign key`` of a primary row, or an expression; ``None`` where it has none."""
@@ -95,7 +96,7 @@ class ResponseJoin:
 
     Args:
         table: name of the node that makes the primary table.
-        joiner: ``(value, foreign value) -> value``.
+        joiner: ``(value, foreign value) -> value``, or a ``KeyedJoiner``.
         left_join: as in ``SubscriptionSend``; the same for ``value_serde``.
         key_serde: tells rows apart; ``None`` takes the configuration's default.
         result: name of the node that takes the results.
@@ -104,7 +105,7 @@ class ResponseJoin:
     """
 
     table: str
-    joiner: Callable[[Any, Any], Any]
+    joiner: Callable[..., Any]
     left_join: bool
     result: str
     key_serde: Serde | None = None
@@ -113,25 +114,18 @@ class ResponseJoin:
 
 
 @dataclass(frozen=True)
-class ExtractedFromValue:
-    """A foreign-key extractor that takes the value alone, as one that takes key and value."""
-
-    extractor: Callable[[Any], Any]
-
-    def __call__(self, _key: Any, value: Any, /) -> Any:
-        """The foreign key of a row."""
-        return self.extractor(value)
-
-
-@dataclass(frozen=True)
 class PartitionedByKey:
     """A user's partitioner of an internal topic of the join: it gets the keys of a table, and no values."""
 
-    partitioner: Callable[[str, Any, Any, int], int]
+    partitioner: Partitioner
 
-    def __call__(self, topic: str, key: Any, _value: Any, partitions: int, /) -> int:
-        """The partition of a record."""
-        return self.partitioner(topic, key, None, partitions)
+    def __call__(self, topic: str, key: Any, _value: Any, partitions: int, /) -> Any:
+        """The partition of a record.
+
+        Raises:
+            InvalidPartitionError: several were chosen, or none.
+        """
+        return only_partition(self.partitioner(topic, key, None, partitions))
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import singledispatch
-from typing import Any
 
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
@@ -39,6 +39,8 @@ from millrace.topology.operators import (
     looked_up_table,
     may_look_up_global_store,
 )
+from millrace.topology.partitioners import Partitioner
+from millrace.topology.source_topics import check_pattern, co_partition_groups
 from millrace.topology.stores import StoreSpec
 from millrace.topology.table_plan import TablePlan, plan_tables
 from millrace.topology.topic_names import check_topic_names
@@ -69,8 +71,9 @@ def freeze(graph: LogicalGraph) -> Topology:
     topology = Topology(
         sub_topologies=sub_topologies,
         repartition_topics=tuple(draft.repartition_topics.values()),
-        co_partition_groups=_co_partition_groups(graph, draft),
+        co_partition_groups=co_partition_groups(graph.co_partitioned, draft.nodes),
         global_stores=global_stores,
+        co_partitioned_sources=graph.co_partitioned if any(_has_pattern(node) for node in draft.nodes.values()) else (),
     )
     _check_partition_counts(topology)
     check_topic_names(topology)
@@ -119,12 +122,12 @@ def merge_inputs_of_same_topics(graph: LogicalGraph) -> LogicalGraph:
     Raises:
         TopologyError: two streams overlap in some topics but not all, or differ in how they read them.
     """
-    first_of: dict[str, StreamInput] = {}
+    first_of: dict[str | re.Pattern[str], StreamInput] = {}
     merged: dict[str, str] = {}
     for node in graph.nodes:
         if not isinstance(node, StreamInput):
             continue
-        for topic in node.topics:
+        for topic in (*node.topics, *(() if node.pattern is None else (node.pattern,))):
             main = first_of.setdefault(topic, node)
             if main is node:
                 continue
@@ -134,8 +137,9 @@ def merge_inputs_of_same_topics(graph: LogicalGraph) -> LogicalGraph:
                     remedy="read each topic in a stream of its own and merge() them",
                 )
             if (main.offset_reset, main.frame_functions) != (node.offset_reset, node.frame_functions):
+                read = sorted(node.topics) if node.pattern is None else f"that match {node.pattern.pattern!r}"
                 raise TopologyError(
-                    f"Topics {sorted(node.topics)} are read twice, with different offset resets or frame functions.",
+                    f"Topics {read} are read twice, with different offset resets or frame functions.",
                     remedy="read them once and use that stream twice",
                 )
             merged[node.name] = main.name
@@ -173,6 +177,7 @@ class _Draft:
                 remedy="give one of them another name",
             )
         if isinstance(node, SourceNode):
+            check_pattern(node, (other for other in self.nodes.values() if isinstance(other, SourceNode)))
             for topic in node.topics:
                 other = self.topic_sources.setdefault(topic, node.name)
                 if other != node.name:
@@ -206,7 +211,7 @@ class _Draft:
         *,
         value_serde: Serde | None,
         partitions: int | None = None,
-        partitioner: Callable[[str, Any, Any, int], int | None] | None = None,
+        partitioner: Partitioner | None = None,
         in_front: ProcessorNode | None = None,
     ) -> None:
         """Adds a topic between sub-topologies, the sink that writes it and the source, named as the node, behind it."""
@@ -270,6 +275,7 @@ def _(node: StreamInput, draft: _Draft) -> None:
             timestamp_extractor=node.timestamp_extractor,
             offset_reset=node.offset_reset,
             frame_functions=node.frame_functions,
+            pattern=node.pattern,
         )
     )
 
@@ -522,18 +528,8 @@ def _stores_of(nodes: list[Node], stores: dict[str, StoreSpec]) -> tuple[StoreSp
     return tuple(store for name, store in stores.items() if name in used)
 
 
-def _co_partition_groups(graph: LogicalGraph, draft: _Draft) -> tuple[frozenset[str], ...]:
-    """Groups of topics, united where they share one."""
-    source_topics: Callable[[str], tuple[str, ...]] = lambda name: (  # noqa: E731
-        node.topics if isinstance(node := draft.nodes.get(name), SourceNode) else ()
-    )
-    groups: list[frozenset[str]] = []
-    for names in graph.co_partitioned:
-        group = frozenset(topic for name in names for topic in source_topics(name))
-        touching = [other for other in groups if other & group]
-        groups = [other for other in groups if not other & group]
-        groups.append(group.union(*touching))
-    return tuple(sorted((group for group in groups if len(group) > 1), key=sorted))
+def _has_pattern(node: Node) -> bool:
+    return isinstance(node, SourceNode) and node.pattern is not None
 
 
 def _check_partition_counts(topology: Topology) -> None:

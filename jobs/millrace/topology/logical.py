@@ -5,12 +5,14 @@ A logical node may become several nodes of the topology: a repartition is a filt
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from millrace.serdes import Serde
 from millrace.topology.operators import JoinKind, Operator, TableJoinKind
+from millrace.topology.partitioners import Partitioner
 from millrace.topology.stores import StoreSpec
 from millrace.topology.timestamp_extractors import TimestampExtractor
 from millrace.topology.topic_extractors import TopicNameExtractor
@@ -45,6 +47,7 @@ class StreamInput(LogicalNode):
     timestamp_extractor: TimestampExtractor | None = None
     offset_reset: str | None = None
     frame_functions: tuple[Callable[[DataFrame], DataFrame], ...] = ()
+    pattern: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +140,7 @@ class Repartition(LogicalNode):
     key_serde: Serde | None = None
     value_serde: Serde | None = None
     partitions: int | None = None
-    partitioner: Callable[[str, Any, Any, int], int] | None = None
+    partitioner: Partitioner | None = None
     mergeable: bool = True
     generated: bool = False
 
@@ -151,7 +154,7 @@ class TableJoin(LogicalNode):
         other_name: name of the processor behind the right table.
         left: name of the node that makes the left table; the same for ``right``.
         kind: which rows it has.
-        joiner: ``(left value, right value) -> value``.
+        joiner: ``(left value, right value) -> value``, or a ``KeyedJoiner``.
         store: the store of the results, or ``None``.
     """
 
@@ -160,7 +163,7 @@ class TableJoin(LogicalNode):
     left: str
     right: str
     kind: TableJoinKind
-    joiner: Callable[[Any, Any], Any]
+    joiner: Callable[..., Any]
     store: StoreSpec | None = None
 
 
@@ -199,7 +202,7 @@ class ForeignKeyTopic(LogicalNode):
     topic: str
     key_serde: Serde | None
     value_serde: Serde
-    partitioner: Callable[[str, Any, Any, int], int | None] | None = None
+    partitioner: Partitioner | None = None
     generated: bool = False
 
 
@@ -210,7 +213,7 @@ class Output(LogicalNode):
     topic: str | None
     key_serde: Serde | None = None
     value_serde: Serde | None = None
-    partitioner: Callable[[str, Any, Any, int], int] | None = None
+    partitioner: Partitioner | None = None
     extractor: TopicNameExtractor | None = None
 
 

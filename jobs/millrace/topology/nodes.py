@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from millrace.serdes import Serde
 from millrace.topology.operators import Operator
+from millrace.topology.partitioners import Partitioner
 from millrace.topology.timestamp_extractors import TimestampExtractor
 from millrace.topology.topic_extractors import TopicNameExtractor
 
@@ -28,6 +30,8 @@ class SourceNode:
         offset_reset: ``earliest``, ``latest`` or ``None`` (the configuration's ``auto.offset.reset``).
         frame_functions: Spark ``DataFrame -> DataFrame`` functions, run in the streaming plan before the task.
         internal: whether the topics are repartition topics.
+        pattern: reads the topics whose whole name it matches (KIP-105): ``topics`` are those that the broker had when
+            the application started, none before.
     """
 
     name: str
@@ -38,6 +42,7 @@ class SourceNode:
     offset_reset: str | None = None
     frame_functions: tuple[Callable[[DataFrame], DataFrame], ...] = ()
     internal: bool = False
+    pattern: re.Pattern[str] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +74,7 @@ class SinkNode:
         topic: topic name; a repartition topic stands without its application prefix. ``None`` where ``extractor``
             chooses it for each record.
         key_serde: ``None`` takes the default of the configuration; the same for ``value_serde``.
-        partitioner: ``(topic, key, value, number of partitions) -> partition`` or ``None`` (murmur2 of the key bytes).
+        partitioner: chooses partitions; ``None`` takes murmur2 of the key bytes.
         internal: whether the topic is a repartition topic.
         extractor: chooses the topic of each record; ``None`` where there is one topic.
     """
@@ -79,7 +84,7 @@ class SinkNode:
     topic: str | None
     key_serde: Serde | None = None
     value_serde: Serde | None = None
-    partitioner: Callable[[str, Any, Any, int], int | None] | None = None
+    partitioner: Partitioner | None = None
     internal: bool = False
     extractor: TopicNameExtractor | None = None
 

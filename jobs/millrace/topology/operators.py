@@ -33,8 +33,11 @@ Predicate: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
 PairMapper: TypeAlias = Callable[[Any, Any], Any]
 """``(key, value) -> (key, value)``."""
 
-ValueMapper: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
-"""``(key, value) -> value``, or an expression."""
+ValueMapper: TypeAlias = Callable[[Any], Any] | Callable[[Any, Any], Any] | pc.Expression
+"""``(value) -> value`` or ``(key, value) -> value``, or an expression."""
+
+KeyAndValueMapper: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
+"""``(key, value) -> value``, or an expression: what an operator has of a ``ValueMapper``."""
 
 KeyMapper: TypeAlias = Callable[[Any, Any], Any] | pc.Expression
 """``(key, value) -> key``, or an expression."""
@@ -59,7 +62,7 @@ class Map:
 class MapValues:
     """A new value for each record; key, timestamp and headers stay."""
 
-    mapper: ValueMapper
+    mapper: KeyAndValueMapper
 
 
 @dataclass(frozen=True)
@@ -336,7 +339,7 @@ class TableMapValues:
         maps_nulls: call the mapper for deletions as well (``transform_values``).
     """
 
-    mapper: ValueMapper
+    mapper: KeyAndValueMapper
     store: str | None = None
     maps_nulls: bool = False
 
@@ -372,13 +375,13 @@ class TableJoinSide:
     Args:
         kind: of the whole join.
         table: name of the node that makes the other table.
-        joiner: ``(left value, right value) -> value``.
+        joiner: ``(left value, right value) -> value``, or a ``KeyedJoiner``.
         is_left: whether the changes are the left table's.
     """
 
     kind: TableJoinKind
     table: str
-    joiner: Callable[[Any, Any], Any]
+    joiner: Callable[..., Any]
     is_left: bool
 
 
@@ -390,14 +393,14 @@ class TableJoinMerge:
         kind: of the join.
         left: name of the node that makes the left table.
         right: name of the node that makes the right table.
-        joiner: ``(left value, right value) -> value``.
+        joiner: ``(left value, right value) -> value``, or a ``KeyedJoiner``.
         store: the store of the results.
     """
 
     kind: TableJoinKind
     left: str
     right: str
-    joiner: Callable[[Any, Any], Any]
+    joiner: Callable[..., Any]
     store: str | None = None
 
 

@@ -18,6 +18,11 @@ V = TypeVar("V")
 K_contra = TypeVar("K_contra", contravariant=True)
 V_co = TypeVar("V_co", covariant=True)
 
+VALID_TO_UNDEFINED = -1
+"""What a put of the newest version of its key returns (``PUT_RETURN_CODE_VALID_TO_UNDEFINED``)."""
+NOT_PUT = -(2**63)
+"""What a put returns that came too late to be kept (``PUT_RETURN_CODE_NOT_PUT``)."""
+
 
 @dataclass(frozen=True)
 class ValueAndTimestamp(Generic[V_co]):
@@ -131,6 +136,11 @@ class ReadOnlyWindowStore(Protocol[K_contra, V_co]):
     def fetch(self, key: K_contra, time: int, /) -> V_co | None: ...
     @overload
     def fetch(self, key: K_contra, time_from: int, time_to: int, /) -> Iterator[tuple[int, V_co]]: ...
+    def fetch(self, key: K_contra, time: int, time_to: int | None = None, /) -> Any:
+        """The value of the window of a key that starts at ``time``; with two times start and value of all between them.
+
+        The bounds are included, and the windows come by their start.
+        """
 
     def backward_fetch(self, key: K_contra, time_from: int, time_to: int) -> Iterator[tuple[int, V_co]]:
         """As ``fetch(key, time_from, time_to)``, from the latest."""

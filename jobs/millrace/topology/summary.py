@@ -49,7 +49,10 @@ def summarize(topology: Topology) -> dict[str, Any]:
             store.name: _store(topology, part, store) for part in topology.sub_topologies for store in part.stores
         },
         "repartition_topics": {spec.name: spec.partitions for spec in topology.repartition_topics},
-        "co_partition_groups": [sorted(group) for group in topology.co_partition_groups],
+        # By their sources where the topics are those that a pattern matches: these change, the topology does not.
+        "co_partition_groups": [
+            sorted(group) for group in topology.co_partitioned_sources or topology.co_partition_groups
+        ],
     }
     if topology.global_stores:
         summary["global_stores"] = {each.store.name: _global_store(each) for each in topology.global_stores}
@@ -66,6 +69,9 @@ def numbered_parts(summary: Mapping[str, Any]) -> list[tuple[int, list[dict[str,
 
 def _node(node: Node) -> dict[str, Any]:
     match node:
+        case SourceNode(pattern=pattern) if pattern is not None:
+            # Not the topics that it matches: they change while the topology does not.
+            return {"name": node.name, "kind": "Source", "topics": [pattern.pattern]}
         case SourceNode():
             return {"name": node.name, "kind": "Source", "topics": sorted(node.topics)}
         case SinkNode(extractor=extractor) if extractor is not None:
@@ -234,6 +240,8 @@ def origin_topics(topology: Topology, name: str) -> set[str]:
             waiting += current.parents
         elif current.internal:
             waiting += [writer for topic in current.topics for writer in writers.get(topic, [])]
+        elif current.pattern is not None:
+            topics.add(current.pattern.pattern)
         else:
             topics.update(current.topics)
     return topics

@@ -14,12 +14,17 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from millrace.callables import refuse_async
-from millrace.errors import ConfigurationError, ProcessingError
+from millrace.errors import ConfigurationError, ProcessingError, TopologyError
+from millrace.handlers import ConsumerRecord
+from millrace.topology.arity import arguments_taken
 
 Timestamps = npt.NDArray[np.int64]
 
-TimestampExtractor = Callable[[Any, Any, int, int], int]
+TimestampExtractor = Callable[[Any, Any, int, int], int] | Callable[[ConsumerRecord, int], int]
 """``(key, value, record timestamp, partition time) -> timestamp``, all in milliseconds; negative drops the record.
+
+One of two parameters is Kafka Streams' own form, ``(record, partition time)``: it sees topic, partition, offset and
+headers as well. An extractor that could be called either way gets the four.
 
 The partition time is the largest event time of the partition's records before this one, -1 before the first. What an
 extractor raises stops the application, whatever the handlers say: that is how ``FailOnInvalidTimestamp`` works.
@@ -45,12 +50,19 @@ class ColumnarTimestampExtractor(Protocol):
             An array that the caller may change, or ``None``: the extractor must be called for each record.
         """
 
-    def on_invalid_timestamp(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
-        """The event time in place of a negative ``timestamp``; if that is negative too, the record is dropped."""
+    @property
+    def on_invalid_timestamp(self) -> Callable[..., int]:
+        """The event time in place of a negative one; if that is negative too, the record is dropped.
+
+        Called with ``(key, value, timestamp, partition_time)``, or with ``(record, timestamp, partition_time)``.
+        """
 
 
 class ExtractRecordMetadataTimestamp(ABC):
     """The record's own timestamp; subclasses say what follows where that is negative.
+
+    Their ``on_invalid_timestamp`` may have the parameters ``(record, timestamp, partition_time)`` instead, as in Kafka
+    Streams: the record is a :class:`ConsumerRecord`, with topic, partition, offset and headers.
 
     Negative timestamps come from producers before Kafka 0.10 and from topics with their message format.
     """
@@ -144,12 +156,45 @@ BUILT_IN_EXTRACTORS: dict[str, TimestampExtractor] = {
 """What ``default.timestamp.extractor`` may name, besides ``package.module:name``."""
 
 
+def takes_record(extractor: TimestampExtractor) -> bool:
+    """Whether an extractor is called with the record and the partition time.
+
+    Raises:
+        TopologyError: it can be called neither so nor with the record's parts.
+    """
+    taken = arguments_taken(extractor, (2, 4), undecided=4)
+    if taken is None:
+        raise TopologyError(
+            f"The timestamp extractor {getattr(extractor, '__qualname__', extractor)} can be called with neither (key, "
+            "value, timestamp, partition_time) nor (record, partition_time).",
+            remedy="give it one of these lists of parameters",
+        )
+    return taken == 2
+
+
+def invalid_takes_record(extractor: ColumnarTimestampExtractor) -> bool:
+    """Whether ``on_invalid_timestamp`` is called with the record, the timestamp and the partition time.
+
+    Raises:
+        TopologyError: it can be called neither so nor with the record's parts.
+    """
+    taken = arguments_taken(extractor.on_invalid_timestamp, (3, 4), undecided=4)
+    if taken is None:
+        raise TopologyError(
+            f"on_invalid_timestamp of {type(extractor).__qualname__} can be called with neither (key, value, "
+            "timestamp, partition_time) nor (record, timestamp, partition_time).",
+            remedy="give it one of these lists of parameters",
+        )
+    return taken == 3
+
+
 def timestamp_extractor_by_name(name: str) -> TimestampExtractor:
     """The extractor that ``default.timestamp.extractor`` names.
 
     Args:
         name: one of :data:`BUILT_IN_EXTRACTORS`, also with Kafka Streams' package in front, or ``package.module:name``
-            of a function ``(key, value, timestamp, partition_time)`` or of a class whose objects are called so.
+            of a function ``(key, value, timestamp, partition_time)`` or ``(record, partition_time)``, or of a class
+            whose objects are called so.
 
     Raises:
         ConfigurationError: there is none.
@@ -166,6 +211,10 @@ def timestamp_extractor_by_name(name: str) -> TimestampExtractor:
     if not callable(extractor):
         raise _no_extractor(name, f"{extractor!r} cannot be called")
     refuse_async(extractor, what="timestamp extractor", error=ConfigurationError)
+    try:
+        takes_record(extractor)
+    except TopologyError as error:
+        raise _no_extractor(name, error.message) from error
     return extractor  # type: ignore[no-any-return]
 
 

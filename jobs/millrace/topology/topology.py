@@ -92,12 +92,15 @@ class Topology:
         co_partition_groups: topics that must have the same number of partitions because they are joined; repartition
             topics stand without their application prefix.
         global_stores: the topics that every task has wholly.
+        co_partitioned_sources: the same groups by the names of their sources, where one reads what matches a pattern:
+            its topics are known when the application starts.
     """
 
     sub_topologies: tuple[SubTopology, ...]
     repartition_topics: tuple[RepartitionTopicSpec, ...] = ()
     co_partition_groups: tuple[frozenset[str], ...] = ()
     global_stores: tuple[GlobalStore, ...] = ()
+    co_partitioned_sources: tuple[frozenset[str], ...] = ()
 
     @cached_property
     def parts(self) -> tuple[SubTopology | GlobalStore, ...]:

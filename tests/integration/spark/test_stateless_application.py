@@ -22,7 +22,8 @@ def application(world: World) -> Iterator[Application]:
     world.create("transactions-out", "compacted-out", "json-out")
     any_time = {"message_timestamp_after_max_ms": str(2**63 - 1)}
     world.create("headed", "framed", "mapped-out", "rekeyed-out", "framed-out", partitions=1, **any_time)
-    world.create("dead-letters")
+    world.create("dead-letters", "matched-a", "matched-b", "matched-2")
+    world.create("everywhere", partitions=3)
     world.create(
         "compacted",
         cleanup_policy="compact",
@@ -182,6 +183,17 @@ def test_a_frame_function_joins_with_a_static_table(world: World, application: A
         (b"3", b"Portugal"),
     ]
     assert committed(world, application, "framed") == [3]
+
+
+def test_topics_of_a_pattern_are_read_and_records_are_written_to_every_partition(
+    world: World, application: Application
+) -> None:
+    for name in ("a", "b", "2"):
+        world.send(f"matched-{name}", Record(name.encode(), b"x", START))
+    application.wait_until_caught_up()
+    found = sorted((record.key, record.value, record.partition) for record in world.read("everywhere"))
+    assert found == [(key, b"xx", partition) for key in (b"a", b"b") for partition in range(3)]
+    assert committed(world, application, "matched-2") == []
 
 
 def test_the_lag_is_that_of_the_application_s_own_offsets(world: World, application: Application) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -62,7 +63,7 @@ def parsing(builder: StreamsBuilder) -> None:
 
 
 def stateless(builder: StreamsBuilder) -> None:
-    """Streams without state: copied, parsed, filtered and mapped, keyed anew, and looked up by Spark."""
+    """Streams without state: copied, parsed, filtered and mapped, keyed anew, looked up by Spark, and multiplied."""
     for name in ("transactions", "compacted"):
         builder.stream(topic(name), TEXT).to(topic(f"{name}-out"))
     builder.stream(topic("json"), Consumed.with_(StringSerde(), EVENT)).to(topic("json-out"))
@@ -74,6 +75,11 @@ def stateless(builder: StreamsBuilder) -> None:
         Repartitioned.as_("rekeyed").with_key_serde(StringSerde())
     ).to(topic("rekeyed-out"))
     builder.stream(topic("framed"), TEXT).transform_frame(_with_country).to(topic("framed-out"))
+    matched = builder.stream(re.compile(re.escape(topic("matched-")) + "[a-z]+"), TEXT)
+    matched.map_values(lambda value: value * 2).to(
+        topic("everywhere"),
+        Produced.with_(StringSerde(), StringSerde()).with_stream_partitioner(lambda *given: set(range(given[-1]))),
+    )
 
 
 def _with_country(frame: DataFrame) -> DataFrame:

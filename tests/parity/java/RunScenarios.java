@@ -22,8 +22,10 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Properties;
+import java.util.Set;
 import java.util.TreeSet;
 import java.util.function.BiFunction;
+import java.util.regex.Pattern;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.common.header.Header;
 import org.apache.kafka.common.header.internals.RecordHeaders;
@@ -73,6 +75,7 @@ import org.apache.kafka.streams.kstream.ValueTransformerWithKey;
 import org.apache.kafka.streams.kstream.ValueTransformerWithKeySupplier;
 import org.apache.kafka.streams.kstream.Windowed;
 import org.apache.kafka.streams.processor.FailOnInvalidTimestamp;
+import org.apache.kafka.streams.processor.StreamPartitioner;
 import org.apache.kafka.streams.processor.LogAndSkipOnInvalidTimestamp;
 import org.apache.kafka.streams.processor.RecordContext;
 import org.apache.kafka.streams.processor.TimestampExtractor;
@@ -84,6 +87,7 @@ import org.apache.kafka.streams.processor.api.ContextualFixedKeyProcessor;
 import org.apache.kafka.streams.processor.api.ContextualProcessor;
 import org.apache.kafka.streams.processor.api.FixedKeyRecord;
 import org.apache.kafka.streams.processor.api.Processor;
+import org.apache.kafka.streams.processor.api.ProcessorSupplier;
 import org.apache.kafka.streams.processor.api.ProcessorContext;
 import org.apache.kafka.streams.processor.api.Record;
 import org.apache.kafka.streams.kstream.SessionWindowedCogroupedKStream;
@@ -331,7 +335,9 @@ public class RunScenarios {
         final String fn = step.path("fn").asText(null);
         final String as = step.path("as").asText(null);
         switch (step.get("op").asText()) {
-            case "stream" -> named.put(as, builder.stream(topics(step), consumed(step)));
+            case "stream" -> named.put(as, step.has("pattern")
+                ? builder.stream(Pattern.compile(step.get("pattern").asText()), consumed(step))
+                : builder.stream(topics(step), consumed(step)));
             case "table" -> named.put(as, builder.table(
                 step.get("topic").asText(), consumed(step), keyValueStore(step, VALUE)));
             case "filter" -> named.put(as, stream(step).filter((key, value) -> test(fn, key, value)));
@@ -345,7 +351,8 @@ public class RunScenarios {
             case "branch" -> branch(step);
             case "merge" -> named.put(as, stream(step).merge((KStream<Object, Object>) get(step, "with")));
             case "repartition" -> named.put(as, stream(step).repartition(
-                Repartitioned.<Object, Object>as(step.get("name").asText()).withKeySerde(KEY).withValueSerde(VALUE)));
+                Repartitioned.<Object, Object>as(step.get("name").asText()).withKeySerde(KEY).withValueSerde(VALUE)
+                    .withStreamPartitioner(partitioner(step))));
             case "group_by" -> named.put(as, stream(step).groupBy(
                 (key, value) -> key(fn, key, value), grouped(step)));
             case "group_by_key" -> named.put(as, stream(step).groupByKey(grouped(step)));
@@ -371,18 +378,34 @@ public class RunScenarios {
                 "table_left_join", "table_outer_join", "table_group_by", "table_count", "table_reduce",
                 "table_aggregate" -> named.put(as, table(step, fn));
             case "process", "process_values", "stateful_transform_values" -> named.put(as, processed(step, fn));
-            case "state_store", "add_source", "add_processor", "add_sink", "connect" -> addByHand(step, fn);
+            case "state_store", "add_source", "add_processor", "add_sink", "connect", "read_only_store" ->
+                addByHand(step, fn);
             case "suppress" -> named.put(as, ((KTable<Object, Object>) get(step, "on")).suppress(suppressed(step)));
             case "foreign_key_join" -> named.put(as, foreignKeyJoin(step, fn));
             case "to" -> {
+                final Produced<Object, Object> produced = Produced.with(KEY, VALUE)
+                    .withStreamPartitioner(partitioner(step));
                 if (step.has("by")) {
-                    stream(step).to(new Extractor(step.get("by").asText()), Produced.with(KEY, VALUE));
+                    stream(step).to(new Extractor(step.get("by").asText()), produced);
                 } else {
-                    stream(step).to(step.get("topic").asText(), Produced.with(KEY, VALUE));
+                    stream(step).to(step.get("topic").asText(), produced);
                 }
             }
             default -> throw new IllegalArgumentException(step.toString());
         }
+    }
+
+    /** By the key: all partitions, none, one, or whatever its hash says. */
+    private static StreamPartitioner<Object, Object> partitioner(final JsonNode step) {
+        if (!step.path("partitioner").asBoolean()) {
+            return null;
+        }
+        return (topic, key, value, partitions) -> switch (String.valueOf(key)) {
+            case "a" -> Optional.of(Set.of(0, 1, 2));
+            case "b" -> Optional.of(Set.of());
+            case "c" -> Optional.of(Set.of(1));
+            default -> Optional.empty();
+        };
     }
 
     private static Joined<Object, Object, Object> joinedOptions(final JsonNode step) {
@@ -978,16 +1001,24 @@ public class RunScenarios {
         switch (step.get("op").asText()) {
             case "add_source" -> {
                 isLowLevel = true;
-                lowLevel.addSource(name, new KeyDeserializer(), new ValueDeserializer(), texts(step.get("topics")));
+                if (step.has("pattern")) {
+                    lowLevel.addSource(name, new KeyDeserializer(), new ValueDeserializer(),
+                        Pattern.compile(step.get("pattern").asText()));
+                } else {
+                    lowLevel.addSource(name, new KeyDeserializer(), new ValueDeserializer(), texts(step.get("topics")));
+                }
             }
+            case "read_only_store" -> lowLevel.addReadOnlyStateStore(storeBuilder(step), step.get("source").asText(),
+                new KeyDeserializer(), new ValueDeserializer(), step.get("topic").asText(), name,
+                (ProcessorSupplier) () -> processor(fn));
             case "add_processor" -> lowLevel.addProcessor(name, () -> processor(fn), parents);
             case "add_sink" -> {
                 if (step.has("by")) {
                     lowLevel.addSink(name, new Extractor(step.get("by").asText()), new KeySerializer(),
                         new ValueSerializer(), parents);
                 } else {
-                    lowLevel.addSink(
-                        name, step.get("topic").asText(), new KeySerializer(), new ValueSerializer(), parents);
+                    lowLevel.addSink(name, step.get("topic").asText(), new KeySerializer(), new ValueSerializer(),
+                        partitioner(step), parents);
                 }
             }
             case "connect" -> lowLevel.connectProcessorAndStateStores(name, texts(step.get("stores")));

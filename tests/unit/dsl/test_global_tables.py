@@ -86,7 +86,7 @@ def test_options_of_other_joins_are_refused() -> None:
     with pytest.raises(TopologyError, match="cannot be called with"):
         join(table, lambda value: value, both)
     with pytest.raises(TopologyError, match=r"cannot be called with \(value, table_value\)"):
-        join(table, select, lambda key, value, row: value)
+        join(table, select, lambda key, value, row: value, joiner_takes_key=False, joiner_takes_selected_key=False)
     with pytest.raises(TopologyError, match=r"cannot be called with \(key, selected_key, value, table_value\)"):
         join(table, select, both, joiner_takes_selected_key=True)
     with pytest.raises(TopologyError, match="and no other options"):

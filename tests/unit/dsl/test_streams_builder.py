@@ -288,8 +288,7 @@ class TestOperators:
     @pytest.mark.parametrize(
         "operator",
         [
-            *("filter", "filter_not", "map", "map_values", "flat_map", "flat_map_values", "select_key", "peek"),
-            *("foreach", "group_by"),
+            *("filter", "filter_not", "map", "flat_map", "select_key", "peek", "foreach", "group_by"),
         ],
     )
     def test_a_callable_that_cannot_take_key_and_value_is_refused_by_name(self, operator: str) -> None:
@@ -349,8 +348,12 @@ class TestOperators:
         builder.stream("clicks").left_join(users, joiner, joiner_takes_key=True, joined=Joined.as_("with-user"))
         operator = StreamTableJoin("KTABLE-SOURCE-0000000001", JoinKind.LEFT, joiner, True)
         assert node(builder.build(), "with-user").operator == operator
+        builder.stream("views").left_join(users, joiner, joined=Joined.as_("by-arity"))
+        assert node(builder.build(), "by-arity").operator == operator
         with pytest.raises(TopologyError, match=r"cannot be called with \(value, table_value\)"):
-            builder.stream("views").join(users, joiner)
+            builder.stream("views").join(users, joiner, joiner_takes_key=False)
+        with pytest.raises(TopologyError, match=r"neither \(value, table_value\) nor \(key, value, table_value\)"):
+            builder.stream("others").join(users, lambda value: value)
 
     def test_frame_functions_run_at_the_source_in_their_order(self) -> None:
         def one(frame: Any) -> Any:
@@ -406,7 +409,7 @@ class TestInputs:
         with pytest.raises(TopologyError, match="earliest"):
             Consumed().with_offset_reset_policy("newest")
         with pytest.raises(TopologyError, match="timestamp extractor"):
-            Consumed().with_timestamp_extractor(pair)  # type: ignore[arg-type]
+            Consumed().with_timestamp_extractor(lambda record: 0)  # type: ignore[arg-type]
         with pytest.raises(TopologyError, match="at least 1 partition"):
             Repartitioned().with_number_of_partitions(0)
 

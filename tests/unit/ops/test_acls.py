@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -25,6 +26,10 @@ def choosing(builder: StreamsBuilder) -> None:
     builder.stream("in").to(lambda key, value, context: f"out-{key}")
 
 
+def matching(builder: StreamsBuilder) -> None:
+    builder.stream(re.compile(r"sensor-[a-z]+")).merge(builder.stream(re.compile(".*-log"))).to("out")
+
+
 def find(acls: tuple[Acl, ...], resource: Resource, name: str) -> list[Acl]:
     return [acl for acl in acls if (acl.resource, acl.name) == (resource, name)]
 
@@ -48,6 +53,15 @@ def test_what_running_needs_follows_from_the_topology() -> None:
         ("cluster", "kafka-cluster", False): {Permission.DESCRIBE_CONFIGS},
     }
     assert needed.notes == ()
+
+
+def test_topics_that_match_a_pattern_are_those_with_the_prefix_that_all_of_them_have() -> None:
+    acls = needed_acls(spec("tests.unit.ops.test_acls:matching", **USER), purpose=Purpose.RUN).acls
+    (sensors,) = find(acls, Resource.TOPIC, "sensor-")
+    (everything,) = find(acls, Resource.TOPIC, "*")
+    assert (sensors.prefixed, everything.prefixed) == (True, False)
+    assert sensors.operations == everything.operations == (Permission.READ, Permission.DESCRIBE_CONFIGS)
+    assert sensors.reason == "read what matches sensor-[a-z]+"
 
 
 def test_operations_need_what_is_declared_created_and_dead_letters_what_they_touch() -> None:

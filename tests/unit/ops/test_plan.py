@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -28,7 +29,7 @@ from millrace.dsl import (
     Topology,
 )
 from millrace.dsl.loading import load_topology
-from millrace.errors import ConfigurationError
+from millrace.errors import ConfigurationError, TopologyError
 from millrace.ops.plan import BATCH_FLOOR_S, Plan, plan
 from millrace.ops.plan_stores import plan_stores
 from millrace.ops.plan_traffic import ExpectedLoad, Traffic
@@ -155,6 +156,19 @@ def test_the_topics_are_those_that_the_application_creates() -> None:
     assert topics["shop-by-value-repartition"].retention_ms is None
     assert topics["shop-per-minute-changelog"].retention_ms == 90_000 + DAY_MS
     assert all(topic.size.largest_bytes >= topic.size.live_bytes > 0 for topic in topics.values())
+
+
+def build_matching(builder: StreamsBuilder) -> None:
+    read = Consumed.with_(TEXT, LONG)
+    builder.stream(re.compile("click.*"), read).group_by_key().count(Materialized.as_("counts"))
+
+
+def test_a_pattern_stands_for_the_topics_that_are_declared_or_given() -> None:
+    made = planned(function="build_matching", topics=[{"name": "clicks", "partitions": 3}])
+    assert made.tasks == {0: 3}
+    assert plan(spec(function="build_matching"), load(), partitions={"clicks-eu": 6}).tasks == {0: 6}
+    with pytest.raises(TopologyError, match=r"'click\.\*' of source .* matches no topic"):
+        planned(function="build_matching", topics=[])
 
 
 def test_a_buffer_logs_both_values_of_a_key_once_per_commit() -> None:

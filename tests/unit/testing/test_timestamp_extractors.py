@@ -13,6 +13,7 @@ import pytest
 
 from millrace.dsl import (
     Consumed,
+    ConsumerRecord,
     ExtractRecordMetadataTimestamp,
     FailOnInvalidTimestamp,
     LogAndSkipOnInvalidTimestamp,
@@ -134,6 +135,44 @@ def test_a_policy_of_one_s_own_sees_what_its_earlier_answers_made_of_the_partiti
             return partition_time + 1
 
     assert case.times(OneMore(), stamped(-1, -1, 5, -1, -1)) == [0, 1, 5, 6, 7]
+
+
+def test_an_extractor_of_two_arguments_sees_where_the_record_is_and_its_headers(case: Case) -> None:
+    seen: list[tuple[Any, ...]] = []
+
+    def extract(record: ConsumerRecord, partition_time: int) -> int:
+        seen.append((record.topic, record.partition, record.offset, record.timestamp, record.key, partition_time))
+        assert record.headers == []
+        return int(record.value["at"]) + 1
+
+    assert case.times(extract, at(5, 3)) == [6, 4]
+    assert seen == [("in", 0, 0, 7, "0", -1), ("in", 0, 1, 7, "1", 6)]
+
+
+def test_headers_of_the_record_may_say_its_time() -> None:
+    builder = StreamsBuilder()
+    consumed = Consumed.with_(TEXT, TEXT).with_timestamp_extractor(lambda record, _time: int(record.headers[0][1]))
+    builder.stream("in", consumed).to("out")
+    with TopologyTestDriver(builder.build()) as driver:
+        driver.create_input_topic("in", TEXT, TEXT).pipe_input("k", "v", 3, headers=[("at", b"44")])
+        assert driver.create_output_topic("out", TEXT, TEXT).read_record().timestamp == 44
+
+
+def test_a_policy_of_one_s_own_may_see_the_whole_record(case: Case) -> None:
+    class Offset(ExtractRecordMetadataTimestamp):
+        def on_invalid_timestamp(self, record: ConsumerRecord, timestamp: int, partition_time: int) -> int:  # type: ignore[override]
+            assert timestamp == record.timestamp
+            return 1000 + record.offset
+
+    assert case.times(Offset(), stamped(-1, 5, -4)) == [1000, 5, 1002]
+
+
+def test_extractors_of_another_number_of_arguments_are_refused_by_the_names_they_may_have() -> None:
+    wrong: Any = lambda key, value, timestamp: 0  # noqa: E731
+    with pytest.raises(TopologyError, match=r"neither \(record, partition_time\) nor \(key, value, timestamp, "):
+        Consumed().with_timestamp_extractor(wrong)
+    with pytest.raises(ConfigurationError, match=r"can be called with neither"):
+        timestamp_extractor_by_name("operator:not_")
 
 
 def test_the_wall_clock_replaces_every_timestamp(case: Case) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.config import StreamsConfig
+from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError, OperationError, StateError
 from millrace.ops.audit.comparing import Comparison
@@ -72,7 +73,7 @@ def audit(
     spec = required_spec(home, application)
     refuse_state_elsewhere(spec, what="audit")
     config = spec.streams_config()
-    topology = load_topology(spec.module, config)
+    topology = with_topics_read(load_topology(spec.module, config), config)
     _check_names(topology, chosen.stores)
     directory = home.application(application)
     with snapshot(directory, config) as taken:

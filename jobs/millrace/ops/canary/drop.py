@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from millrace.control.matched_topics import with_topics_read
 from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
@@ -52,7 +53,7 @@ def drop(
     config = spec.streams_config()
     connection = Connection.of(config)
     statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
-    own = belongings(clone, load_topology(spec.module, config), statuses.get(clone))
+    own = belongings(clone, with_topics_read(load_topology(spec.module, config), config), statuses.get(clone))
     topics = sorted({*canary.made, *own.internal})
     if foreign := [name for name in topics if not name.startswith(f"{clone}-")]:
         raise OperationError(

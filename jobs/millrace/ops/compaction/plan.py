@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.config import StreamsConfig
+from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.log_dirs import log_bytes
@@ -52,7 +53,7 @@ def plan_compaction(home: Home, application: str, options: CompactionOptions, *,
     """
     spec = required_spec(home, application)
     config = spec.streams_config()
-    topology = load_topology(spec.module, config)
+    topology = with_topics_read(load_topology(spec.module, config), config)
     admin = admin_of(config)
     directory = home.application(application)
     record = read_record(directory)

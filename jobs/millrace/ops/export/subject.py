@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from millrace.config import StreamsConfig
+from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
 from millrace.kafka.admin import KafkaAdmin
@@ -92,7 +93,7 @@ class Subject:
     @cached_property
     def topology(self) -> Topology:
         """Its topology."""
-        return load_topology(self.spec.module, self.config)
+        return with_topics_read(load_topology(self.spec.module, self.config), self.config)
 
     @cached_property
     def admin(self) -> KafkaAdmin:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from millrace.config import StreamsConfig
+from millrace.control.matched_topics import with_topics_read
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
@@ -64,7 +65,7 @@ def subject_of(home: Home, application: str, cluster: NamedCluster | None = None
     config, module = config_of(home, application, cluster)
     connection = Connection.of(config)
     statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
-    topology = None if module is None else load_topology(module, config)
+    topology = None if module is None else with_topics_read(load_topology(module, config), config)
     if topology is None and application not in statuses:
         near = difflib.get_close_matches(application, statuses, n=3, cutoff=0.5)
         raise OperationError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millrace.config import StreamsConfig
+from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.ops.home import Home
 from millrace.ops.savepoints.repository import SavepointRepository
@@ -42,7 +43,7 @@ def spec_of(home: Home, application: str, *, as_launched: bool) -> ApplicationSp
 def target_of(spec: ApplicationSpec) -> Target:
     """The application of a specification."""
     config = spec.streams_config()
-    return Target(spec, config, load_topology(spec.module, config))
+    return Target(spec, config, with_topics_read(load_topology(spec.module, config), config))
 
 
 def repository_of(home: Home, spec: ApplicationSpec, *, application: str | None = None) -> SavepointRepository:

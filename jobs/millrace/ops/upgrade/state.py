@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from millrace.control.matched_topics import with_topics_to_read
 from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
@@ -95,7 +96,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
     Input topics that it has not committed in yet begin where ``auto.offset.reset`` says.
     """
     config = spec.spec.streams_config()
-    topology = load_topology(spec.spec.module, config)
+    topology = with_topics_to_read(load_topology(spec.spec.module, config), config)
     connection = Connection.of(config)
     subject = Subject(
         config=config,

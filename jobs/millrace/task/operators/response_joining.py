@@ -11,7 +11,7 @@ from millrace.metrics import DropReason
 from millrace.serdes.subscriptions import Instruction, Response, Subscription
 from millrace.task.columns import Column
 from millrace.task.operators.row_hashes import row_hashes
-from millrace.task.operators.table_rows import RowFunctions, no_rows
+from millrace.task.operators.table_rows import RowFunctions, no_rows, of_pair
 from millrace.task.processor import Forwarded, Processor, TaskContext, call_per_record
 from millrace.task.records import Records, merge_in_order
 from millrace.task.serialization import or_default, to_bytes_list
@@ -104,13 +104,13 @@ class ResponseJoinProcessor(Processor):
 
     def _joined(self, records: Records, rows: list[Any]) -> Records:
         pairs = [(row, response.foreign_value) for row, response in zip(rows, records.values.objects, strict=True)]
-        joiner, left_join = self._joiner, self._left_join
+        joined_pair, left_join = of_pair(self._joiner), self._left_join
 
-        def join(_: Any, pair: tuple[Any, Any]) -> Any:
+        def join(key: Any, pair: tuple[Any, Any]) -> Any:
             row, foreign_value = pair
             if foreign_value is None and (not left_join or row is None):
                 return None
-            return joiner(row, foreign_value)
+            return joined_pair(key, pair)
 
         called = records.with_values(Column(objects=pairs))
         results, joined = call_per_record(join, called, self._context.failures, self._node)

@@ -15,6 +15,7 @@ from millrace.task.failures import processed_record
 from millrace.task.operators.filtering import truth_of
 from millrace.task.processor import TaskContext, call_per_record
 from millrace.task.records import Records
+from millrace.topology.arity import KeyedJoiner
 from millrace.topology.expression_checks import boolean
 from millrace.topology.expression_results import Check
 from millrace.topology.operators import TableFilter, TableJoinKind, TableMapValues
@@ -80,9 +81,9 @@ class RowFunctions:
         return found
 
     def join(
-        self, kind: TableJoinKind, joiner: Callable[[Any, Any], Any], left: Column, right: Column, *, rows: BoolArray
+        self, kind: TableJoinKind, joiner: Callable[..., Any], left: Column, right: Column, *, rows: BoolArray
     ) -> Column:
-        """``joiner(left, right)`` at ``rows``, where the kind of join has a row."""
+        """``joiner(left, right)`` at ``rows``, where the kind of join has a row; a ``KeyedJoiner`` gets the key too."""
         has_left, has_right = ~left.null_mask(), ~right.null_mask()
         joined = {
             TableJoinKind.INNER: has_left & has_right,
@@ -90,7 +91,7 @@ class RowFunctions:
             TableJoinKind.OUTER: has_left | has_right,
         }[kind]
         pairs = Column(objects=list(zip(left.objects, right.objects, strict=True)))
-        return Column(objects=self._call(lambda _, pair: joiner(*pair), pairs, joined & rows & ~self.failed))
+        return Column(objects=self._call(of_pair(joiner), pairs, joined & rows & ~self.failed))
 
     def _evaluated(self, expression: pc.Expression, values: Column, rows: BoolArray, check: Check | None) -> Column:
         """The expression's results, null where it is not computed or failed."""
@@ -126,6 +127,13 @@ class RowFunctions:
         if whole and kept is None:
             return results
         return Column(objects=results).scattered(self._succeeded(places, kept), len(rows)).objects
+
+
+def of_pair(joiner: Callable[..., Any]) -> Callable[[Any, tuple[Any, Any]], Any]:
+    """A joiner of two tables as what takes the key and the pair of values."""
+    if isinstance(joiner, KeyedJoiner):
+        return lambda key, pair: joiner(key, *pair)
+    return lambda _, pair: joiner(*pair)
 
 
 def no_rows(count: int) -> Column:

@@ -15,7 +15,7 @@ from millrace.ops.operations.journal import refuse_held
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
-from millrace.ops.spec import RunState, SpecFile, UpgradeMode, load_spec_file
+from millrace.ops.spec import RunState, SpecFile, UpgradeMode
 from millrace.ops.topics import create_topics, missing_topics
 from millrace.ops.upgrade import (
     UpgradePlan,
@@ -26,6 +26,7 @@ from millrace.ops.upgrade import (
     upgrade,
     wait_for_whoever_carries_out,
 )
+from millrace.ops.which_spec import Use, specification_for
 
 
 def deploy(
@@ -77,10 +78,10 @@ def deploy(
         OperationError: another operation holds the lock for too long or has not ended, or the driver could not be
             started or ended.
     """
-    spec = load_spec_file(home.spec_path(application))
+    spec = specification_for(Use.DEPLOYMENT, home, application).file
     directory = home.application(application)
     if skip_rejected and (record := read_record(directory)) is not None and record.rejected_hash == spec.hash:
-        spec = load_spec_file(directory.spec)
+        spec = specification_for(Use.RUNNING, home, application).file
     launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, directory)
     if spec.spec.state is RunState.SUSPENDED:
         raise OperationError(

@@ -12,14 +12,16 @@ from enum import StrEnum
 from typing import Any
 
 from millrace.control.health import HealthLimits, HealthReason, assess
-from millrace.errors import ConfigurationError, MillraceError
+from millrace.errors import ConfigurationError
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.files import now_text, read_json, strict_json, write_json
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
 from millrace.ops.record import DesiredState, JobRecord, read_record
 from millrace.ops.scrape_target import update_scrape_target
-from millrace.ops.spec import ApplicationSpec, RunState, SpecFile, load_spec_file
+from millrace.ops.spec import ApplicationSpec, RunState, SpecFile
+from millrace.ops.spec import HealthLimits as SpecLimits
+from millrace.ops.which_spec import ChosenSpec, Use, specification_for
 from millrace.processes import ProcessIdentity
 
 WORST_PARTITIONS = 5
@@ -87,6 +89,8 @@ class Observation:
         restore_rate: how many of them are applied per second.
         restarts: restarts in a row.
         unanswered_since: since when the control plane has not answered, seconds since the epoch.
+        note: what is to be known beside it, in one line: that its specification is wrong, or differs from what was
+            launched.
         at: when it was looked, seconds since the epoch.
     """
 
@@ -107,6 +111,7 @@ class Observation:
     restore_rate: float = 0.0
     restarts: int = 0
     unanswered_since: float | None = None
+    note: str = ""
     at: float = 0.0
 
     @property
@@ -140,6 +145,7 @@ class Observation:
                 "restore_eta_s": self.restore_eta_s,
                 "restarts": self.restarts,
                 "unanswered_since": self.unanswered_since,
+                "note": self.note[:500],
                 "at": self.at,
             }
         )
@@ -154,8 +160,11 @@ class Evidence:
         directory: its files.
         record: its record, if it was deployed.
         sight: what is to be seen of the record's driver; none where none was launched.
-        spec: the desired specification if it is valid, else the last good one, else none.
+        spec: the specification of the next start: the desired one if it is valid, else that of the last launch, else
+            none.
         spec_error: what is wrong with the desired specification.
+        launched: the specification of the last launch, by which what runs is judged; none where it cannot be read.
+        note: one line, where the desired one and that of the last launch differ.
         unanswered_since: as the last observation had it.
     """
 
@@ -166,6 +175,13 @@ class Evidence:
     spec: SpecFile | None
     spec_error: str
     unanswered_since: float | None
+    launched: SpecFile | None = None
+    note: str = ""
+
+    @property
+    def judged_by(self) -> SpecFile | None:
+        """The specification whose limits of health hold for the driver."""
+        return self.launched or self.spec
 
 
 def look(home: Home, application: str) -> Evidence:
@@ -177,55 +193,31 @@ def look(home: Home, application: str) -> Evidence:
     directory = home.application(application)
     record = read_record(directory)
     driver = record.driver if record else None
-    spec, spec_error = effective_spec(home, application)
+    following, problem = _chosen(Use.NEXT_START, home, application)
+    launched, _ = _chosen(Use.RUNNING, home, application)
     return Evidence(
         application=application,
         directory=directory,
         record=record,
         sight=driver.look(directory) if driver is not None else None,
-        spec=spec,
-        spec_error=spec_error,
+        spec=following.file if following else None,
+        spec_error=problem,
+        launched=launched.file if launched else None,
+        note=launched.note if launched else "",
         unanswered_since=_unanswered_since(directory, driver),
     )
 
 
-def required_spec(
-    home: Home, application: str, *, remedy: str = "name an application with a specification"
-) -> ApplicationSpec:
-    """The specification that an operation goes by, see :func:`effective_spec`.
+def _chosen(use: Use, home: Home, application: str) -> tuple[ChosenSpec | None, str]:
+    """A specification, and what is wrong with the one in ``config/apps``.
 
-    Args:
-        home: the installation.
-        application: its name.
-        remedy: what to do where there is none.
-
-    Raises:
-        ConfigurationError: there is no valid one.
-    """
-    file, problem = effective_spec(home, application)
-    if file is None:
-        raise ConfigurationError(problem, remedy=remedy)
-    return file.spec
-
-
-def effective_spec(home: Home, application: str) -> tuple[SpecFile | None, str]:
-    """The desired specification, or the last good one where the desired one is invalid, and what is wrong with it.
-
-    An invalid new specification must never bring down what runs, and one that was rolled back is not gone to again
-    before it changes or is deployed once more.
+    An invalid new specification must never bring down what runs, so that nothing is raised for it.
     """
     try:
-        desired = load_spec_file(home.spec_path(application))
-        record = read_record(home.application(application))
-        if record is None or record.rejected_hash != desired.hash:
-            return desired, ""
-        problem = f"{home.spec_path(application)} was rolled back; change it, or deploy it again"
-    except MillraceError as error:
-        problem = str(error)
-    try:
-        return load_spec_file(home.application(application).spec), problem
-    except MillraceError:
-        return None, problem
+        chosen = specification_for(use, home, application)
+    except ConfigurationError as error:
+        return None, str(error)
+    return chosen, chosen.problem
 
 
 def _unanswered_since(directory: ApplicationDirectory, driver: DriverInstance | None) -> float | None:
@@ -243,6 +235,10 @@ def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observati
         answer: what the driver said; none where its process is not there to be asked.
         now: seconds since the epoch.
     """
+    return replace(_judged(evidence, answer, now), note=evidence.spec_error or evidence.note)
+
+
+def _judged(evidence: Evidence, answer: Answer | None, now: float) -> Observation:
     record = evidence.record
     if record is None:
         return Observation(
@@ -263,11 +259,12 @@ def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observati
 def _of_living(evidence: Evidence, record: JobRecord, answer: Answer | None, now: float) -> Observation:
     if record.desired is DesiredState.STOPPED:
         return _observation(record, Verdict.WAITING, Reason.STOPPING, "it was asked to stop", now=now)
-    if answer is None or evidence.spec is None:
+    judged_by = evidence.judged_by
+    if answer is None or judged_by is None:
         return _observation(record, Verdict.WAITING, Reason.STARTING, evidence.spec_error or "not asked yet", now=now)
     if answer.status is None:
-        return _without_status(evidence, record, answer, now)
-    return _with_status(evidence.spec.spec, record, answer, now)
+        return _without_status(evidence, judged_by.spec.health, record, answer, now)
+    return _with_status(judged_by.spec, record, answer, now)
 
 
 def _observation(
@@ -298,9 +295,9 @@ def _without_driver(evidence: Evidence, record: JobRecord, sight: Sight | None) 
     return Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, sight.text
 
 
-def _without_status(evidence: Evidence, record: JobRecord, answer: Answer, now: float) -> Observation:
-    limits = evidence.spec.spec.health if evidence.spec else None
-    assert limits is not None
+def _without_status(
+    evidence: Evidence, limits: SpecLimits, record: JobRecord, answer: Answer, now: float
+) -> Observation:
     if answer.kind is AnswerKind.UNREADABLE:
         return _observation(record, Verdict.WAITING, Reason.STATUS_UNREADABLE, answer.detail, now=now)
     if answer.kind is AnswerKind.NOT_UP:

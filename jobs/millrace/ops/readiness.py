@@ -12,6 +12,7 @@ from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.observe import Observation, Reason, Verdict, observe
 from millrace.ops.record import read_record
 from millrace.ops.spec import SpecFile, load_spec_file
+from millrace.ops.which_spec import Use, specification_for
 
 _READY_POLL_S = 0.5
 
@@ -37,7 +38,7 @@ def wait_until_ready(
     """
     directory = home.application(application)
     if timeout_s is None:
-        timeout_s = load_spec_file(directory.spec).spec.health.readiness_timeout_s
+        timeout_s = specification_for(Use.RUNNING, home, application).spec.health.readiness_timeout_s
     deadline = time.monotonic() + timeout_s
     while True:
         observation = observe(home, application)

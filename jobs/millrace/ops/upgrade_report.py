@@ -11,7 +11,8 @@ from millrace.ops.home import Home
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.preflight import preflight
 from millrace.ops.record import read_record
-from millrace.ops.spec import RunState, load_spec_file
+from millrace.ops.spec import ApplicationSpec, RunState
+from millrace.ops.which_spec import Use, specification_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +69,7 @@ def upgrade_report(home: Home, application: str) -> UpgradeReport:
     Raises:
         ConfigurationError: the specification is missing or invalid.
     """
-    file = load_spec_file(home.spec_path(application))
+    file = specification_for(Use.DEPLOYMENT, home, application).file
     spec, directory = file.spec, home.application(application)
     record = read_record(directory)
     action = "start"
@@ -86,18 +87,17 @@ def upgrade_report(home: Home, application: str) -> UpgradeReport:
     return UpgradeReport(
         application=application,
         action=action,
-        changes=_changes(home, application) if is_reachable else ("not known without a broker",),
-        missing_topics=_missing(home, application) if is_reachable else (),
+        changes=_changes(spec) if is_reachable else ("not known without a broker",),
+        missing_topics=_missing(spec) if is_reachable else (),
         report=Report(application=application, checks=(*checks, *found)),
     )
 
 
-def _changes(home: Home, application: str) -> tuple[str, ...]:
+def _changes(spec: ApplicationSpec) -> tuple[str, ...]:
     from millrace.control.status_topic import read_statuses
     from millrace.dsl.loading import load_topology
     from millrace.topology.diff import diff
 
-    spec = load_spec_file(home.spec_path(application)).spec
     config = spec.streams_config()
     statuses = read_statuses(config.bootstrap_servers, client_settings=config.client_settings("admin."))
     status = statuses.get(config.application_id)
@@ -110,7 +110,7 @@ def _changes(home: Home, application: str) -> tuple[str, ...]:
     return tuple(str(found).splitlines())
 
 
-def _missing(home: Home, application: str) -> tuple[str, ...]:
+def _missing(spec: ApplicationSpec) -> tuple[str, ...]:
     from millrace.ops.topics import missing_topics
 
-    return missing_topics(load_spec_file(home.spec_path(application)).spec)
+    return missing_topics(spec)

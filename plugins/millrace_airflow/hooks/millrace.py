@@ -200,10 +200,10 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """Whether the newest savepoint is older than ``savepoints.interval_s``; never where that is not set."""
         import time
 
-        from millrace.ops.observe import required_spec
         from millrace.ops.savepoints.history import is_due
+        from millrace.ops.which_spec import Use, specification_for
 
-        settings = required_spec(self.home, application).savepoints
+        settings = specification_for(Use.RUNNING, self.home, application).spec.savepoints
         return is_due(self.list_savepoints(application), settings, now=time.time())
 
     def restore_savepoint(

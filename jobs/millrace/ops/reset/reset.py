@@ -14,8 +14,9 @@ from millrace.ops.reset import activity
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.plan import decide
 from millrace.ops.reset.subject import Subject, subject_of
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
 from millrace.ops.stop import stop
+from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 
 KIND = "reset"
@@ -68,7 +69,7 @@ def reset(
     _refuse_running(home, application, subject, options, will_stop=bool(stopped) and dry_run)
     savepoints: list[str] = []
     if options.deletes_savepoints:
-        savepoints = repository_of(home, spec_of(home, application, as_launched=True)).names()
+        savepoints = repository_of(home, specification_for(Use.RUNNING, home, application).spec).names()
     decided = decide(subject, options, cluster=cluster, savepoints=savepoints)
     if not decided.tasks and not decided.deletes:
         raise OperationError(

@@ -5,14 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from millrace.cli.console import messages, out, progress
-from millrace.cli.environment import fill_in_environment, spec_path
+from millrace.cli.environment import fill_in_environment, named_spec, tell_difference
 from millrace.logs import LogFormat, configure_logs
+
+if TYPE_CHECKING:
+    from millrace.ops.home import Home
+    from millrace.ops.which_spec import Use
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the application, as in config/apps/NAME.yaml.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Make the checks and print the plan; change nothing.")]
@@ -51,18 +56,33 @@ def run(
     It exits with 0 when it was stopped, 1 when it failed, 3 when a newer driver of the application took over. It
     refuses to start while an operation (a reset, a restoration) holds the application.
     """
-    from millrace.dsl.loading import load_topology
-    from millrace.ops.home import ApplicationDirectory, Home
-    from millrace.ops.launchers.base import OPERATION_VARIABLE
-    from millrace.ops.operations.journal import refuse_held
-    from millrace.ops.spec import UpgradeMode, load_spec
+    from millrace.ops.ending import telling_why_it_ends
+    from millrace.ops.home import ApplicationDirectory
 
     configure_logs(log_format=log_format)
     fill_in_environment()
     # Spark would otherwise start its workers with the first `python3` of the path, which lacks the libraries.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    loaded = load_spec(spec_path(spec))
+    if run_directory is None:
+        # Nobody looks for the reason but whoever sees it end.
+        raise typer.Exit(_run(spec, None, lambda reason, remedy: None))  # noqa: ARG005
+    with telling_why_it_ends(ApplicationDirectory(run_directory.absolute())) as tell:
+        code = _run(spec, run_directory, tell)
+    raise typer.Exit(code)
+
+
+def _run(spec: str, run_directory: Path | None, tell_failure: Callable[[str, str], None]) -> int:
+    """The exit code of the application."""
+    from millrace.dsl.loading import load_topology
+    from millrace.ops.home import ApplicationDirectory, Home
+    from millrace.ops.launched_code import keep_nodes
+    from millrace.ops.launchers.base import OPERATION_VARIABLE
+    from millrace.ops.operations.journal import refuse_held
+    from millrace.ops.spec import UpgradeMode
+    from millrace.ops.which_spec import Use
+
+    loaded = named_spec(spec, Use.DEPLOYMENT).spec
     config = loaded.streams_config()
     own = Home.from_environment().application(loaded.name)
     directory = run_directory or own.path
@@ -75,8 +95,16 @@ def run(
     from millrace.control.run import run_application
 
     directory.mkdir(parents=True, exist_ok=True)
+    keep_nodes(ApplicationDirectory(directory).nodes, topology)
     gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
-    raise typer.Exit(run_application(config, topology, session, run_directory=directory, gives_up_state=gives_up_state))
+    return run_application(
+        config,
+        topology,
+        session,
+        run_directory=directory,
+        gives_up_state=gives_up_state,
+        tell_failure=tell_failure,
+    )
 
 
 def deploy(
@@ -100,9 +128,12 @@ def deploy(
             "says itself.",
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Launch it again although nothing differs.")] = False,
     reason: Reason = "deployed with `millrace deploy`",
 ) -> None:
-    """Bring up what the application's specification says, or change the running one to it.
+    """Bring up what the application's specification says, or change the running one to it or to changed code.
+
+    What differs from what was launched is printed: keys of the specification, nodes, files, packages.
 
     It exits with 1 when it was rolled back.
     """
@@ -120,6 +151,7 @@ def deploy(
             reason=reason,
             upgrade_mode=None if upgrade_mode is None else ops.UpgradeMode(upgrade_mode),
             rollback_on_failure=rollback_on_failure,
+            force=force,
             dry_run=dry_run,
             progress=tell,
         )
@@ -179,10 +211,11 @@ def take_over(
     Nothing else makes an application start from offsets that somebody else has committed.
     """
     from millrace import ops
+    from millrace.ops.which_spec import Use
 
     quiet()
     fill_in_environment()
-    loaded = ops.load_spec(spec_path(spec))
+    loaded = named_spec(spec, Use.DEPLOYMENT).spec
     print_outcome(ops.take_over(ops.Home.from_environment(), loaded, reason=reason, dry_run=dry_run))
 
 
@@ -199,7 +232,7 @@ def status(
 
     With --once or --json it exits with 1 when an application that should run does not work.
     """
-    from millrace.cli.status_table import look, print_json, table, watch
+    from millrace.cli.status_table import explanations, look, print_json, table, watch
 
     quiet()
     if recovery:
@@ -211,6 +244,8 @@ def status(
             print_json(rows)
         else:
             out.print(table(rows), soft_wrap=False)
+            for line in explanations(rows):
+                out.print(line)
         raise typer.Exit(1 if any(row.observation.verdict.needs_restart for row in rows) else 0)
     watch(names or [], interval_s=interval)
 
@@ -219,9 +254,22 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
     import orjson
 
     from millrace import ops
+    from millrace.errors import MillraceError
+    from millrace.ops.overview.watch import known_applications
+    from millrace.ops.which_spec import Use
 
     home = ops.Home.from_environment()
-    estimates = [ops.recovery_estimate(home, name) for name in names or ops.load_specs(home.specs)]
+    estimates, failed = [], []
+    for name in names or known_applications(home):
+        try:
+            estimates.append(ops.recovery_estimate(home, name))
+        except MillraceError as error:
+            if names:
+                raise
+            failed.append(f"{name}: {error}")
+    for line in failed:
+        messages.print(line, markup=False)
+    tell_difference(Use.RUNNING, home, *(each.application for each in estimates))
     if as_json:
         text = orjson.dumps([each.summary() for each in estimates], option=orjson.OPT_INDENT_2).decode()
         out.print(text, markup=False)
@@ -235,6 +283,21 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
             f"records/s for each restoration, {basis}",
             markup=False,
         )
+
+
+def installation(name: str, use: Use | None = None) -> Home:
+    """The installation, for a command about what an application was launched with.
+
+    Args:
+        name: the application; where its specification or code has changed since its launch, a line says so.
+        use: by which specification the command goes; by default by that of the launch.
+    """
+    from millrace.ops.home import Home as Installation
+    from millrace.ops.which_spec import Use as Uses
+
+    home = Installation.from_environment()
+    tell_difference(use or Uses.RUNNING, home, name)
+    return home
 
 
 def quiet() -> None:

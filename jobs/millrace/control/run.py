@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
@@ -45,6 +45,7 @@ def run_application(
     *,
     run_directory: Path,
     gives_up_state: bool = False,
+    tell_failure: Callable[[str, str], None] = lambda reason, remedy: None,  # noqa: ARG005
 ) -> int:
     """Runs an application until it is stopped, fails for good, or a newer driver takes over.
 
@@ -54,6 +55,7 @@ def run_application(
         session: the session that :func:`millrace.spark.session.open_session` opens; it is stopped in the end.
         run_directory: where ``control.json`` and the control token go.
         gives_up_state: whether a changed topology may leave stores behind that the one before it had.
+        tell_failure: takes reason and remedy where it does not end because it was stopped.
 
     Returns:
         The exit code of the process: 0 after a stop, 1 after a failure, 3 when a newer driver took over.
@@ -64,7 +66,11 @@ def run_application(
     state = StateDirectory(config.state_dir).application(config.application_id)
     lock = DirectoryLock(state)
     try:
-        return _Run(config, topology, session, run_directory, gives_up_state=gives_up_state).run()
+        running = _Run(config, topology, session, run_directory, gives_up_state=gives_up_state)
+        code = running.run()
+        if code:
+            tell_failure(*running.last_words)
+        return code
     finally:
         lock.release()
 
@@ -137,6 +143,12 @@ class _Run:
                 ),
             ),
         )
+
+    @property
+    def last_words(self) -> tuple[str, str]:
+        """Reason and remedy of its last state."""
+        status = self._driver.status()
+        return status.reason, status.remedy
 
     def run(self) -> int:
         """Runs until the application ends."""

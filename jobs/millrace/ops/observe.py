@@ -13,7 +13,9 @@ from typing import Any
 
 from millrace.control.health import HealthLimits, HealthReason, assess
 from millrace.errors import ConfigurationError
+from millrace.ops.changes import code_note
 from millrace.ops.control_client import Answer, AnswerKind, ask
+from millrace.ops.ending import Ending, ending_of, last_words
 from millrace.ops.files import now_text, read_json, strict_json, write_json
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
@@ -89,6 +91,7 @@ class Observation:
         restore_rate: how many of them are applied per second.
         restarts: restarts in a row.
         unanswered_since: since when the control plane has not answered, seconds since the epoch.
+        remedy: what to do, where the driver itself has said so.
         note: what is to be known beside it, in one line: that its specification is wrong, or differs from what was
             launched.
         at: when it was looked, seconds since the epoch.
@@ -111,6 +114,7 @@ class Observation:
     restore_rate: float = 0.0
     restarts: int = 0
     unanswered_since: float | None = None
+    remedy: str = ""
     note: str = ""
     at: float = 0.0
 
@@ -145,6 +149,7 @@ class Observation:
                 "restore_eta_s": self.restore_eta_s,
                 "restarts": self.restarts,
                 "unanswered_since": self.unanswered_since,
+                "remedy": self.remedy[:500],
                 "note": self.note[:500],
                 "at": self.at,
             }
@@ -164,7 +169,10 @@ class Evidence:
             none.
         spec_error: what is wrong with the desired specification.
         launched: the specification of the last launch, by which what runs is judged; none where it cannot be read.
+        ending: why the driver that was launched last ended in an error, as it wrote itself.
+        last_words: what its log says last, where it is gone.
         note: one line, where the desired one and that of the last launch differ.
+        code_note: one line, where the code has changed since the last launch.
         unanswered_since: as the last observation had it.
     """
 
@@ -176,7 +184,10 @@ class Evidence:
     spec_error: str
     unanswered_since: float | None
     launched: SpecFile | None = None
+    ending: Ending | None = None
+    last_words: str = ""
     note: str = ""
+    code_note: str = ""
 
     @property
     def judged_by(self) -> SpecFile | None:
@@ -195,15 +206,21 @@ def look(home: Home, application: str) -> Evidence:
     driver = record.driver if record else None
     following, problem = _chosen(Use.NEXT_START, home, application)
     launched, _ = _chosen(Use.RUNNING, home, application)
+    sight = driver.look(directory) if driver is not None else None
+    is_gone = sight is not None and sight.presence not in {Presence.ALIVE, Presence.UNKNOWN}
+    is_gone = is_gone and record is not None and record.desired is DesiredState.RUNNING
     return Evidence(
         application=application,
         directory=directory,
         record=record,
-        sight=driver.look(directory) if driver is not None else None,
+        sight=sight,
         spec=following.file if following else None,
         spec_error=problem,
         launched=launched.file if launched else None,
+        ending=ending_of(directory, launched_at=record.launched_at) if is_gone and record else None,
+        last_words=last_words(directory) if is_gone else "",
         note=launched.note if launched else "",
+        code_note=code_note(directory),
         unanswered_since=_unanswered_since(directory, driver),
     )
 
@@ -235,7 +252,8 @@ def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observati
         answer: what the driver said; none where its process is not there to be asked.
         now: seconds since the epoch.
     """
-    return replace(_judged(evidence, answer, now), note=evidence.spec_error or evidence.note)
+    note = "; ".join(dict.fromkeys(filter(None, (evidence.spec_error, evidence.note, evidence.code_note))))
+    return replace(_judged(evidence, answer, now), note=note)
 
 
 def _judged(evidence: Evidence, answer: Answer | None, now: float) -> Observation:
@@ -252,7 +270,9 @@ def _judged(evidence: Evidence, answer: Answer | None, now: float) -> Observatio
     if sight is not None and sight.presence is Presence.UNKNOWN:
         return _observation(record, Verdict.WAITING, Reason.CLUSTER_UNREACHABLE, sight.text, now=now)
     if sight is None or sight.presence is not Presence.ALIVE:
-        return _observation(record, *_without_driver(evidence, record, sight), now=now)
+        verdict, reason, text = _without_driver(evidence, record, sight)
+        told = evidence.ending if reason is Reason.ENDED_IN_ERROR else None
+        return _observation(record, verdict, reason, text, now=now, remedy=told.remedy if told else "")
     return replace(_of_living(evidence, record, answer, now), control=sight.control)
 
 
@@ -291,8 +311,11 @@ def _without_driver(evidence: Evidence, record: JobRecord, sight: Sight | None) 
         return Verdict.STOPPED, Reason.SUSPENDED, "its specification says suspended"
     if sight is None:
         return Verdict.DEAD, Reason.NEVER_LAUNCHED, "it shall run and was never launched"
+    if evidence.ending is not None:
+        return Verdict.DEAD, Reason.ENDED_IN_ERROR, evidence.ending.reason
     taken = sight.presence is Presence.TAKEN
-    return Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, sight.text
+    words = f"; its log ends with: {evidence.last_words}" if evidence.last_words else ""
+    return Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, f"{sight.text}{words}"
 
 
 def _without_status(
@@ -353,6 +376,7 @@ def _with_status(spec: ApplicationSpec, record: JobRecord, answer: Answer, now: 
         health.text,
         now=now,
         state=status.state.value,
+        remedy=status.remedy,
         lag=status.total_lag,
         records=sum(each.records for each in status.progress.values()),
         untried=tuple(number for number, each in status.progress.items() if not each.records and each.lag != 0),

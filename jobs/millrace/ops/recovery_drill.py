@@ -142,17 +142,14 @@ def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
 
 
 def _refuse_production(home: Home, application: str) -> None:
-    """One that either was launched for production, or is to be from its next start on, is not drilled."""
-    if specification_for(Use.RUNNING, home, application).spec.production:
-        raise OperationError(
-            f"{application} was launched for production, and is not drilled.",
-            remedy=f"set `production: false` in {home.spec_path(application)} if nothing depends on it, and deploy it",
-        )
-    if specification_for(Use.NEXT_START, home, application).spec.production:
-        raise OperationError(
-            f"{home.spec_path(application)} says that {application} is for production, and it is not drilled.",
-            remedy="set `production: false` there if nothing depends on it",
-        )
+    """One that was launched for production is not drilled, nor one that is to be for it from its next start on."""
+    for use, where in ((Use.RUNNING, "what it was launched with"), (Use.NEXT_START, "its file")):
+        if specification_for(use, home, application).spec.production:
+            raise OperationError(
+                f"{application} is for production, and is not drilled: {where} says so.",
+                remedy=f"set `production: false` in {home.spec_path(application)} if nothing depends on it, and deploy "
+                "it",
+            )
 
 
 def _status(directory: ApplicationDirectory) -> ApplicationStatus:

@@ -158,9 +158,11 @@ class ApplicationSpec(Section):
 
     def streams_config(self) -> StreamsConfig:
         """The checked configuration: ``config``, completed by the application's name and what the launcher sets."""
-        return StreamsConfig.from_mapping(
-            {"application.id": self.name, **self.launcher.streams_settings(), **self.config}
-        )
+        return StreamsConfig.from_mapping(self.streams_mapping())
+
+    def streams_mapping(self) -> dict[str, Any]:
+        """What :meth:`streams_config` is made of: settings with dotted keys, secrets filled in."""
+        return {"application.id": self.name, **self.launcher.streams_settings(), **self.config}
 
 
 class SpecFile(BaseModel):

@@ -148,7 +148,7 @@ def _limit_values(path: Path, root: yaml.Node) -> None:
             return sizes[id(node)]
         if id(node) in under_way:
             raise ConfigurationError(
-                f"{path} has an alias within what it stands for in line {node.start_mark.line + 1}.",
+                f"{path} has an alias within what it stands for in line {_line(node)}.",
                 remedy="write it out",
             )
         under_way.add(id(node))
@@ -168,11 +168,16 @@ def _limit_values(path: Path, root: yaml.Node) -> None:
         )
 
 
+def _line(node: yaml.Node) -> int:
+    assert node.start_mark is not None, "nodes of a text have a place in it"
+    return node.start_mark.line + 1
+
+
 class _UnwantedValueError(Exception):
     """A value that YAML knows and a specification does not."""
 
     def __init__(self, node: yaml.Node, problem: str) -> None:
-        super().__init__(f"line {node.start_mark.line + 1}: {problem}")
+        super().__init__(f"line {_line(node)}: {problem}")
 
 
 class _Loader(yaml.SafeLoader):
@@ -192,7 +197,7 @@ class _Loader(yaml.SafeLoader):
             if not isinstance(key, yaml.ScalarNode) or key.tag != "tag:yaml.org,2002:str":
                 written = key.value if isinstance(key, yaml.ScalarNode) else "that is a list or a mapping"
                 raise _UnwantedValueError(key, f"the key {written} is not text; write it in quotes")
-            line = key.start_mark.line + 1
+            line = _line(key)
             if key.value in seen:
                 raise _UnwantedValueError(key, f"the key {key.value!r} is there twice, first in line {seen[key.value]}")
             seen[key.value] = line

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.errors import MillraceError
+from millrace.ops.changes import changes_since_launch
 from millrace.ops.checks import Check, Report
 from millrace.ops.home import Home
 from millrace.ops.operations.journal import holding_operation
@@ -22,6 +23,7 @@ class UpgradeReport:
     Args:
         application: its name.
         action: ``start``, ``upgrade`` or ``nothing``.
+        differences: between what was launched and what a deployment would launch, a line each.
         changes: what becomes of stores and internal topics, a line each; empty where nothing ran before.
         missing_topics: declared topics that a deployment would create.
         report: every check.
@@ -29,6 +31,7 @@ class UpgradeReport:
 
     application: str
     action: str
+    differences: tuple[str, ...]
     changes: tuple[str, ...]
     missing_topics: tuple[str, ...]
     report: Report
@@ -42,6 +45,7 @@ class UpgradeReport:
         """The report for people."""
         return (
             f"A deployment would do: {self.action}",
+            *self.differences,
             *(f"State: {change}" for change in self.changes or ("nothing of it changes",)),
             *(f"Topic {topic} is missing and would be created" for topic in self.missing_topics),
             *self.report.lines(),
@@ -52,6 +56,7 @@ class UpgradeReport:
         return {
             "application": self.application,
             "action": self.action,
+            "differences": [line[:300] for line in self.differences[:50]],
             "changes": [change[:300] for change in self.changes[:50]],
             "missing_topics": list(self.missing_topics[:50]),
             "refused": [check.name for check in self.refused],
@@ -73,8 +78,10 @@ def upgrade_report(home: Home, application: str) -> UpgradeReport:
     spec, directory = file.spec, home.application(application)
     record = read_record(directory)
     action = "start"
+    differences = changes_since_launch(home, file)
     if record is not None and record.is_driver_alive(directory):
-        action = "nothing" if record.spec_hash == file.hash else "upgrade"
+        is_same = record.spec_hash == file.hash and not differences.code
+        action = "nothing" if is_same else "upgrade"
     checks = []
     if spec.state is RunState.SUSPENDED:
         remedy = f"set `state: running` in {home.spec_path(application)}"
@@ -87,6 +94,7 @@ def upgrade_report(home: Home, application: str) -> UpgradeReport:
     return UpgradeReport(
         application=application,
         action=action,
+        differences=differences.lines(),
         changes=_changes(spec) if is_reachable else ("not known without a broker",),
         missing_topics=_missing(spec) if is_reachable else (),
         report=Report(application=application, checks=(*checks, *found)),

@@ -131,6 +131,9 @@ def _files(context: StepContext) -> None:
     for path in (
         directory.record,
         directory.spec,
+        directory.code,
+        directory.nodes,
+        directory.ending,
         directory.last_good_spec,
         directory.previous_good_spec,
         directory.supervision,

@@ -123,15 +123,14 @@ def _limit_depth(path: Path, text: str) -> None:
             documents += 1
             if documents > 1:
                 raise ConfigurationError(
-                    f"{path} holds several documents; the second begins in line {event.start_mark.line + 1}.",
+                    f"{path} holds several documents; the second begins in line {_line(event)}.",
                     remedy="write one file for each application",
                 )
         elif isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > DEEPEST:
                 raise ConfigurationError(
-                    f"{path} has more than {DEEPEST} mappings and lists within each other in line "
-                    f"{event.start_mark.line + 1}.",
+                    f"{path} has more than {DEEPEST} mappings and lists within each other in line {_line(event)}.",
                     remedy="correct the file",
                 )
         elif isinstance(event, yaml.CollectionEndEvent):
@@ -168,7 +167,7 @@ def _limit_values(path: Path, root: yaml.Node) -> None:
         )
 
 
-def _line(node: yaml.Node) -> int:
+def _line(node: yaml.Node | yaml.Event) -> int:
     assert node.start_mark is not None, "nodes of a text have a place in it"
     return node.start_mark.line + 1
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 import functools
 import hashlib
+import sys
+import sysconfig
 import types
 from collections.abc import Callable, Mapping
 from enum import Enum
@@ -18,7 +20,8 @@ if TYPE_CHECKING:
     # DAG files import what compares marks, and need no topology for it.
     from millrace.topology.topology import Topology
 
-_DEEPEST = 12
+_DEEPEST = 16
+_STANDARD = sysconfig.get_path("stdlib")
 _Plain = Callable[[Any], Any]
 
 
@@ -43,20 +46,31 @@ def changed_marks(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[
 
 
 def _mark(value: Any) -> str:
-    return hashlib.sha256(repr(_plain(value, 0)).encode("utf-8", "backslashreplace")).hexdigest()[:16]
+    return hashlib.sha256(repr(_plain(value, ())).encode("utf-8", "backslashreplace")).hexdigest()[:16]
 
 
-def _plain(value: Any, depth: int) -> Any:
-    """The value as nested tuples of text whose ``repr`` has no address and no order of a set."""
-    if depth > _DEEPEST:
-        return "..."
+def _plain(value: Any, within: tuple[int, ...]) -> Any:
+    """The value as nested tuples of text whose ``repr`` has no address and no order of a set.
 
-    def plain(inner: Any) -> Any:
-        return _plain(inner, depth + 1)
-
+    Args:
+        value: anything.
+        within: identities of the objects that it was reached through.
+    """
     if value is None or isinstance(value, bool | int | float | str | bytes):
         return repr(value)
-    return next(make(value, plain) for kinds, make in _FORMS if isinstance(value, kinds))
+    if id(value) in within or len(within) > _DEEPEST:
+        return "..."
+    return next(make(value, _Inner((*within, id(value)))) for kinds, make in _FORMS if isinstance(value, kinds))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Inner:
+    """Makes what is within a value plain."""
+
+    within: tuple[int, ...]
+
+    def __call__(self, value: Any) -> Any:
+        return _plain(value, self.within)
 
 
 def _of_mapping(value: Mapping[Any, Any], plain: _Plain) -> Any:
@@ -69,7 +83,22 @@ def _of_code(value: types.CodeType, plain: _Plain) -> Any:
 
 def _of_function(value: types.FunctionType, plain: _Plain) -> Any:
     cells = [_content(cell) for cell in value.__closure__ or ()]
-    return tuple(map(plain, (value.__code__, value.__defaults__, value.__kwdefaults__, cells)))
+    used = {name: value.__globals__[name] for name in _names(value.__code__) if name in value.__globals__}
+    own = {name: each for name, each in used.items() if _is_users_value(each)}
+    return tuple(map(plain, (value.__code__, value.__defaults__, value.__kwdefaults__, cells, own)))
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """The globals and attributes that code names, that of functions within it included."""
+    inner = (each for each in code.co_consts if isinstance(each, types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _is_users_value(value: Any) -> bool:
+    """Whether a global is the application's: a value, a function or a class of its own."""
+    if isinstance(value, types.FunctionType | type):
+        return _is_users(value)
+    return value is None or isinstance(value, bool | int | float | str | bytes | tuple | frozenset)
 
 
 def _of_class(value: type, plain: _Plain) -> Any:
@@ -103,9 +132,12 @@ _FORMS: tuple[tuple[Any, Callable[[Any, _Plain], Any]], ...] = (
 )
 
 
-def _is_users(kind: type) -> bool:
-    """Whether a class is of the application: those of Millrace and of libraries have versions."""
-    return kind.__module__.partition(".")[0] not in {"millrace", "builtins", "pyarrow", "collections"}
+def _is_users(value: type | types.FunctionType) -> bool:
+    """Whether something is of the application: what is of Millrace or of libraries has a version."""
+    module = sys.modules.get(value.__module__)
+    path = getattr(module, "__file__", None) or ""
+    package = value.__module__.partition(".")[0]
+    return package not in {"millrace", "builtins"} and "site-packages" not in path and not path.startswith(_STANDARD)
 
 
 def _content(cell: types.CellType) -> Any:

@@ -73,7 +73,7 @@ class MillraceActionOperator(MillraceOperator):
     """
 
     template_fields: Sequence[str] = ("application", "dry_run", "reason")
-    goes_by = Use.RUNNING
+    goes_by: ClassVar[Use | None] = Use.RUNNING
 
     def __init__(
         self,

@@ -260,7 +260,9 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
 
     home = ops.Home.from_environment()
     estimates, failed = [], []
-    for name in names or known_applications(home):
+    chosen = names or known_applications(home)
+    tell_difference(Use.RUNNING, home, *chosen)
+    for name in chosen:
         try:
             estimates.append(ops.recovery_estimate(home, name))
         except MillraceError as error:
@@ -269,7 +271,6 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
             failed.append(f"{name}: {error}")
     for line in failed:
         messages.print(line, markup=False)
-    tell_difference(Use.RUNNING, home, *(each.application for each in estimates))
     if as_json:
         text = orjson.dumps([each.summary() for each in estimates], option=orjson.OPT_INDENT_2).decode()
         out.print(text, markup=False)

@@ -84,7 +84,17 @@ def reset(
         holds_application=True,
     )
     outcome = perform(home, plan, dry_run=dry_run, progress=progress)
-    return replace(outcome, steps=(*stopped, *outcome.steps))
+    return replace(outcome, steps=(*_which(home, application, cluster), *stopped, *outcome.steps))
+
+
+def _which(home: Home, application: str, cluster: NamedCluster | None) -> tuple[str, ...]:
+    """A line where what was launched and the file differ: a reset is about both."""
+    if cluster is not None or not specification_for(Use.RUNNING, home, application).note:
+        return ()
+    return (
+        f"Where {application} is (cluster, id, state.dir) goes by what was launched; the topology that starts next by "
+        f"{home.spec_path(application)}, which differs.",
+    )
 
 
 def _refuse_running(home: Home, application: str, subject: Subject, options: ResetOptions, *, will_stop: bool) -> None:

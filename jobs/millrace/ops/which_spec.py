@@ -1,7 +1,7 @@
 """Which specification counts: that which an application was launched with, or that in ``config/apps``.
 
 An edited file changes nothing that runs before it is deployed. So an operation says which of the two it is about, and
-takes it from :func:`specification_for`. Only what a launch itself consists of (launchers, the limits of a stop, the good
+takes it from :func:`specification_for`. Only what belongs to a launch itself (launchers, the limits of a stop, the good
 specifications of a rollback) reads the launched one directly.
 """
 

@@ -91,10 +91,8 @@ def _which(home: Home, application: str, cluster: NamedCluster | None) -> tuple[
     """A line where what was launched and the file differ: a reset is about both."""
     if cluster is not None or not specification_for(Use.RUNNING, home, application).note:
         return ()
-    return (
-        f"Where {application} is (cluster, id, state.dir) goes by what was launched; the topology that starts next by "
-        f"{home.spec_path(application)}, which differs.",
-    )
+    file = home.spec_path(application)
+    return (f"Go by what was launched for cluster, id and state.dir; the topology that starts next is that of {file}.",)
 
 
 def _refuse_running(home: Home, application: str, subject: Subject, options: ResetOptions, *, will_stop: bool) -> None:

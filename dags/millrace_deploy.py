@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import DAG, Param
 
-from millrace_airflow.dag_parts import application_param, dag_arguments, dry_run_param, reason_param
+from millrace_airflow.dag_parts import application_param, dag_arguments, dry_run_param, flag_param, reason_param
 from millrace_airflow.operators import EnsureSupervisedOperator, MillraceDeployOperator
 from millrace_airflow.operators.deploy import FROM_SPECIFICATION, UPGRADE_MODES
 
@@ -25,7 +25,10 @@ what the change does with the state: `last-state` goes on with it, `savepoint` t
 restores where it has to, `stateless` begins with empty stores at the committed offsets of the inputs. Of a supervised
 application, supervision brings a changed file into force within seconds, as `upgrade_mode` in it says: say it there.
 
-Deploying what already runs changes nothing. A dry run logs the plan and every check.
+Deploying what already runs changes nothing, unless its code has changed: the log names the keys of the specification,
+the nodes, the files and the packages that differ from what was launched. *Force* launches it again without a
+difference. Changed code is taken up by a deployment only; supervision says that there is some. A dry run logs the plan
+and every check.
 A failed check names its remedy in the log of `deploy`; what ran before still runs.
 """,
     params={
@@ -52,6 +55,7 @@ A failed check names its remedy in the log of `deploy`; what ran before still ru
             title="Longest wait until ready, seconds",
             description="0 takes health.readiness_timeout_s of the specification.",
         ),
+        "force": flag_param("Force", "Launch it again although nothing differs."),
     },
     **dag_arguments(),
 ):
@@ -63,6 +67,7 @@ A failed check names its remedy in the log of `deploy`; what ran before still ru
         upgrade_mode="{{ params.upgrade_mode }}",
         rollback_on_failure="{{ params.rollback_on_failure }}",
         ready_timeout_s="{{ params.ready_timeout_s }}",
+        force="{{ params.force }}",
     )
     supervise = EnsureSupervisedOperator(
         task_id="supervise", application="{{ params.application }}", dry_run="{{ params.dry_run }}"

@@ -26,6 +26,8 @@ progress of batches, restarts with backoff up to the limit of the specification,
 
 - Mark it failed or successful: the job is stopped. Clear it: exactly one job goes on.
 - `millrace_stop` ends it in success; `millrace_deploy` starts it again.
+- A changed specification comes into force within seconds. Changed code does not: the log and the page say that there is
+  some, and `millrace_deploy` goes to it. A restart launches the code as it is then.
 - A triggerer or an Airflow that dies does not touch the job; it is found again afterwards.
 """,
     ):

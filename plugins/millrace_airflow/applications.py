@@ -6,7 +6,7 @@ import structlog
 
 from millrace.errors import ConfigurationError
 from millrace.ops.home import Home
-from millrace.ops.spec import ApplicationSpec, load_spec, load_specs
+from millrace.ops.spec import ApplicationSpec, SpecFile, load_spec, load_specs
 
 log = structlog.get_logger(__name__)
 
@@ -19,13 +19,19 @@ def applications(home: Home | None = None) -> dict[str, ApplicationSpec]:
     """
     home = home or Home.from_environment()
     found: dict[str, ApplicationSpec] = {}
-    for name, file in load_specs(home.specs).items():
+    files: dict[str, SpecFile | ConfigurationError]
+    try:
+        files = load_specs(home.specs)
+    except ConfigurationError as error:
+        # What was deployed goes on, and so do the DAGs that look after it.
+        files = dict.fromkeys(home.deployed(), error)
+    for name, file in files.items():
         if not isinstance(file, ConfigurationError):
             found[name] = file.spec
             continue
         log.warning("invalid specification", application=name, error=str(file))
         try:
-            found[name] = load_spec(home.application(name).spec)
+            found[name] = load_spec(home.application(name).spec, name=name)
         except ConfigurationError:
             # Never deployed, so there is nothing to look after.
             continue

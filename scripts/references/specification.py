@@ -20,6 +20,11 @@ The desired state of an application is the file `config/apps/<name>.yaml` (or a 
 out of it. `config` holds the [settings](configuration.md) of Millrace and its clients. `millrace deploy`, supervision
 and reconcile go to what the file says. An unknown key is refused, and the nearest known one is named.
 
+The file is UTF-8, at most a mebibyte, with one document. Its keys are text, each there once; values are those of JSON,
+so that a date is written in quotes. Aliases may repeat values, up to 20,000 keys and values in all. `name` is the
+file's name without `.yaml`: every command refuses another one. A file that is wrong hides no other.
+[Which specification counts](operations.md#which-specification-counts) for what is said there.
+
 {GENERATED}
 
 """

@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from millrace.cli.console import out
-from millrace.cli.environment import fill_in_environment, spec_path
+from millrace.cli.environment import fill_in_environment, named_spec
 
 if TYPE_CHECKING:
     from millrace.ops.acls import NeededAcls
@@ -52,11 +52,11 @@ def acls(
     """List what an application's user must be allowed to do on the broker; needs no broker."""
     from millrace.ops.acls import Purpose as NeededFor
     from millrace.ops.acls import needed_acls
-    from millrace.ops.spec import load_spec
+    from millrace.ops.which_spec import Use
 
     fill_in_environment()
     only = None if purpose is Purpose.ALL else NeededFor(purpose)
-    needed = needed_acls(load_spec(spec_path(spec)), principal=principal, purpose=only)
+    needed = needed_acls(named_spec(spec, Use.DEPLOYMENT).spec, principal=principal, purpose=only)
     if form is Format.JSON:
         out.print(orjson.dumps(needed.document(), option=orjson.OPT_INDENT_2).decode(), markup=False)
         return

@@ -6,13 +6,17 @@ import logging
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from millrace.cli.console import messages, out, progress
-from millrace.cli.environment import fill_in_environment, spec_path
+from millrace.cli.environment import fill_in_environment, named_spec, tell_difference
 from millrace.logs import LogFormat, configure_logs
+
+if TYPE_CHECKING:
+    from millrace.ops.home import Home
+    from millrace.ops.which_spec import Use
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the application, as in config/apps/NAME.yaml.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Make the checks and print the plan; change nothing.")]
@@ -51,18 +55,33 @@ def run(
     It exits with 0 when it was stopped, 1 when it failed, 3 when a newer driver of the application took over. It
     refuses to start while an operation (a reset, a restoration) holds the application.
     """
-    from millrace.dsl.loading import load_topology
-    from millrace.ops.home import ApplicationDirectory, Home
-    from millrace.ops.launchers.base import OPERATION_VARIABLE
-    from millrace.ops.operations.journal import refuse_held
-    from millrace.ops.spec import UpgradeMode, load_spec
+    from millrace.ops.ending import telling_why_it_ends
+    from millrace.ops.home import ApplicationDirectory
 
     configure_logs(log_format=log_format)
     fill_in_environment()
     # Spark would otherwise start its workers with the first `python3` of the path, which lacks the libraries.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
-    loaded = load_spec(spec_path(spec))
+    if run_directory is None:
+        # Nobody looks for the reason but whoever sees it end.
+        raise typer.Exit(_run(spec, None))
+    with telling_why_it_ends(ApplicationDirectory(run_directory.absolute())):
+        code = _run(spec, run_directory)
+    raise typer.Exit(code)
+
+
+def _run(spec: str, run_directory: Path | None) -> int:
+    """The exit code of the application."""
+    from millrace.dsl.loading import load_topology
+    from millrace.ops.home import ApplicationDirectory, Home
+    from millrace.ops.launched_code import keep_nodes
+    from millrace.ops.launchers.base import OPERATION_VARIABLE
+    from millrace.ops.operations.journal import refuse_held
+    from millrace.ops.spec import UpgradeMode
+    from millrace.ops.which_spec import Use
+
+    loaded = named_spec(spec, Use.DEPLOYMENT).spec
     config = loaded.streams_config()
     own = Home.from_environment().application(loaded.name)
     directory = run_directory or own.path
@@ -77,16 +96,15 @@ def run(
 
     topology = with_topics_at_start(topology, config)
     directory.mkdir(parents=True, exist_ok=True)
+    keep_nodes(ApplicationDirectory(directory).nodes, topology)
     gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
-    raise typer.Exit(
-        run_application(
-            config,
-            topology,
-            session,
-            run_directory=directory,
-            gives_up_state=gives_up_state,
-            owns_process=True,
-        )
+    return run_application(
+        config,
+        topology,
+        session,
+        run_directory=directory,
+        gives_up_state=gives_up_state,
+        owns_process=True,
     )
 
 
@@ -111,9 +129,12 @@ def deploy(
             "says itself.",
         ),
     ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Launch it again although nothing differs.")] = False,
     reason: Reason = "deployed with `millrace deploy`",
 ) -> None:
-    """Bring up what the application's specification says, or change the running one to it.
+    """Bring up what the application's specification says, or change the running one to it or to changed code.
+
+    What differs from what was launched is printed: keys of the specification, nodes, files, packages.
 
     It exits with 1 when it was rolled back.
     """
@@ -131,6 +152,7 @@ def deploy(
             reason=reason,
             upgrade_mode=None if upgrade_mode is None else ops.UpgradeMode(upgrade_mode),
             rollback_on_failure=rollback_on_failure,
+            force=force,
             dry_run=dry_run,
             progress=tell,
         )
@@ -190,10 +212,11 @@ def take_over(
     Nothing else makes an application start from offsets that somebody else has committed.
     """
     from millrace import ops
+    from millrace.ops.which_spec import Use
 
     quiet()
     fill_in_environment()
-    loaded = ops.load_spec(spec_path(spec))
+    loaded = named_spec(spec, Use.DEPLOYMENT).spec
     print_outcome(ops.take_over(ops.Home.from_environment(), loaded, reason=reason, dry_run=dry_run))
 
 
@@ -212,7 +235,7 @@ def status(
     but one commits nothing: its driver does not answer or is stopped, no broker answers it, its batch does not end,
     or an open transaction holds its input back. The line below it says what, since when, and what was heard last.
     """
-    from millrace.cli.status_table import exit_code, look, print_json, table, watch
+    from millrace.cli.status_table import exit_code, explanations, look, print_json, table, watch
 
     quiet()
     if recovery:
@@ -224,6 +247,8 @@ def status(
             print_json(rows)
         else:
             out.print(table(rows), soft_wrap=False)
+            for line in explanations(rows):
+                out.print(line)
         raise typer.Exit(exit_code(rows))
     watch(names or [], interval_s=interval)
 
@@ -232,9 +257,23 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
     import orjson
 
     from millrace import ops
+    from millrace.errors import MillraceError
+    from millrace.ops.overview.watch import known_applications
+    from millrace.ops.which_spec import Use
 
     home = ops.Home.from_environment()
-    estimates = [ops.recovery_estimate(home, name) for name in names or ops.load_specs(home.specs)]
+    estimates, failed = [], []
+    chosen = names or known_applications(home)
+    tell_difference(Use.RUNNING, home, *chosen)
+    for name in chosen:
+        try:
+            estimates.append(ops.recovery_estimate(home, name))
+        except MillraceError as error:
+            if names:
+                raise
+            failed.append(f"{name}: {error}")
+    for line in failed:
+        messages.print(line, markup=False)
     if as_json:
         text = orjson.dumps([each.summary() for each in estimates], option=orjson.OPT_INDENT_2).decode()
         out.print(text, markup=False)
@@ -248,6 +287,21 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
             f"records/s for each restoration, {basis}",
             markup=False,
         )
+
+
+def installation(name: str, use: Use | None = None) -> Home:
+    """The installation, for a command about what an application was launched with.
+
+    Args:
+        name: the application; where its specification or code has changed since its launch, a line says so.
+        use: by which specification the command goes; by default by that of the launch.
+    """
+    from millrace.ops.home import Home as Installation
+    from millrace.ops.which_spec import Use as Uses
+
+    home = Installation.from_environment()
+    tell_difference(use or Uses.RUNNING, home, name)
+    return home
 
 
 def quiet() -> None:

@@ -9,6 +9,7 @@ import orjson
 import typer
 from rich.table import Table
 
+from millrace.cli.applications import installation
 from millrace.cli.console import out, progress
 from millrace.cli.environment import fill_in_environment
 
@@ -51,12 +52,11 @@ def audit(
     """
     from millrace.ops.audit import AuditOptions
     from millrace.ops.audit import audit as audit_application
-    from millrace.ops.home import Home
 
     fill_in_environment()
     options = AuditOptions(sample=sample, budget_s=seconds(budget), stores=tuple(store or ()), listed=listed)
     with progress(f"auditing {name}") as tell:
-        report = audit_application(Home.from_environment(), name, options, progress=tell)
+        report = audit_application(installation(name), name, options, progress=tell)
     if as_json:
         out.print(orjson.dumps(report.document(), option=orjson.OPT_INDENT_2).decode(), markup=False)
     else:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.applications import WENT_WRONG, DryRun, Name, Reason, print_outcome, quiet
+from millrace.cli.applications import WENT_WRONG, DryRun, Name, Reason, installation, print_outcome, quiet
 from millrace.cli.console import out, progress
 
 app = typer.Typer(
@@ -42,7 +42,7 @@ def start(
     from millrace.ops.canary.clone import clone_of
 
     quiet()
-    home = ops.Home.from_environment()
+    home = installation(name)
     with progress(f"starting a canary of {name}") as tell:
         outcome = canary.start(home, name, spec, starts=starts or (), reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)
@@ -64,12 +64,11 @@ def compare(
     limit: Annotated[int, typer.Option(min=0, help="Differences to print.")] = 20,
 ) -> None:
     """Compare what the application and its canary have written. It exits with 1 where they differ."""
-    from millrace import ops
     from millrace.ops import canary
 
     quiet()
     with progress(f"comparing {name} with its canary") as tell:
-        found = canary.compare(ops.Home.from_environment(), name, every_record=every_record, wait_s=wait, progress=tell)
+        found = canary.compare(installation(name), name, every_record=every_record, wait_s=wait, progress=tell)
     for each in found.differences[:limit]:
         out.print(f"{each.topic} {each.key!r}: {each.text}", markup=False)
     if not found.at_rest:
@@ -85,12 +84,12 @@ def compare(
 @app.command(epilog="Example: [bold]millrace canary promote fraud-detection[/]")
 def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with `millrace canary promote`") -> None:
     """Deploy the application with the canary's version, and back if it is not healthy in time. The canary goes on."""
-    from millrace import ops
     from millrace.ops import canary
+    from millrace.ops.home import Home
 
     quiet()
     with progress(f"promoting the canary of {name}") as tell:
-        outcome = canary.promote(ops.Home.from_environment(), name, reason=reason, dry_run=dry_run, progress=tell)
+        outcome = canary.promote(Home.from_environment(), name, reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)
     if outcome.action in WENT_WRONG:
         raise typer.Exit(1)
@@ -99,10 +98,10 @@ def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with
 @app.command(epilog="Example: [bold]millrace canary drop fraud-detection --dry-run[/]")
 def drop(name: Name, dry_run: DryRun = False, reason: Reason = "dropped with `millrace canary drop`") -> None:
     """Stop the canary, and delete its topics, group, stores and specification; nothing of the application."""
-    from millrace import ops
     from millrace.ops import canary
+    from millrace.ops.home import Home
 
     quiet()
     with progress(f"dropping the canary of {name}") as tell:
-        outcome = canary.drop(ops.Home.from_environment(), name, reason=reason, dry_run=dry_run, progress=tell)
+        outcome = canary.drop(Home.from_environment(), name, reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)

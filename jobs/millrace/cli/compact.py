@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from millrace.cli.applications import installation
 from millrace.cli.audit import Budget, seconds
 from millrace.cli.console import messages, out, progress
 from millrace.cli.environment import fill_in_environment
@@ -42,7 +43,6 @@ def compact(
     """
     from millrace.ops.compaction import CompactionOptions
     from millrace.ops.compaction import compact as compact_application
-    from millrace.ops.home import Home
 
     fill_in_environment()
     options = CompactionOptions(
@@ -54,9 +54,7 @@ def compact(
         stores=stores,
     )
     with progress(f"compacting {name}") as tell:
-        outcome = compact_application(
-            Home.from_environment(), name, options, reason=reason, dry_run=dry_run, progress=tell
-        )
+        outcome = compact_application(installation(name), name, options, reason=reason, dry_run=dry_run, progress=tell)
     _print(outcome)
 
 

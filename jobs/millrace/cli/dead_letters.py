@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from millrace.cli.applications import DryRun, Name, Reason, print_outcome, quiet
+from millrace.cli.applications import DryRun, Name, Reason, installation, print_outcome, quiet
 from millrace.cli.console import out, progress
 
 _LATEST_DATE_MS = 253_402_300_799_999
@@ -44,16 +44,13 @@ def list_letters(
     limit: Annotated[int | None, typer.Option(min=1, help="How many at most, the last ones.")] = None,
 ) -> None:
     """List dead letters: what failed, where it was read, and whether it was sent back."""
-    from millrace.ops import Home
     from millrace.ops import dead_letters as ops
 
     quiet()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("letter", "time", "error", "read from", "key", "replayed"):
         table.add_column(header, overflow="fold")
-    found = ops.list_letters(
-        Home.from_environment(), name, selection=_selection(since, until, error, topic), limit=limit
-    )
+    found = ops.list_letters(installation(name), name, selection=_selection(since, until, error, topic), limit=limit)
     for each in found:
         letter = each.letter
         place = f"{letter.topic}-{letter.source_partition}:{letter.source_offset}" if letter.topic else "unknown"
@@ -73,12 +70,11 @@ def show(name: Name, letter: Annotated[str, typer.Argument(metavar=LETTER, help=
     """Show one dead letter wholly, as JSON; what is no text is given in base64."""
     import orjson
 
-    from millrace.ops import Home
     from millrace.ops import dead_letters as ops
 
     quiet()
     selection = ops.Selection(letters=frozenset({ops.parse_letter(letter)}))
-    (found,) = ops.list_letters(Home.from_environment(), name, selection=selection)
+    (found,) = ops.list_letters(installation(name), name, selection=selection)
     out.print(orjson.dumps(_document(found), option=orjson.OPT_INDENT_2).decode(), markup=False)
 
 
@@ -102,13 +98,12 @@ def replay(
     reason: Reason = "replayed with `millrace dlq replay`",
 ) -> None:
     """Send the records of dead letters back to their input topics, each exactly once."""
-    from millrace.ops import Home
     from millrace.ops import dead_letters as ops
 
     quiet()
     with progress(f"replaying dead letters of {name}") as tell:
         outcome = ops.replay_letters(
-            Home.from_environment(),
+            installation(name),
             name,
             selection=_selection(since, until, error, topic, letters),
             to_source_partition=to_source_partition,
@@ -135,7 +130,6 @@ def purge(
     reason: Reason = "purged with `millrace dlq purge`",
 ) -> None:
     """Delete dead letters for good."""
-    from millrace.ops import Home
     from millrace.ops import dead_letters as ops
     from millrace.ops.reset import parse_time
 
@@ -144,7 +138,7 @@ def purge(
     quiet()
     with progress(f"purging dead letters of {name}") as tell:
         outcome = ops.purge_letters(
-            Home.from_environment(),
+            installation(name),
             name,
             before_offset=None if before_letter is None else ops.parse_letter(before_letter),
             before_ms=None if before is None else parse_time(before),

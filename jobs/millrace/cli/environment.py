@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from millrace.errors import ConfigurationError
 from millrace.home import HOME_VARIABLE, millrace_home
 
+if TYPE_CHECKING:
+    from millrace.ops.home import Home
+    from millrace.ops.spec import SpecFile
+    from millrace.ops.which_spec import Use
+
+LAUNCHED_NAME = "spec.yaml"
 BOOTSTRAP_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
 
 
@@ -48,7 +55,42 @@ def spec_path(target: str) -> Path:
     """The file of a specification that was named by its path or by the application's name."""
     from millrace.ops.home import Home
 
-    path = Path(target)
-    if path.suffix in {".yaml", ".yml"} or path.exists():
-        return path
-    return Home.from_environment().spec_path(target)
+    return Path(target) if _is_file(target) else Home.from_environment().spec_path(target)
+
+
+def _is_file(target: str) -> bool:
+    # A directory of an application's name is likely to be where its code is.
+    return Path(target).suffix in {".yaml", ".yml"} or Path(target).is_file()
+
+
+def named_spec(target: str, use: Use) -> SpecFile:
+    """The specification that a command was given by its file's path or by the application's name.
+
+    One that is a file of ``config/apps``, or was named by the application, is what counts for ``use``; where that and
+    what was launched differ, a line says so. Any other file is taken as it is.
+
+    Raises:
+        ConfigurationError: there is none, it is not valid, or it describes another application than its file's name.
+    """
+    from millrace.ops.home import Home
+    from millrace.ops.spec import load_named_spec, load_spec_file
+    from millrace.ops.which_spec import specification_for
+
+    home, path = Home.from_environment(), spec_path(target)
+    if path.name == LAUNCHED_NAME and _is_file(target):
+        return load_spec_file(path)  # the copy that a launch has made, or a cluster's launcher has sent
+    if path.parent.resolve() == home.specs.resolve() and path.suffix == ".yaml":
+        chosen = specification_for(use, home, path.stem)
+        tell_difference(use, home, path.stem)
+        return chosen.file
+    return load_named_spec(path)
+
+
+def tell_difference(use: Use, home: Home, *names: str) -> None:
+    """Print a line for each application of which what was launched differs from what is there now."""
+    from millrace.cli.console import messages
+    from millrace.ops.changes import difference_note
+
+    for name in names:
+        if note := difference_note(use, home, name):
+            messages.print(f"note: {note}", markup=False)

@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from millrace.cli.console import messages, out, progress
-from millrace.cli.environment import fill_in_environment
+from millrace.cli.environment import fill_in_environment, tell_difference
 
 PARTS_FAILED = 1
 
@@ -53,6 +53,7 @@ def export_metrics(
     from millrace.ops.export import export_metrics as export
     from millrace.ops.export.series import text_format
     from millrace.ops.home import Home
+    from millrace.ops.which_spec import Use
 
     fill_in_environment()
     targets: list[MetricsTarget] = []
@@ -60,8 +61,10 @@ def export_metrics(
         targets.append(Pushgateway(pushgateway, instance) if instance else Pushgateway(pushgateway))
     if text_file is not None:
         targets.append(TextFile(text_file))
+    home = Home.from_environment()
+    tell_difference(Use.RUNNING, home, *home.deployed())
     with progress("exporting metrics") as tell:
-        report = export(Home.from_environment(), targets, progress=tell)
+        report = export(home, targets, progress=tell)
     if as_json:
         out.print(orjson.dumps(report.summary(), option=orjson.OPT_INDENT_2).decode(), markup=False)
     elif not targets:

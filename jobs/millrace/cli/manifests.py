@@ -9,7 +9,7 @@ import typer
 import yaml
 
 from millrace.cli.console import messages, out
-from millrace.cli.environment import fill_in_environment, spec_path
+from millrace.cli.environment import fill_in_environment, named_spec
 
 
 def add_to(app: typer.Typer) -> None:
@@ -30,10 +30,10 @@ def manifests(
     itself, with a Secret for the control plane's token, which is not printed.
     """
     from millrace.ops.launchers.kubernetes import account, pod_templates, specification_map
-    from millrace.ops.spec import load_spec_file
+    from millrace.ops.which_spec import Use
 
     fill_in_environment()
-    file = load_spec_file(spec_path(spec))
+    file = named_spec(spec, Use.DEPLOYMENT)
     driver, executor = pod_templates(file.spec)
     text = yaml.safe_dump_all([*account(file.spec), specification_map(file)], sort_keys=False)
     if directory is None:

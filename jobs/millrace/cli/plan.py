@@ -10,7 +10,7 @@ import typer
 from rich.table import Table
 
 from millrace.cli.console import out
-from millrace.cli.environment import fill_in_environment, spec_path
+from millrace.cli.environment import fill_in_environment, named_spec
 
 if TYPE_CHECKING:
     from millrace.ops.plan import Plan
@@ -49,7 +49,7 @@ def plan(
     """
     from millrace.ops.plan import plan as make_plan
     from millrace.ops.plan_traffic import ExpectedLoad
-    from millrace.ops.spec import load_spec
+    from millrace.ops.which_spec import Use
 
     fill_in_environment()
     load = ExpectedLoad(
@@ -62,7 +62,9 @@ def plan(
         utilization=utilization,
         standby_lag_s=standby_lag,
     )
-    made = make_plan(load_spec(spec_path(spec)), load, partitions=dict(_topic(text) for text in partitions or []))
+    made = make_plan(
+        named_spec(spec, Use.DEPLOYMENT).spec, load, partitions=dict(_topic(text) for text in partitions or [])
+    )
     if as_json:
         out.print(orjson.dumps(made.document(), option=orjson.OPT_INDENT_2).decode(), markup=False)
         return

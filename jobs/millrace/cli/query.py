@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from millrace.cli.console import out
-from millrace.cli.environment import fill_in_environment, spec_path
+from millrace.cli.environment import fill_in_environment, named_spec
 from millrace.logs import LogFormat, configure_logs
 
 if TYPE_CHECKING:
@@ -138,12 +138,12 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
     from millrace.dsl.loading import load_topology
     from millrace.ops.home import Home
     from millrace.ops.launchers import refuse_state_elsewhere
-    from millrace.ops.spec import load_spec
+    from millrace.ops.which_spec import Use
     from millrace.query.run import run_query_server
 
     configure_logs(log_format=log_format)
     fill_in_environment()
-    loaded = load_spec(spec_path(spec))
+    loaded = named_spec(spec, Use.RUNNING).spec
     refuse_state_elsewhere(loaded, what="answer queries about")
     config = loaded.streams_config()
     run_query_server(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millrace.cli.applications import DryRun, Reason, print_outcome, quiet
+from millrace.cli.applications import DryRun, Reason, installation, print_outcome, quiet
 from millrace.cli.console import out, progress
 from millrace.cli.environment import bootstrap_servers
 from millrace.cli.topics import Login
@@ -128,7 +128,7 @@ def reset(
     application = name or application_id or ""
     with progress(f"resetting {application}") as tell:
         outcome = reset_application(
-            ops.Home.from_environment(),
+            ops.Home.from_environment() if name is None else installation(name),
             application,
             options=options,
             cluster=cluster,

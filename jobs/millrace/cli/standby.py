@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millrace.cli.console import messages, out
-from millrace.cli.environment import fill_in_environment, spec_path
+from millrace.cli.environment import fill_in_environment, named_spec
 from millrace.logs import LogFormat, configure_logs
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def standby(
     from millrace.control.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
     from millrace.ops.launchers import refuse_state_elsewhere
-    from millrace.ops.spec import load_spec
     from millrace.ops.standby import Standby, StandbyOptions, run_standby
+    from millrace.ops.which_spec import Use
 
     configure_logs(level=logging.INFO, log_format=LogFormat.CONSOLE)
     fill_in_environment()
-    loaded = load_spec(spec_path(spec))
+    loaded = named_spec(spec, Use.RUNNING).spec
     refuse_state_elsewhere(loaded, what="keep copies here for")
     config = loaded.streams_config()
     options = StandbyOptions(state_dir=state_dir, once=once, metrics_port=metrics_port)

@@ -8,16 +8,18 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
+from rich.console import Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from millrace.cli.console import out
 from millrace.cli.restore_bar import restore_text
-from millrace.errors import OperationError
+from millrace.errors import MillraceError, OperationError
 from millrace.ops.home import Home
 from millrace.ops.observe import Observation, Verdict, observe
-from millrace.ops.spec import load_specs
+from millrace.ops.overview.look import unknown
+from millrace.ops.overview.watch import known_applications
 
 _OLD_S = 6.0
 """A lag that is older than two heartbeats is shown with its age."""
@@ -71,7 +73,7 @@ def look(names: Sequence[str]) -> list[Row]:
         OperationError: there is no application of a name.
     """
     home = Home.from_environment()
-    known = sorted({*load_specs(home.specs), *home.deployed()})
+    known = known_applications(home)
     for name in names:
         if name not in known:
             raise OperationError(
@@ -79,7 +81,11 @@ def look(names: Sequence[str]) -> list[Row]:
             )
     rows = []
     for name in names or known:
-        observation = observe(home, name)
+        try:
+            observation = observe(home, name)
+        except MillraceError as error:
+            # What is wrong with one must not hide the others.
+            observation = unknown(name, str(error), at=time.time()).observation
         control = observation.control
         rows.append(Row(observation=observation, address=control.address if control else ""))
     return rows
@@ -109,11 +115,25 @@ def table(rows: Sequence[Row], *, before: Sequence[Row] = ()) -> Table:
         )
         if text := restore_text(seen):
             result.add_row(Text(f"  {text}", style="yellow", overflow="ellipsis"))
-        if seen.verdict not in {Verdict.HEALTHY, Verdict.NOT_DEPLOYED}:
-            result.add_row(Text(f"  {seen.text}", style=colour, overflow="ellipsis"))
-            if seen.remedy:
-                result.add_row(Text(f"  Remedy: {seen.remedy}", style=colour, overflow="ellipsis"))
     return result
+
+
+def explanations(rows: Sequence[Row]) -> list[Text]:
+    """What is wrong with applications, and what else is to be known of them: a whole line each, for below the table."""
+    lines = []
+    for row in rows:
+        seen = row.observation
+        if seen.verdict not in {Verdict.HEALTHY, Verdict.NOT_DEPLOYED}:
+            remedy = f" Remedy: {seen.remedy}" if seen.remedy else ""
+            text = f"{seen.text.rstrip('.')}." if remedy else seen.text
+            lines.append(Text(f"{seen.application}: {_one_line(text + remedy)}", style=_COLOURS[seen.verdict]))
+        if seen.note:
+            lines.append(Text(f"{seen.application}: note: {_one_line(seen.note)}", style="yellow"))
+    return lines
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
 
 
 def watch(names: Sequence[str], *, interval_s: float) -> None:
@@ -122,7 +142,7 @@ def watch(names: Sequence[str], *, interval_s: float) -> None:
     with Live(console=out, auto_refresh=False, screen=False) as live:
         while True:
             rows = look(names)
-            live.update(table(rows, before=before), refresh=True)
+            live.update(Group(table(rows, before=before), *explanations(rows)), refresh=True)
             before = rows
             time.sleep(interval_s)
 

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from millrace.cli.console import messages, out
-from millrace.cli.environment import fill_in_environment, spec_path
+from millrace.cli.environment import fill_in_environment, named_spec
 
 _FUNCTION = re.compile(r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$")
 
@@ -28,14 +28,14 @@ def topology(
 ) -> None:
     """Print an application's topology as Kafka Streams' Topology#describe() does; needs neither broker nor Spark."""
     from millrace.dsl.loading import load_topology
-    from millrace.ops.spec import load_spec
+    from millrace.ops.which_spec import Use
     from millrace.topology.picture import picture
 
     fill_in_environment()
     if _FUNCTION.match(target):
         loaded = load_topology(target)
     else:
-        spec = load_spec(spec_path(target))
+        spec = named_spec(target, Use.DEPLOYMENT).spec
         loaded = load_topology(spec.module, spec.streams_config())
     out.print(loaded.describe(), markup=False, end="")
     if svg is not None:

@@ -16,8 +16,8 @@ from millrace.config import LOGIN_PREFIXES, StreamsConfig
 from millrace.errors import ConfigurationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.ops.home import Home
-from millrace.ops.observe import required_spec
 from millrace.ops.references import interpolate, read_properties
+from millrace.ops.which_spec import Use, specification_for
 
 ADMIN_TIMEOUT_S = 30.0
 """Longest time of one request of an operation to the cluster, seconds: Kafka's own default of `request.timeout.ms`. An
@@ -90,21 +90,22 @@ def read_login(path: Path | None) -> dict[str, str]:
     return {key: str(interpolate(value, os.environ)) for key, value in login.items()}
 
 
-def config_of(home: Home, application: str, cluster: NamedCluster | None = None) -> tuple[StreamsConfig, str | None]:
-    """The configuration of an application and the function that builds its topology.
+def config_of(
+    home: Home, application: str, cluster: NamedCluster | None = None, *, use: Use = Use.RUNNING
+) -> StreamsConfig:
+    """The configuration of an application, with which an operation reaches its cluster.
 
     Args:
         home: the installation.
         application: its name.
         cluster: given for an application that has no specification here.
+        use: what it is wanted for.
 
     Raises:
         ConfigurationError: the specification, or the file of the login, is missing or wrong.
     """
     if cluster is not None:
         named = {"application.id": application, "bootstrap.servers": cluster.bootstrap_servers}
-        return StreamsConfig.from_mapping({**read_login(cluster.command_config), **named}), None
-    spec = required_spec(
-        home, application, remedy="name an application with a specification, or give --application-id for one without"
-    )
-    return spec.streams_config(), spec.module
+        return StreamsConfig.from_mapping({**read_login(cluster.command_config), **named})
+    remedy = "name an application with a specification, or give --application-id for one without"
+    return specification_for(use, home, application, remedy=remedy).spec.streams_config()

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millrace.errors import OperationError
+from millrace.ops.changes import Changes, changes_since_launch
 from millrace.ops.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
 from millrace.ops.files import append_journal, application_lock
 from millrace.ops.home import ApplicationDirectory, Home
@@ -15,7 +16,7 @@ from millrace.ops.operations.journal import refuse_held
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
-from millrace.ops.spec import RunState, SpecFile, UpgradeMode, load_spec_file
+from millrace.ops.spec import RunState, SpecFile, UpgradeMode
 from millrace.ops.topics import create_topics, missing_topics
 from millrace.ops.upgrade import (
     UpgradePlan,
@@ -26,6 +27,7 @@ from millrace.ops.upgrade import (
     upgrade,
     wait_for_whoever_carries_out,
 )
+from millrace.ops.which_spec import Use, specification_for
 
 
 def deploy(
@@ -39,10 +41,16 @@ def deploy(
     rollback_on_failure: bool | None = None,
     ready_timeout_s: float | None = None,
     skip_rejected: bool = False,
+    force: bool = False,
     dry_run: bool = False,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Start the application, or change it to its new specification; does nothing if that is what runs.
+    """Start the application, or change it to its new specification or code; does nothing if that is what runs.
+
+    What was launched is known with its code: the sources of its module and of what that imports, outside of
+    ``site-packages``, the lock file of its environment, and the versions that are installed there
+    (:mod:`millrace.ops.launched_code`). A difference is a change as one of the specification is, and is named in the
+    steps: keys, nodes, files, packages.
 
     The order is: validate the specification, create its topics, preflight, stop what runs with an older one, write
     the record, launch. Nothing is stopped before everything that can be checked has been. It returns as soon as the
@@ -65,6 +73,7 @@ def deploy(
         ready_timeout_s: longest time until it is healthy, where that is waited for; by default the readiness limit of
             the specification.
         skip_rejected: take the specification that was launched last where the one in ``config/apps`` was rolled back.
+        force: launch it again although nothing differs.
         dry_run: make the checks and return the plan.
         progress: takes lines that say how far an operation in steps is.
 
@@ -77,10 +86,10 @@ def deploy(
         OperationError: another operation holds the lock for too long or has not ended, or the driver could not be
             started or ended.
     """
-    spec = load_spec_file(home.spec_path(application))
+    spec = specification_for(Use.DEPLOYMENT, home, application).file
     directory = home.application(application)
     if skip_rejected and (record := read_record(directory)) is not None and record.rejected_hash == spec.hash:
-        spec = load_spec_file(directory.spec)
+        spec = specification_for(Use.RUNNING, home, application).file
     launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, directory)
     if spec.spec.state is RunState.SUSPENDED:
         raise OperationError(
@@ -104,6 +113,7 @@ def deploy(
             upgrade_mode=upgrade_mode or spec.spec.upgrade_mode,
             rolls_back=spec.spec.rollback_on_failure if rollback_on_failure is None else rollback_on_failure,
             ready_timeout_s=ready_timeout_s,
+            force=force,
             dry_run=dry_run,
             progress=progress,
         )
@@ -142,6 +152,7 @@ def _change(
     upgrade_mode: UpgradeMode,
     rolls_back: bool,
     ready_timeout_s: float | None,
+    force: bool,
     dry_run: bool,
     progress: Callable[[str], None],
 ) -> Outcome:
@@ -152,7 +163,9 @@ def _change(
         record = known or JobRecord(application=application, desired=DesiredState.STOPPED)
         if known is not None and not dry_run:
             record = adopt_unrecorded_driver(directory, record, operation="deploy")
-        action = _action(directory, record, spec)
+        changes = changes_since_launch(home, spec)
+        is_same_changed = force or bool(changes.code)
+        action = _action(directory, record, spec, is_same_changed=is_same_changed)
         in_steps = plan_upgrade(
             home,
             record,
@@ -161,14 +174,17 @@ def _change(
             rolls_back=rolls_back,
             owner=owner,
             ready_timeout_s=ready_timeout_s,
+            is_same_changed=is_same_changed,
         )
         if dry_run:
-            return _plan(home, application, record, spec, action=action, in_steps=in_steps)
+            return _plan(home, application, record, spec, changes, action=action, in_steps=in_steps)
         record = record.with_changes(owner=owner or record.owner)
         if action == "nothing":
             write_record(directory, record.with_changes(desired=DesiredState.RUNNING, restarts=0, stop_cause=None))
-            return _outcome(home, application, action, "it runs already with this specification", ())
-        steps = [f"created topic {topic}" for topic in create_topics(spec.spec)]
+            return _outcome(home, application, action, _runs_already(changes), ())
+        append_journal(directory, "deploy", "differs", lines=list(changes.lines()))
+        steps = [*changes.lines(), *_way_back(spec, changes, rolls_back=rolls_back)]
+        steps += [f"created topic {topic}" for topic in create_topics(spec.spec)]
         report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
         append_journal(directory, "deploy", "preflight", checks=report.summary())
         report.raise_if_failed()
@@ -187,10 +203,27 @@ def _change(
     return replace(outcome, operation="deploy", steps=(*steps, *outcome.steps))
 
 
-def _action(directory: ApplicationDirectory, record: JobRecord, spec: SpecFile) -> str:
+def _action(directory: ApplicationDirectory, record: JobRecord, spec: SpecFile, *, is_same_changed: bool) -> str:
     if not record.is_driver_alive(directory):
         return "start"
-    return "nothing" if record.spec_hash == spec.hash else "upgrade"
+    return "nothing" if record.spec_hash == spec.hash and not is_same_changed else "upgrade"
+
+
+def _way_back(spec: SpecFile, changes: Changes, *, rolls_back: bool) -> tuple[str, ...]:
+    if not rolls_back or not changes.code:
+        return ()
+    if changes.specification:
+        return ("a rollback would launch the last good specification with the code as it is then: code is not kept",)
+    return (f"there is no way back: of {spec.spec.name} only the code differs, and code is not kept",)
+
+
+def _runs_already(changes: Changes) -> str:
+    if not changes.code_is_known:
+        return (
+            "it runs already with this specification; with which code is not known, as an earlier version of Millrace "
+            "launched it: --force launches it again"
+        )
+    return "it runs already with this specification and this code"
 
 
 def _plan(
@@ -198,14 +231,16 @@ def _plan(
     application: str,
     record: JobRecord,
     spec: SpecFile,
+    changes: Changes,
     *,
     action: str,
     in_steps: UpgradePlan | None,
 ) -> Outcome:
     if action == "nothing":
-        return _outcome(home, application, action, "it runs already with this specification", (), dry_run=True)
+        return _outcome(home, application, action, _runs_already(changes), (), dry_run=True)
     report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
-    steps = [f"create topic {topic}" for topic in missing_topics(spec.spec)]
+    steps = [*changes.lines()]
+    steps += [f"create topic {topic}" for topic in missing_topics(spec.spec)]
     steps += report.lines()
     if in_steps is not None:
         steps += upgrade(home, application, in_steps, reason="", dry_run=True).steps

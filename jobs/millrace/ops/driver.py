@@ -11,6 +11,7 @@ from millrace.errors import MillraceError, OperationError
 from millrace.ops.control_client import request_stop
 from millrace.ops.files import append_journal
 from millrace.ops.home import ApplicationDirectory
+from millrace.ops.launched_code import code_of, keep_code
 from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.launchers.base import OPERATION_VARIABLE
 from millrace.ops.launchers.instance import DriverInstance, EndLimits, Presence, is_alive
@@ -67,7 +68,9 @@ def launch_driver(
     launcher = launcher_of_kind(spec.spec.launcher.kind)
     launch = launcher.plan(spec.spec, directory)
     launch = replace(launch, environment={**launch.environment, OPERATION_VARIABLE: within})
+    code = code_of(spec.spec)
     spec.save(directory.spec)
+    keep_code(directory, code)
     if spec.hash != record.spec_hash:
         # What was taken before another one was launched is nothing to go back to from this one.
         record = record.with_changes(savepoint="")
@@ -148,18 +151,6 @@ def _wait_until_gone(directory: ApplicationDirectory, driver: DriverInstance, *,
             return False
         time.sleep(driver.look_interval_s)
     return True
-
-
-def end_of_log(directory: ApplicationDirectory, *, lines: int = 5) -> str:
-    """The last lines of the driver's log, for an error message."""
-    try:
-        with directory.log.open("rb") as file:
-            file.seek(0, 2)
-            file.seek(max(0, file.tell() - 8192))
-            text = file.read().decode(errors="replace")
-    except FileNotFoundError:
-        return "(no log)"
-    return " | ".join(line.strip() for line in text.splitlines()[-lines:])
 
 
 def stopped(record: JobRecord, *, cause: StopCause, reason: str) -> JobRecord:

@@ -48,12 +48,14 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """The JSON object in ``path``, or none if there is no such file.
 
     Raises:
-        OperationError: the file is there and is no JSON object.
+        OperationError: the file is there, and cannot be read or is no JSON object.
     """
     try:
         content = path.read_bytes()
     except FileNotFoundError:
         return None
+    except OSError as error:
+        raise _unreadable(path, error.strerror or str(error)) from error
     try:
         value = orjson.loads(content)
     except orjson.JSONDecodeError as error:

@@ -44,6 +44,16 @@ class ApplicationDirectory:
         return self.path / "spec.previous-good.yaml"
 
     @property
+    def code(self) -> Path:
+        """What the code was at the last launch."""
+        return self.path / "code.json"
+
+    @property
+    def nodes(self) -> Path:
+        """Written by the driver: a mark for what each node of its topology does."""
+        return self.path / "nodes.json"
+
+    @property
     def record(self) -> Path:
         """What was launched, by whom, and whether it shall run."""
         return self.path / "record.json"

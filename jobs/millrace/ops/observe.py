@@ -13,15 +13,19 @@ from typing import Any
 
 from millrace.control.ending import ExitCode
 from millrace.control.health import HealthLimits, HealthReason, assess
-from millrace.errors import ConfigurationError, MillraceError
+from millrace.errors import ConfigurationError
+from millrace.ops.changes import code_note
 from millrace.ops.control_client import Answer, AnswerKind, ask
+from millrace.ops.ending import last_line
 from millrace.ops.files import now_text, read_json, strict_json, write_json
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.last_heard import LastHeard, last_published, last_words, remembered
 from millrace.ops.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
 from millrace.ops.record import DesiredState, JobRecord, read_record
 from millrace.ops.scrape_target import update_scrape_target
-from millrace.ops.spec import ApplicationSpec, RunState, SpecFile, load_spec_file
+from millrace.ops.spec import ApplicationSpec, RunState, SpecFile
+from millrace.ops.spec import HealthLimits as SpecLimits
+from millrace.ops.which_spec import ChosenSpec, Use, specification_for
 from millrace.processes import ProcessIdentity
 
 WORST_PARTITIONS = 5
@@ -103,6 +107,8 @@ class Observation:
         lag_at: when the ends were read that the lag counts to, seconds since the epoch.
         heard: what the driver said last, where it does not answer.
         held_back: input partitions in which the application waits behind an open transaction, and for how many seconds.
+        note: what is to be known beside it, in one line: that its specification is wrong, or differs from what was
+            launched.
         at: when it was looked, seconds since the epoch.
     """
 
@@ -128,6 +134,7 @@ class Observation:
     lag_at: float | None = None
     heard: LastHeard | None = None
     held_back: tuple[tuple[str, float], ...] = ()
+    note: str = ""
     at: float = 0.0
 
     @property
@@ -166,6 +173,7 @@ class Observation:
                 "lag_at": self.lag_at,
                 "heard": None if self.heard is None else asdict(self.heard),
                 "held_back": dict(self.held_back),
+                "note": self.note[:500],
                 "at": self.at,
             }
         )
@@ -180,8 +188,13 @@ class Evidence:
         directory: its files.
         record: its record, if it was deployed.
         sight: what is to be seen of the record's driver; none where none was launched.
-        spec: the desired specification if it is valid, else the last good one, else none.
+        spec: the specification of the next start: the desired one if it is valid, else that of the last launch, else
+            none.
         spec_error: what is wrong with the desired specification.
+        launched: the specification of the last launch, by which what runs is judged; none where it cannot be read.
+        last_words: what its log says last, where it is gone.
+        note: one line, where the desired one and that of the last launch differ.
+        code_note: one line, where the code has changed since the last launch.
         unanswered_since: as the last observation had it.
         heard: what the driver said last, as far as observations or the status topic tell.
     """
@@ -194,6 +207,15 @@ class Evidence:
     spec_error: str
     unanswered_since: float | None
     heard: LastHeard | None = None
+    launched: SpecFile | None = None
+    last_words: str = ""
+    note: str = ""
+    code_note: str = ""
+
+    @property
+    def judged_by(self) -> SpecFile | None:
+        """The specification whose limits of health hold for the driver."""
+        return self.launched or self.spec
 
 
 def look(home: Home, application: str) -> Evidence:
@@ -205,56 +227,37 @@ def look(home: Home, application: str) -> Evidence:
     directory = home.application(application)
     record = read_record(directory)
     driver = record.driver if record else None
-    spec, spec_error = effective_spec(home, application)
+    following, problem = _chosen(Use.NEXT_START, home, application)
+    launched, _ = _chosen(Use.RUNNING, home, application)
+    sight = driver.look(directory) if driver is not None else None
+    is_gone = sight is not None and sight.presence not in {Presence.ALIVE, Presence.UNKNOWN}
+    is_gone = is_gone and record is not None and record.desired is DesiredState.RUNNING
     return Evidence(
         application=application,
         directory=directory,
         record=record,
-        sight=driver.look(directory) if driver is not None else None,
-        spec=spec,
-        spec_error=spec_error,
+        sight=sight,
+        spec=following.file if following else None,
+        spec_error=problem,
+        launched=launched.file if launched else None,
+        last_words=last_line(directory) if is_gone else "",
+        note=launched.note if launched else "",
+        code_note=code_note(directory),
         unanswered_since=_unanswered_since(directory, driver),
         heard=remembered(directory, driver),
     )
 
 
-def required_spec(
-    home: Home, application: str, *, remedy: str = "name an application with a specification"
-) -> ApplicationSpec:
-    """The specification that an operation goes by, see :func:`effective_spec`.
+def _chosen(use: Use, home: Home, application: str) -> tuple[ChosenSpec | None, str]:
+    """A specification, and what is wrong with the one in ``config/apps``.
 
-    Args:
-        home: the installation.
-        application: its name.
-        remedy: what to do where there is none.
-
-    Raises:
-        ConfigurationError: there is no valid one.
-    """
-    file, problem = effective_spec(home, application)
-    if file is None:
-        raise ConfigurationError(problem, remedy=remedy)
-    return file.spec
-
-
-def effective_spec(home: Home, application: str) -> tuple[SpecFile | None, str]:
-    """The desired specification, or the last good one where the desired one is invalid, and what is wrong with it.
-
-    An invalid new specification must never bring down what runs, and one that was rolled back is not gone to again
-    before it changes or is deployed once more.
+    An invalid new specification must never bring down what runs, so that nothing is raised for it.
     """
     try:
-        desired = load_spec_file(home.spec_path(application))
-        record = read_record(home.application(application))
-        if record is None or record.rejected_hash != desired.hash:
-            return desired, ""
-        problem = f"{home.spec_path(application)} was rolled back; change it, or deploy it again"
-    except MillraceError as error:
-        problem = str(error)
-    try:
-        return load_spec_file(home.application(application).spec), problem
-    except MillraceError:
-        return None, problem
+        chosen = specification_for(use, home, application)
+    except ConfigurationError as error:
+        return None, str(error)
+    return chosen, chosen.problem
 
 
 def _unanswered_since(directory: ApplicationDirectory, driver: DriverInstance | None) -> float | None:
@@ -272,6 +275,11 @@ def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observati
         answer: what the driver said; none where its process is not there to be asked.
         now: seconds since the epoch.
     """
+    note = "; ".join(dict.fromkeys(filter(None, (evidence.spec_error, evidence.note, evidence.code_note))))
+    return replace(_judged(evidence, answer, now), note=note)
+
+
+def _judged(evidence: Evidence, answer: Answer | None, now: float) -> Observation:
     record = evidence.record
     if record is None:
         return Observation(
@@ -301,11 +309,12 @@ def _of_living(evidence: Evidence, record: JobRecord, answer: Answer | None, now
 
 
 def _of_asked(evidence: Evidence, record: JobRecord, answer: Answer | None, now: float) -> Observation:
-    if answer is None or evidence.spec is None:
+    judged_by = evidence.judged_by
+    if answer is None or judged_by is None:
         return _observation(record, Verdict.WAITING, Reason.STARTING, evidence.spec_error or "not asked yet", now=now)
     if answer.status is None:
-        return _without_status(evidence, record, answer, now)
-    return _with_status(evidence.spec.spec, record, answer, now)
+        return _without_status(evidence, judged_by.spec.health, record, answer, now)
+    return _with_status(judged_by.spec, record, answer, now)
 
 
 def _observation(
@@ -337,16 +346,17 @@ def _without_driver(evidence: Evidence, record: JobRecord, sight: Sight | None, 
         return seen(Verdict.DEAD, Reason.NEVER_LAUNCHED, "it shall run and was never launched")
     if (ending := sight.ending) is None:
         taken = sight.presence is Presence.TAKEN
-        return seen(Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, sight.text)
+        words = f"; its log ends with: {evidence.last_words}" if evidence.last_words else ""
+        return seen(Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, f"{sight.text}{words}")
     if ending.exit_code == ExitCode.FENCED:
         return seen(Verdict.FENCED, Reason.FENCED, ending.reason, ending.remedy)
     reason = Reason.ENDED_BY_ITSELF if ending.exit_code == ExitCode.STOPPED else Reason.ENDED_IN_ERROR
-    return seen(Verdict.DEAD, reason, f"{sight.text}: {ending.reason}", ending.remedy)
+    return seen(Verdict.DEAD, reason, ending.reason, ending.remedy)
 
 
-def _without_status(evidence: Evidence, record: JobRecord, answer: Answer, now: float) -> Observation:
-    limits = evidence.spec.spec.health if evidence.spec else None
-    assert limits is not None
+def _without_status(
+    evidence: Evidence, limits: SpecLimits, record: JobRecord, answer: Answer, now: float
+) -> Observation:
     if answer.kind is AnswerKind.UNREADABLE:
         return _observation(record, Verdict.WAITING, Reason.STATUS_UNREADABLE, answer.detail, now=now)
     if answer.kind is AnswerKind.NOT_UP:
@@ -407,6 +417,7 @@ def _with_status(spec: ApplicationSpec, record: JobRecord, answer: Answer, now: 
         health.text,
         now=now,
         state=status.state.value,
+        remedy=status.remedy,
         lag=status.total_lag,
         records=sum(each.records for each in status.progress.values()),
         untried=tuple(number for number, each in status.progress.items() if not each.records and each.lag != 0),
@@ -444,9 +455,10 @@ def with_published(evidence: Evidence, answer: Answer | None) -> Evidence:
 
     A broker that cannot be asked leaves what the last look had heard. Takes at most some seconds.
     """
-    if answer is None or answer.kind is not AnswerKind.NONE or evidence.spec is None:
+    judged_by = evidence.judged_by
+    if answer is None or answer.kind is not AnswerKind.NONE or judged_by is None:
         return evidence
-    published = last_published(evidence.spec.spec)
+    published = last_published(judged_by.spec)
     if published is None or (evidence.heard is not None and evidence.heard.at >= published.at):
         return evidence
     return replace(evidence, heard=published)

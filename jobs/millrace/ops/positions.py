@@ -9,7 +9,7 @@ from millrace.dsl.loading import load_topology
 from millrace.kafka.offsets import end_offsets
 from millrace.ops.connection import Connection
 from millrace.ops.home import Home
-from millrace.ops.observe import required_spec
+from millrace.ops.which_spec import Use, specification_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ def output_positions(home: Home, application: str) -> tuple[TopicPosition, ...]:
         ConfigurationError: it has no valid specification here.
         MillraceError: the topology cannot be built, or no broker answered.
     """
-    spec = required_spec(home, application)
+    spec = specification_for(Use.RUNNING, home, application).spec
     config = spec.streams_config()
     outputs = sorted(load_topology(spec.module, config).external_outputs)
     admin = Connection.of(config).administrator()

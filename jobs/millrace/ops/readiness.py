@@ -6,12 +6,13 @@ import time
 from collections.abc import Callable
 
 from millrace.errors import OperationError
-from millrace.ops.driver import end_of_log
+from millrace.ops.ending import end_of_log
 from millrace.ops.files import append_journal, application_lock, write_atomically
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.observe import Observation, Reason, Verdict, observe
 from millrace.ops.record import read_record
 from millrace.ops.spec import SpecFile, load_spec_file
+from millrace.ops.which_spec import Use, specification_for
 
 _READY_POLL_S = 0.5
 
@@ -32,12 +33,12 @@ def wait_until_ready(
         on_look: called with each look, for example to show how far a restoration is.
 
     Raises:
-        OperationError: the driver died, became unhealthy, was stopped, or was not ready in time; the end of its log
-            is in the message.
+        OperationError: the driver died, became unhealthy, was stopped, or was not ready in time; the message is what
+            the driver said of it, or else has the end of its log.
     """
     directory = home.application(application)
     if timeout_s is None:
-        timeout_s = load_spec_file(directory.spec).spec.health.readiness_timeout_s
+        timeout_s = specification_for(Use.RUNNING, home, application).spec.health.readiness_timeout_s
     deadline = time.monotonic() + timeout_s
     while True:
         observation = observe(home, application)
@@ -49,12 +50,29 @@ def wait_until_ready(
         late = time.monotonic() >= deadline
         if late or observation.verdict not in {Verdict.WAITING, Verdict.STALLED, Verdict.HEALTHY}:
             when = f"{timeout_s:g} s after its start" if late else "after its start"
-            raise OperationError(
-                f"{application} is not ready {when}: {why_not_proven(observation)}. "
-                f"The end of its log: {end_of_log(directory)}",
-                remedy=f"read {directory.log}",
-            )
+            raise failure_of_start(directory, observation, when=when)
         time.sleep(_READY_POLL_S)
+
+
+def failure_of_start(directory: ApplicationDirectory, observation: Observation, *, when: str) -> OperationError:
+    """The error for an application that has not come to work: the driver's own words, where it has said why.
+
+    Args:
+        directory: the application's directory.
+        observation: the last look at it.
+        when: seconds after its start, in words.
+    """
+    application, remedy = directory.application, observation.remedy or f"read {directory.log}"
+    if observation.reason is Reason.ENDED_IN_ERROR:
+        text = observation.text.rstrip(".")
+        return OperationError(f"{application} failed {when}: {text}.", remedy=remedy)
+    if observation.verdict is Verdict.DEAD:
+        return OperationError(f"{application} is not ready {when}: {observation.text}", remedy=remedy)
+    return OperationError(
+        f"{application} is not ready {when}: {why_not_proven(observation)}. "
+        f"The end of its log: {end_of_log(directory)}",
+        remedy=remedy,
+    )
 
 
 def is_proven(observation: Observation) -> bool:

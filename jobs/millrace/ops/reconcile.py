@@ -123,6 +123,9 @@ class _Reconciliation:
             decision = replace(
                 decision, text=f"{decision.text}; the last good specification stays, as {evidence.spec_error}"
             )
+        if evidence.code_note:
+            started = "; what is started now is the code as it is now" if decision.action is Action.RESTART else ""
+            decision = replace(decision, text=f"{decision.text}; {evidence.code_note}{started}")
         # Written before acting: if this process dies now, it can be seen what it was about to do.
         if not self.dry_run:
             remember(

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from millrace.ops.home import Home
-from millrace.ops.spec import load_spec
+from millrace.ops.which_spec import Use, specification_for
 from millrace.sizing.recovery import RESTORE_RECORDS_PER_S, RESTORE_START_S, estimate_restore_time
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def recovery_estimate(home: Home, application: str, *, standby_state_dir: Path |
     from millrace.control.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
 
-    spec = load_spec(home.spec_path(application))
+    spec = specification_for(Use.RUNNING, home, application).spec
     config = spec.streams_config()
     topology = with_topics_read(load_topology(spec.module, config), config)
     return estimate_for(config, topology, standby_state_dir=standby_state_dir)

@@ -19,11 +19,12 @@ from millrace.ops.files import append_journal, append_line, now_text
 from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.launchers.session import session_members
-from millrace.ops.observe import Verdict, observe, required_spec
+from millrace.ops.observe import Verdict, observe
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
 from millrace.ops.reset.belongings import belongings
+from millrace.ops.which_spec import Use, specification_for
 from millrace.processes import ProcessIdentity
 
 KIND = "worker"
@@ -64,7 +65,7 @@ def recovery_drill(
     """
     directory = home.application(application)
     _refuse_production(home, application)
-    refuse_state_elsewhere(required_spec(home, application), what="kill a worker of")
+    refuse_state_elsewhere(specification_for(Use.RUNNING, home, application).spec, what="kill a worker of")
     if (unfinished := unfinished_operation(directory)) is not None:
         raise OperationError(
             f"Cannot drill {application}: {unfinished}.",
@@ -81,7 +82,7 @@ def recovery_drill(
     text = f"kill worker {worker.pid}, which runs task {name}"
     if dry_run:
         return _outcome(application, "drill", text, dry_run=True)
-    admin = Connection.of(required_spec(home, application).streams_config()).administrator()
+    admin = Connection.of(specification_for(Use.RUNNING, home, application).spec.streams_config()).administrator()
     places = inputs_of(status, name)
     progress(f"waiting until task {name} commits")
     _wait_for_commit(admin, status.application_id, places, timeout_s=_INPUT_LIMIT_S)
@@ -141,11 +142,14 @@ def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
 
 
 def _refuse_production(home: Home, application: str) -> None:
-    if required_spec(home, application).production:
-        raise OperationError(
-            f"{application} is for production, and is not drilled.",
-            remedy=f"set `production: false` in {home.spec_path(application)} if nothing depends on it",
-        )
+    """One that was launched for production is not drilled, nor one that is to be for it from its next start on."""
+    for use, where in ((Use.RUNNING, "what it was launched with"), (Use.NEXT_START, "its file")):
+        if specification_for(use, home, application).spec.production:
+            raise OperationError(
+                f"{application} is for production, and is not drilled: {where} says so.",
+                remedy=f"set `production: false` in {home.spec_path(application)} if nothing depends on it, and deploy "
+                "it",
+            )
 
 
 def _status(directory: ApplicationDirectory) -> ApplicationStatus:

@@ -101,7 +101,9 @@ def _line(path: Path, key: str) -> str:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text()
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{path} is not UTF-8.", remedy="save it as UTF-8") from error
     except OSError as error:
         raise ConfigurationError(
             f"{path} cannot be read: {error.strerror}.", remedy="correct its name, or the file's rights"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
@@ -18,6 +19,9 @@ from millrace.errors import ConfigurationError, MillraceError
 from millrace.ops.files import write_atomically
 from millrace.ops.launcher_settings import LauncherSettings, Section
 from millrace.ops.references import interpolate, refuse_written_secrets
+from millrace.ops.spec_document import read_document
+
+APPLICATION_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 class RunState(StrEnum):
@@ -122,7 +126,7 @@ class PreflightSettings(Section):
 class ApplicationSpec(Section):
     """Desired state of one application."""
 
-    name: str = Field(pattern=r"^[A-Za-z0-9._-]{1,200}$", description="Name of the application and of its files.")
+    name: str = Field(pattern=f"^{APPLICATION_NAME.pattern}$", description="Name of the application and of its files.")
     module: str = Field(
         pattern=r"^[A-Za-z_][\w.]*:[A-Za-z_]\w*$",
         description="Function that takes a StreamsBuilder, and the configuration if it asks for it: "
@@ -161,9 +165,11 @@ class ApplicationSpec(Section):
 
     def streams_config(self) -> StreamsConfig:
         """The checked configuration: ``config``, completed by the application's name and what the launcher sets."""
-        return StreamsConfig.from_mapping(
-            {"application.id": self.name, **self.launcher.streams_settings(), **self.config}
-        )
+        return StreamsConfig.from_mapping(self.streams_mapping())
+
+    def streams_mapping(self) -> dict[str, Any]:
+        """What :meth:`streams_config` is made of: settings with dotted keys, secrets filled in."""
+        return {"application.id": self.name, **self.launcher.streams_settings(), **self.config}
 
 
 class SpecFile(BaseModel):
@@ -189,31 +195,31 @@ class SpecFile(BaseModel):
         write_atomically(path, yaml.safe_dump(self.raw, sort_keys=False).encode())
 
 
-def load_spec_file(path: Path, *, environment: Mapping[str, str] | None = None) -> SpecFile:
+def load_spec_file(path: Path, *, name: str | None = None, environment: Mapping[str, str] | None = None) -> SpecFile:
     """Read and check one specification.
 
     Args:
         path: the YAML file.
+        name: the application that it must describe; none takes what it says.
         environment: where ``${NAME}`` is looked up; the process's own by default.
 
     Raises:
-        ConfigurationError: the file is missing, is no YAML, or says something unknown or wrong; the message names the
-            file and the key, and for an unknown key the nearest known one.
+        ConfigurationError: the file is missing, cannot be read, is no YAML, says something unknown or wrong, or
+            describes another application; the message names the file and the key, and for an unknown key the nearest
+            known one.
     """
-    try:
-        raw = yaml.safe_load(path.read_text())
-    except FileNotFoundError as error:
-        known = ", ".join(sorted(other.stem for other in path.parent.glob("*.yaml"))) or "none"
-        raise ConfigurationError(
-            f"There is no specification {path}.", remedy=f"write it, or take one of those that are there: {known}"
-        ) from error
-    except yaml.YAMLError as error:
-        raise ConfigurationError(
-            f"{path} is not valid YAML: {' '.join(str(error).split())}.", remedy="correct the file"
-        ) from error
-    if not isinstance(raw, dict):
-        raise ConfigurationError(f"{path} holds no mapping.", remedy="begin with `name:` and `module:`")
-    return spec_file_of(raw, where=str(path), environment=environment)
+    file = spec_file_of(read_document(path), where=str(path), environment=environment)
+    if name is not None and file.spec.name != name:
+        raise misnamed(path, file.spec.name)
+    return file
+
+
+def misnamed(path: Path, name: str) -> ConfigurationError:
+    """The refusal of a specification whose ``name`` is not its file's."""
+    return ConfigurationError(
+        f"{path} describes {name!r}, and a specification has the name of its file.",
+        remedy=f"call the file {name}.yaml, or write `name: {path.stem}`",
+    )
 
 
 def spec_file_of(raw: dict[str, Any], *, where: str, environment: Mapping[str, str] | None = None) -> SpecFile:
@@ -245,25 +251,52 @@ def _problems(error: ValidationError) -> str:
     )
 
 
-def load_spec(path: Path, *, environment: Mapping[str, str] | None = None) -> ApplicationSpec:
+def load_spec(path: Path, *, name: str | None = None, environment: Mapping[str, str] | None = None) -> ApplicationSpec:
     """The checked specification in ``path``; see :func:`load_spec_file`."""
-    return load_spec_file(path, environment=environment).spec
+    return load_spec_file(path, name=name, environment=environment).spec
+
+
+def load_named_spec(path: Path, *, environment: Mapping[str, str] | None = None) -> SpecFile:
+    """The specification in a file that people wrote, which is called as the application is; see :func:`load_spec_file`.
+
+    Raises:
+        ConfigurationError: as :func:`load_spec_file`; or the file's name is none of an application.
+    """
+    if not APPLICATION_NAME.fullmatch(path.stem):
+        raise ConfigurationError(
+            f"{_printable(str(path))} has no name of an application: letters, digits, '.', '_' and '-', up to 200.",
+            remedy="call the file as the application is called",
+        )
+    return load_spec_file(path, name=path.stem, environment=environment)
 
 
 def load_specs(directory: Path) -> dict[str, SpecFile | ConfigurationError]:
     """All specifications in a directory, by the files' names without ``.yaml``; an invalid one's error in its place.
 
-    One invalid file must not hide the others, so nothing is raised.
+    One invalid file must not hide the others, so nothing is raised for it. Hidden files are left out: editors keep
+    theirs there.
+
+    Raises:
+        ConfigurationError: the directory is there and cannot be listed.
     """
     found: dict[str, SpecFile | ConfigurationError] = {}
-    for path in sorted(directory.glob("*.yaml")):
+    try:
+        paths = sorted(directory.iterdir()) if directory.exists() else []
+    except OSError as error:
+        raise ConfigurationError(
+            f"The directory of the specifications, {directory}, cannot be listed: {error.strerror or error}.",
+            remedy="correct its permissions, or set MILLRACE_CONFIG_DIR to another directory",
+        ) from error
+    for path in paths:
+        if path.suffix != ".yaml" or path.name.startswith("."):
+            continue
         try:
-            file = load_spec_file(path)
-            if file.spec.name != path.stem:
-                raise ConfigurationError(
-                    f"{path} describes {file.spec.name!r}.", remedy=f"call the file {file.spec.name}.yaml"
-                )
-            found[path.stem] = file
+            found[path.stem] = load_named_spec(path)
         except ConfigurationError as error:
-            found[path.stem] = error
+            found[_printable(path.stem)] = error
     return found
+
+
+def _printable(text: str) -> str:
+    """Names of files may have bytes that are no text."""
+    return text.encode("utf-8", "backslashreplace").decode()

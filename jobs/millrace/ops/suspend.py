@@ -10,7 +10,7 @@ from millrace.errors import OperationError
 from millrace.ops.files import append_journal, write_atomically
 from millrace.ops.home import Home
 from millrace.ops.outcome import Outcome
-from millrace.ops.spec import RunState, load_spec
+from millrace.ops.spec import RunState, load_named_spec
 from millrace.ops.stop import stop
 
 _STATE_LINE = re.compile(r"^state:[^\n]*$", re.MULTILINE)
@@ -33,7 +33,7 @@ def suspend(home: Home, application: str, *, reason: str, dry_run: bool = False)
         OperationError: the specification cannot be written, or the stop failed.
     """
     path = home.spec_path(application)
-    load_spec(path)
+    load_named_spec(path)
     if not dry_run:
         set_run_state(home, application, RunState.SUSPENDED, reason=reason)
     outcome = stop(home, application, reason=reason, dry_run=dry_run)
@@ -48,13 +48,13 @@ def set_run_state(home: Home, application: str, state: RunState, *, reason: str)
         OperationError: it cannot be written.
     """
     path = home.spec_path(application)
-    if load_spec(path).state is state:
+    if load_named_spec(path).spec.state is state:
         return
-    before = path.read_text()
+    before = path.read_text(encoding="utf-8")
     line = f"state: {state.value}"
     after = _STATE_LINE.sub(line, before, count=1) if _STATE_LINE.search(before) else f"{before.rstrip()}\n{line}\n"
     _write(path, after)
-    if load_spec(path).state is not state:
+    if load_named_spec(path).spec.state is not state:
         _write(path, before)
         raise OperationError(f"{path} does not take `{line}`.", remedy="write it there by hand")
     append_journal(home.application(application), "state", state.value, reason=reason)

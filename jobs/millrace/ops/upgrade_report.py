@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.errors import MillraceError
+from millrace.ops.changes import changes_since_launch
 from millrace.ops.checks import Check, Report
 from millrace.ops.home import Home
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.preflight import preflight
 from millrace.ops.record import read_record
-from millrace.ops.spec import RunState, load_spec_file
+from millrace.ops.spec import ApplicationSpec, RunState
+from millrace.ops.which_spec import Use, specification_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +23,7 @@ class UpgradeReport:
     Args:
         application: its name.
         action: ``start``, ``upgrade`` or ``nothing``.
+        differences: between what was launched and what a deployment would launch, a line each.
         changes: what becomes of stores and internal topics, a line each; empty where nothing ran before.
         missing_topics: declared topics that a deployment would create.
         report: every check.
@@ -28,6 +31,7 @@ class UpgradeReport:
 
     application: str
     action: str
+    differences: tuple[str, ...]
     changes: tuple[str, ...]
     missing_topics: tuple[str, ...]
     report: Report
@@ -41,6 +45,7 @@ class UpgradeReport:
         """The report for people."""
         return (
             f"A deployment would do: {self.action}",
+            *self.differences,
             *(f"State: {change}" for change in self.changes or ("nothing of it changes",)),
             *(f"Topic {topic} is missing and would be created" for topic in self.missing_topics),
             *self.report.lines(),
@@ -51,6 +56,7 @@ class UpgradeReport:
         return {
             "application": self.application,
             "action": self.action,
+            "differences": [line[:300] for line in self.differences[:50]],
             "changes": [change[:300] for change in self.changes[:50]],
             "missing_topics": list(self.missing_topics[:50]),
             "refused": [check.name for check in self.refused],
@@ -68,12 +74,14 @@ def upgrade_report(home: Home, application: str) -> UpgradeReport:
     Raises:
         ConfigurationError: the specification is missing or invalid.
     """
-    file = load_spec_file(home.spec_path(application))
+    file = specification_for(Use.DEPLOYMENT, home, application).file
     spec, directory = file.spec, home.application(application)
     record = read_record(directory)
     action = "start"
+    differences = changes_since_launch(home, file)
     if record is not None and record.is_driver_alive(directory):
-        action = "nothing" if record.spec_hash == file.hash else "upgrade"
+        is_same = record.spec_hash == file.hash and not differences.code
+        action = "nothing" if is_same else "upgrade"
     checks = []
     if spec.state is RunState.SUSPENDED:
         remedy = f"set `state: running` in {home.spec_path(application)}"
@@ -86,18 +94,18 @@ def upgrade_report(home: Home, application: str) -> UpgradeReport:
     return UpgradeReport(
         application=application,
         action=action,
-        changes=_changes(home, application) if is_reachable else ("not known without a broker",),
-        missing_topics=_missing(home, application) if is_reachable else (),
+        differences=differences.lines(),
+        changes=_changes(spec) if is_reachable else ("not known without a broker",),
+        missing_topics=_missing(spec) if is_reachable else (),
         report=Report(application=application, checks=(*checks, *found)),
     )
 
 
-def _changes(home: Home, application: str) -> tuple[str, ...]:
+def _changes(spec: ApplicationSpec) -> tuple[str, ...]:
     from millrace.control.status_topic import read_statuses
     from millrace.dsl.loading import load_topology
     from millrace.topology.diff import diff
 
-    spec = load_spec_file(home.spec_path(application)).spec
     config = spec.streams_config()
     statuses = read_statuses(config.bootstrap_servers, client_settings=config.client_settings("admin."))
     status = statuses.get(config.application_id)
@@ -110,7 +118,7 @@ def _changes(home: Home, application: str) -> tuple[str, ...]:
     return tuple(str(found).splitlines())
 
 
-def _missing(home: Home, application: str) -> tuple[str, ...]:
+def _missing(spec: ApplicationSpec) -> tuple[str, ...]:
     from millrace.ops.topics import missing_topics
 
-    return missing_topics(load_spec_file(home.spec_path(application)).spec)
+    return missing_topics(spec)

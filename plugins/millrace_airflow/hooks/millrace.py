@@ -11,8 +11,10 @@ from airflow.sdk import BaseHook
 from millrace import ops
 from millrace.errors import OperationError
 from millrace.ops import Home, Outcome
+from millrace.ops.changes import difference_note
 from millrace.ops.operations.journal import OperationRecord, unfinished_operation
 from millrace.ops.supervise import owns, take_over
+from millrace.ops.which_spec import Use
 
 if TYPE_CHECKING:
     # Importing these takes seconds, and DAG files import the hook: its methods import what they need.
@@ -76,6 +78,10 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
     def deploy(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
         """See :func:`millrace.ops.deploy`, which takes ``options``."""
         return ops.deploy(self.home, application, reason=reason, dry_run=dry_run, **options)
+
+    def difference_note(self, application: str, use: Use) -> str:
+        """See :func:`millrace.ops.changes.difference_note`."""
+        return difference_note(use, self.home, application)
 
     def recovery_drill(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
         """See :func:`millrace.ops.recovery_drill`, which takes ``options``."""
@@ -200,10 +206,10 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """Whether the newest savepoint is older than ``savepoints.interval_s``; never where that is not set."""
         import time
 
-        from millrace.ops.observe import required_spec
         from millrace.ops.savepoints.history import is_due
+        from millrace.ops.which_spec import specification_for
 
-        settings = required_spec(self.home, application).savepoints
+        settings = specification_for(Use.RUNNING, self.home, application).spec.savepoints
         return is_due(self.list_savepoints(application), settings, now=time.time())
 
     def restore_savepoint(

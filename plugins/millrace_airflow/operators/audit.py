@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from millrace.ops.files import strict_json
+from millrace.ops.which_spec import Use
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceOperator, failure
@@ -33,6 +34,7 @@ class MillraceAuditOperator(MillraceOperator):
 
     template_fields: Sequence[str] = ("application", "sample", "budget_s", "stores")
     ui_color = "#dfe9f5"
+    goes_by = Use.RUNNING
 
     def __init__(
         self,

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from millrace.errors import MillraceError
 from millrace.ops import Outcome
+from millrace.ops.which_spec import Use
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.values import is_true
@@ -27,6 +28,11 @@ class MillraceOperator(BaseOperator):  # type: ignore[misc]
     another_try_helps: ClassVar[bool] = False
     """Whether it is tried again after an error, where the DAG has tries left."""
 
+    goes_by: ClassVar[Use | None] = None
+    """By which specification of ``application`` it goes, where it is about one: the log says where that differs."""
+
+    application: str = ""
+
     def __init__(self, *, millrace_conn_id: str | None = None, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.millrace_conn_id = millrace_conn_id
@@ -38,11 +44,18 @@ class MillraceOperator(BaseOperator):  # type: ignore[misc]
     def execute(self, context: Context) -> Any:
         """Do it, or fail with what happened and what to do in the log's last line."""
         try:
-            return self.act(MillraceHook(self.millrace_conn_id), context)
+            hook = MillraceHook(self.millrace_conn_id)
+            if note := self.difference(hook):
+                self.log.warning("note: %s", note)
+            return self.act(hook, context)
         except MillraceError as error:
             raise failure(
                 error.message, error.remedy or "read the log above", is_final=not self.another_try_helps
             ) from None
+
+    def difference(self, hook: MillraceHook) -> str:
+        """One line where what the application was launched with differs from what is there now; else empty."""
+        return hook.difference_note(self.application, self.goes_by) if self.goes_by and self.application else ""
 
     def log_line(self, line: str) -> None:
         """A line between what happens."""
@@ -60,6 +73,7 @@ class MillraceActionOperator(MillraceOperator):
     """
 
     template_fields: Sequence[str] = ("application", "dry_run", "reason")
+    goes_by: ClassVar[Use | None] = Use.RUNNING
 
     def __init__(
         self,

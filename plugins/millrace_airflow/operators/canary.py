@@ -46,6 +46,10 @@ class MillraceCanaryOperator(MillraceActionOperator):
         self.spec = spec
         self.every_record = every_record
 
+    def difference(self, hook: MillraceHook) -> str:
+        """A promotion is a deployment, whose steps say what differs."""
+        return "" if self.action == "promote" else super().difference(hook)
+
     def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Do it."""
         # Loads topologies, which the parsing of DAG files must not wait for.

@@ -31,6 +31,7 @@ class MillraceDeployOperator(MillraceActionOperator):
         rollback_on_failure: whether the last good specification is launched again when the new one is not healthy in
             time; the task fails then; templated.
         ready_timeout_s: how long to wait until it is ready, seconds; 0 takes the limit of the specification; templated.
+        force: whether it is launched again although nothing differs; templated.
         kwargs: see :class:`~millrace_airflow.operators.base.MillraceActionOperator`.
     """
 
@@ -39,9 +40,11 @@ class MillraceDeployOperator(MillraceActionOperator):
         "upgrade_mode",
         "rollback_on_failure",
         "ready_timeout_s",
+        "force",
     )
     ui_color = "#d6f0d0"
     another_try_helps = True
+    goes_by = None  # its steps say what differs
 
     def __init__(
         self,
@@ -49,12 +52,14 @@ class MillraceDeployOperator(MillraceActionOperator):
         upgrade_mode: str = FROM_SPECIFICATION,
         rollback_on_failure: bool | str = True,
         ready_timeout_s: float | str = 0,
+        force: bool | str = False,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
         self.upgrade_mode = upgrade_mode
         self.rollback_on_failure = rollback_on_failure
         self.ready_timeout_s = ready_timeout_s
+        self.force = force
 
     def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:  # noqa: ARG002
         """Deploy it."""
@@ -65,6 +70,7 @@ class MillraceDeployOperator(MillraceActionOperator):
             upgrade_mode=UpgradeMode(self.upgrade_mode) if self.upgrade_mode in UPGRADE_MODES else None,
             rollback_on_failure=is_true(self.rollback_on_failure),
             ready_timeout_s=timeout_s,
+            force=is_true(self.force),
             dry_run=self.is_dry,
             progress=self.log_line,
         )

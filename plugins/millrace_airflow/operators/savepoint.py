@@ -9,6 +9,7 @@ from airflow.sdk import Context
 
 from millrace.errors import OperationError
 from millrace.ops import Outcome
+from millrace.ops.which_spec import Use
 from millrace_airflow.hooks.millrace import LATEST, MillraceHook
 from millrace_airflow.operators.operation import MillraceOperationOperator
 from millrace_airflow.values import is_true, names
@@ -129,6 +130,11 @@ class MillraceRestoreOperator(MillraceOperationOperator):
         self.application = self.savepoint.partition("/")[0]
         results: dict[str, Any] = super().execute(context)
         return results
+
+    def difference(self, hook: MillraceHook) -> str:
+        """A restoration is about the next start of the application that gets the savepoint."""
+        name = self.into or self.savepoint.partition("/")[0]
+        return hook.difference_note(name, Use.DEPLOYMENT) if name else ""
 
     @property
     def target(self) -> str:

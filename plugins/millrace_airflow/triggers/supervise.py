@@ -91,10 +91,16 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
         """Poll until something has to be done, then fire once."""
         home = self._home()
         started = time.monotonic()
+        told = ""
         client = await make_client()
         try:
             while True:
                 evidence, observation = await look_and_judge(home, self.application, client)
+                if observation.note != told:
+                    told = observation.note
+                    self.log.warning(
+                        "%s: %s", self.application, told or "its specification and code are those launched"
+                    )
                 kind, decision = self._event(evidence, observation)
                 await self._remember(evidence, observation, decision)
                 # Only the task asks the broker whether the driver that took over still works.

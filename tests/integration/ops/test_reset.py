@@ -16,8 +16,9 @@ from millrace.kafka.groups import live_members
 from millrace.kafka.offsets import begin_offsets, committed_offsets
 from millrace.ops.operations import resume
 from millrace.ops.reset import NamedCluster, ResetOptions, ShiftBy, ToOffset, ToOffsets, ToTime, reset
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
+from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import DirectoryLock
 from millrace.task.signature import Signature
 from tests.application import wait_until
@@ -219,7 +220,7 @@ def test_the_next_start_is_accepted_with_another_number_of_partitions(
     admin.add_partitions(f"{unique}-in", 4)
     with pytest.raises(PreflightError, match="has 2 partitions, and 4 are needed"):
         application.run()
-    savepoints = repository_of(application.home, spec_of(application.home, name, as_launched=True))
+    savepoints = repository_of(application.home, specification_for(Use.RUNNING, application.home, name).spec)
     savepoints.write(Manifest(name="before", application=name, state=SavepointState.COMPLETED, created_at=1.0))
     reset(application.home, name)
     assert savepoints.names() == ["before"]

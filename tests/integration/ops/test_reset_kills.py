@@ -13,8 +13,9 @@ from millrace.ops import deploy, read_record
 from millrace.ops.operations import resume
 from millrace.ops.record import DesiredState
 from millrace.ops.reset import ResetOptions, reset
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
+from millrace.ops.which_spec import Use, specification_for
 from tests.application import ROOT
 from tests.integration.ops.resetting import Left, committed, create, killed_at, topics_of
 
@@ -47,7 +48,7 @@ def test_a_reset_that_is_killed_once_it_has_stopped_the_application_goes_on_with
     launched = read_record(home.application(name))
     assert launched is not None
     assert launched.process is not None
-    savepoints = repository_of(home, spec_of(home, name, as_launched=True))
+    savepoints = repository_of(home, specification_for(Use.RUNNING, home, name).spec)
     savepoints.write(Manifest(name="before", application=name, state=SavepointState.COMPLETED, created_at=1.0))
     killed_at(point, home, unique, "reset", name, "--stop", "--delete-savepoints")
     stopped = read_record(home.application(name))

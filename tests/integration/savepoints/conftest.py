@@ -21,7 +21,8 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.ops.home import SPECS_VARIABLE
-from millrace.ops.savepoints.location import spec_of, target_of
+from millrace.ops.savepoints.location import target_of
+from millrace.ops.which_spec import Use, specification_for
 from tests import prepared
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, wait_until
 from tests.integration.savepoints.processing import process
@@ -152,7 +153,7 @@ class Installation:
 
     def run(self, application: str, *, only: Collection[int] | None = None) -> dict[str, int]:
         """Has the application's tasks take all input, without Spark; see :func:`process`."""
-        target = target_of(spec_of(self.home, application, as_launched=False))
+        target = target_of(specification_for(Use.DEPLOYMENT, self.home, application).spec)
         return process(target.config, target.topology, only=only)
 
     def killed_at(self, point: str, *arguments: str) -> None:

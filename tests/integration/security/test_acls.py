@@ -23,7 +23,7 @@ from millrace.ops.export import TextFile, export_metrics
 from millrace.ops.export.lag import records_behind
 from millrace.ops.reset import NamedCluster, ResetOptions, reset
 from millrace.ops.savepoints import create_savepoint, restore_savepoint
-from millrace.ops.savepoints.location import spec_of
+from millrace.ops.which_spec import Use, specification_for
 from tests.application import PREFIX_VARIABLE
 from tests.dead_letters import letter_of
 from tests.integration.savepoints.conftest import Installation
@@ -56,7 +56,7 @@ class Behind:
             "errors.dead.letter.queue.topic.name": self.letters,
         }
         self.name = installation.specify(**config)
-        self.needed = needed_acls(spec_of(installation.home, self.name, as_launched=False), purpose=purpose)
+        self.needed = needed_acls(specification_for(Use.DEPLOYMENT, installation.home, self.name).spec, purpose=purpose)
         broker.grant(bindings(self.needed))
 
     def run(self) -> None:
@@ -100,7 +100,7 @@ def test_an_application_runs_with_them_and_asks_for_nothing_else(behind: Callabl
 def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., Behind], tmp_path: Path) -> None:
     application = behind(None)
     home, name, installation = application.installation.home, application.name, application.installation
-    config = spec_of(home, name, as_launched=False).streams_config()
+    config = specification_for(Use.DEPLOYMENT, home, name).spec.streams_config()
     installation.send(100)
     application.run()
     create_savepoint(home, name, name="one")

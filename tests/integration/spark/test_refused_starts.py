@@ -10,10 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from millrace.control.ending import Ending
 from millrace.kafka.broker import free_ports
 from millrace.kafka.groups import live_members
 from millrace.kafka.jars import BROKER_JARS, class_path, resolve_jars
 from millrace.kafka.java import find_java
+from millrace.ops.files import read_json
+from millrace.ops.home import ApplicationDirectory
 from tests.application import Application, wait_until
 from tests.integration.spark.conftest import World
 from tests.records import Record
@@ -55,6 +58,10 @@ def refusal(application: Application) -> tuple[str, str]:
     assert status.state == "ERROR"
     assert status.remedy
     assert status.reason in application.log
+    # What `millrace deploy` and `millrace status` say of a driver that is gone.
+    ending = Ending.read(ApplicationDirectory(application.run_directory).ended)
+    assert ending is not None
+    assert (ending.reason, ending.remedy) == (status.reason, status.remedy)
     return status.reason, status.remedy
 
 
@@ -72,9 +79,13 @@ def test_without_a_broker_the_address_is_named(world: World) -> None:
 
 
 def test_a_module_without_the_topology_is_named(world: World) -> None:
-    line = error_line(world.application("there_is_none", "no-topology"))
+    application = world.application("there_is_none", "no-topology")
+    line = error_line(application)
     assert "tests.integration.spark.topologies" in line
     assert "there_is_none" in line
+    ending = Ending.read(ApplicationDirectory(application.run_directory).ended)
+    assert ending is not None
+    assert "there_is_none" in ending.reason
     assert "Remedy" in line
 
 
@@ -95,6 +106,9 @@ def test_a_filter_before_named_operators_keeps_the_state(world: World, stopped: 
     world.send("named", Record(b"k", b"v", 6))
     application.start_and_wait()
     application.wait_until_caught_up()
+    marks = read_json(ApplicationDirectory(application.run_directory).nodes)
+    assert marks is not None
+    assert any(name.startswith("node ") for name in marks), "deployments compare their nodes with these"
     assert last_count(world, "named-out") == 4
     assert application.stop() == 0
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from millrace.ops import Home, stop
+from millrace.ops import Home, deploy, stop
 from millrace.ops.operations import perform
 from millrace.ops.positions import TopicPosition
 from millrace_airflow.operators import MillraceApplicationsOperator
@@ -68,10 +68,12 @@ def test_a_scheduled_run_leaves_out_what_was_done_lately(home: Home, tmp_path: P
     assert chosen(run_type="manual", **arguments) == [NAME]
 
 
-def test_savepoints_are_due_only_where_the_specification_says_so(home: Home) -> None:
+def test_savepoints_are_due_only_where_what_was_launched_says_so(home: Home) -> None:
     assert chosen(run_type="scheduled", only_due_savepoints=True) == []
     path = home.spec_path(NAME)
     path.write_text(path.read_text() + "savepoints: {interval_s: 60}\n")
+    assert chosen(run_type="scheduled", only_due_savepoints=True) == []
+    deploy(home, NAME)
     assert chosen(run_type="scheduled", only_due_savepoints=True) == [NAME]
 
 

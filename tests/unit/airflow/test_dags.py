@@ -25,10 +25,16 @@ DELETING = {
 
 @pytest.fixture(scope="module")
 def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """The DAGs of an installation with the applications of this checkout, one that is broken, and savepoints."""
+    """The DAGs of an installation with the applications of this checkout, some that are broken, and savepoints."""
     root = tmp_path_factory.mktemp("home")
     shutil.copytree(REPOSITORY / "config" / "apps", root / "apps")
     (root / "apps" / "broken.yaml").write_text("name: [")
+    (root / "apps" / "latin.yaml").write_bytes("description: Aufträge".encode("latin-1"))
+    (root / "apps" / "utf-16.yaml").write_bytes("name: utf-16".encode("utf-16"))
+    (root / "apps" / "directory.yaml").mkdir()
+    (root / "apps" / "loop.yaml").symlink_to(root / "apps" / "loop.yaml")
+    (root / "apps" / "empty.yaml").write_bytes(b"")
+    (root / "apps" / "misnamed.yaml").write_text("name: other\nmodule: a:b\nconfig: {bootstrap.servers: a}\n")
     home = Home(root=root, specs=root / "apps")
     taken = [
         Manifest(name=f"s{number}", application="fraud-detection", state=state, created_at=number)
@@ -43,7 +49,7 @@ def parsed(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_there_is_one_dag_a_file_and_one_supervise_dag_for_each_specification(parsed: dict[str, Any]) -> None:
-    """Case A07: one active run, no catchup."""
+    """Case A07: one active run, no catchup; case A12: no file hides the others."""
     assert parsed["errors"] == {}
     supervised = {f"millrace_supervise_{path.stem}" for path in (REPOSITORY / "config" / "apps").glob("*.yaml")}
     files = {path.stem for path in (REPOSITORY / "dags").glob("*.py")} - {"millrace_supervise"}

@@ -6,7 +6,7 @@ import re
 
 from rich.console import Console
 
-from millrace.cli.status_table import Row, exit_code, table
+from millrace.cli.status_table import Row, exit_code, explanations, table
 from millrace.ops import Observation, Reason, Verdict
 from millrace.ops.launchers.local_process import LocalProcess
 from millrace.processes import ProcessIdentity
@@ -20,6 +20,8 @@ def row(
     pid: int = 7,
     text: str = "",
     lag_age_s: float = 1.0,
+    remedy: str = "",
+    note: str = "",
 ) -> Row:
     observation = Observation(
         application="orders",
@@ -33,6 +35,8 @@ def row(
         last_commit_at=at - 2,
         lag_at=at - lag_age_s,
         at=at,
+        remedy=remedy,
+        note=note,
     )
     return Row(observation=observation, address="http://127.0.0.1:5000")
 
@@ -54,8 +58,16 @@ def test_a_restarted_driver_has_no_rate_yet() -> None:
     assert "RUNNING 1,234 2 s ago - 0" in text
 
 
-def test_what_is_wrong_is_said_below_the_row() -> None:
-    assert "no progress for 120 s" in rendered(row(verdict=Verdict.UNHEALTHY, text="no progress for 120 s"))
+def test_what_is_wrong_is_said_in_whole_lines_below_the_table() -> None:
+    long = "Input topics do not exist: " + ", ".join(f"orders-of-region-{number}" for number in range(40))
+    seen = row(verdict=Verdict.DEAD, text=f"{long}.", remedy="create them\nwith `millrace topics create`")
+    (line,) = explanations([seen])
+    assert str(line) == f"orders: {long}. Remedy: create them with `millrace topics create`"
+
+
+def test_what_is_to_be_known_beside_it_is_said_of_a_healthy_application_too() -> None:
+    assert [str(line) for line in explanations([row(note="its file differs")])] == ["orders: note: its file differs"]
+    assert explanations([row()]) == []
 
 
 def test_a_lag_that_the_broker_has_not_said_for_long_is_shown_with_its_age() -> None:

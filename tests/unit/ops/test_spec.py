@@ -1,11 +1,12 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from millrace.errors import ConfigurationError
-from millrace.ops.spec import RestartPolicy, load_spec, load_spec_file, load_specs
+from millrace.ops.spec import RestartPolicy, load_named_spec, load_spec, load_spec_file, load_specs
 
 MINIMAL = "name: payments\nmodule: apps.payments:build\nconfig: {bootstrap.servers: 'localhost:9092'}\n"
 
@@ -107,6 +108,41 @@ def test_one_invalid_file_does_not_hide_the_others(tmp_path: Path) -> None:
     assert isinstance(found["broken"], ConfigurationError)
     assert isinstance(found["misnamed"], ConfigurationError)
     assert not isinstance(found["payments"], ConfigurationError)
+
+
+def test_a_specification_is_refused_under_another_name_in_the_same_words_everywhere(tmp_path: Path) -> None:
+    path = write(tmp_path, MINIMAL, "orders")
+    found = load_specs(tmp_path)["orders"]
+    with pytest.raises(ConfigurationError, match=r"orders.yaml describes 'payments'") as caught:
+        load_named_spec(path)
+    assert isinstance(found, ConfigurationError)
+    assert (found.message, found.remedy) == (caught.value.message, caught.value.remedy)
+
+
+def test_a_file_whose_name_is_none_of_an_application_is_an_entry_with_a_printable_name(tmp_path: Path) -> None:
+    write(tmp_path, MINIMAL)
+    Path(os.fsdecode(os.fsencode(tmp_path) + b"/auftr\xe4ge.yaml")).write_text(MINIMAL)
+    write(tmp_path, MINIMAL, "my orders")
+    found = load_specs(tmp_path)
+    assert sorted(found) == ["auftr\\udce4ge", "my orders", "payments"]
+    for name in ("auftr\\udce4ge", "my orders"):
+        error = found[name]
+        assert isinstance(error, ConfigurationError)
+        assert "has no name of an application" in error.message
+        error.message.encode()
+
+
+def test_files_that_editors_hide_are_no_specifications(tmp_path: Path) -> None:
+    write(tmp_path, MINIMAL)
+    (tmp_path / ".#payments.yaml").symlink_to("me@host.123")
+    assert list(load_specs(tmp_path)) == ["payments"]
+
+
+def test_a_directory_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
+    (tmp_path / "apps").write_text("no directory")
+    with pytest.raises(ConfigurationError, match="cannot be listed: Not a directory"):
+        load_specs(tmp_path / "apps")
+    assert load_specs(tmp_path / "missing") == {}
 
 
 def test_the_backoff_doubles_up_to_its_limit() -> None:

@@ -20,7 +20,7 @@ from millrace.ops.audit.snapshot import Snapshot, snapshot
 from millrace.ops.files import append_journal
 from millrace.ops.home import Home
 from millrace.ops.launchers import refuse_state_elsewhere
-from millrace.ops.observe import required_spec
+from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topology import Topology
 
@@ -70,7 +70,7 @@ def audit(
     if not 0 < chosen.sample <= 1:
         raise ConfigurationError(f"A sample of {chosen.sample:g} is none.", remedy="give one above 0 and up to 1")
     began = time.monotonic()
-    spec = required_spec(home, application)
+    spec = specification_for(Use.RUNNING, home, application).spec
     refuse_state_elsewhere(spec, what="audit")
     config = spec.streams_config()
     topology = with_topics_read(load_topology(spec.module, config), config)

@@ -16,7 +16,8 @@ from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.reading import records
 from millrace.ops.home import Home
 from millrace.ops.reset.subject import subject_of
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
+from millrace.ops.which_spec import Use, specification_for
 
 _POLL_S = 0.5
 _SHOWN_BYTES = 80
@@ -95,7 +96,7 @@ def compare(
     subject = subject_of(home, application)
     connection = Connection.of(subject.config)
     admin = connection.administrator()
-    repository = repository_of(home, spec_of(home, application, as_launched=True))
+    repository = repository_of(home, specification_for(Use.RUNNING, home, application).spec)
     point = repository.read(canary.savepoint).point
     assert point is not None, "the canary was restored from it"
     read = {

@@ -16,9 +16,10 @@ from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.reset.belongings import belongings
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
 from millrace.ops.spec import spec_file_of
 from millrace.ops.stop import stop
+from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 
 KIND = "canary-drop"
@@ -48,8 +49,8 @@ def drop(
         MillraceError: a step failed; it can be resumed, under the name of the clone.
     """
     canary, clone = canary_of(home, application), clone_of(application)
-    # Of its own file, or of the one that it was launched with, where somebody has deleted that.
-    spec = spec_of(home, clone, as_launched=not home.spec_path(clone).exists())
+    chosen = specification_for(Use.RUNNING, home, clone)
+    spec = chosen.spec
     config = spec.streams_config()
     connection = Connection.of(config)
     statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
@@ -70,7 +71,7 @@ def drop(
             "topics": topics,
             "state_dir": str(config.state_dir),
             # To reach the cluster with once the file is gone; variables are not filled in.
-            "document": _document(home, clone),
+            "document": chosen.file.raw,
         },
         holds_application=True,
     )
@@ -93,13 +94,6 @@ def drop_steps(plan: OperationPlan) -> Sequence[Step]:
         ),
         Step(name="files", text="Delete its specification and its record.", run=_files),
     ]
-
-
-def _document(home: Home, clone: str) -> Mapping[str, Any]:
-    from millrace.ops.spec import load_spec_file
-
-    path = home.spec_path(clone)
-    return load_spec_file(path if path.exists() else home.application(clone).spec).raw
 
 
 def _connection(context: StepContext) -> Connection:
@@ -128,7 +122,7 @@ def _state(context: StepContext) -> None:
 
 def _savepoint(context: StepContext) -> Mapping[str, Any]:
     of, name = context.plan.decisions["of"], context.plan.decisions["savepoint"]
-    repository = repository_of(context.home, spec_of(context.home, of, as_launched=True))
+    repository = repository_of(context.home, specification_for(Use.RUNNING, context.home, of).spec)
     return {"freed_bytes": repository.remove(name) if name in repository.names() else 0}
 
 
@@ -138,6 +132,9 @@ def _files(context: StepContext) -> None:
     for path in (
         directory.record,
         directory.spec,
+        directory.code,
+        directory.nodes,
+        directory.ended,
         directory.last_good_spec,
         directory.previous_good_spec,
         directory.supervision,

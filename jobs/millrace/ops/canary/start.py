@@ -23,11 +23,12 @@ from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
 from millrace.ops.savepoints.create import KIND as SAVEPOINT
 from millrace.ops.savepoints.create import create_savepoint
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import SavepointState
 from millrace.ops.savepoints.restore import KIND as RESTORE
 from millrace.ops.savepoints.restore import RESTORATION_STEPS, plan_restoration, restore_operation
 from millrace.ops.spec import load_spec_file, spec_file_of
+from millrace.ops.which_spec import Use, specification_for
 
 KIND = "canary-start"
 
@@ -139,7 +140,7 @@ def _savepoint(context: StepContext) -> Mapping[str, Any]:
     if unfinished is not None and unfinished.plan.operation == SAVEPOINT and unfinished.plan.decisions["name"] == name:
         resume(home, of, progress=context.progress)
         return {}
-    repository = repository_of(home, spec_of(home, of, as_launched=True))
+    repository = repository_of(home, specification_for(Use.RUNNING, home, of).spec)
     if name in repository.names() and repository.read(name).state is SavepointState.COMPLETED:
         return {}
     create_savepoint(home, of, name=name, reason=context.plan.reason, progress=context.progress)

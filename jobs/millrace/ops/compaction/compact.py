@@ -17,10 +17,10 @@ from millrace.ops.connection import admin_of
 from millrace.ops.control_client import request_operation
 from millrace.ops.home import Home
 from millrace.ops.launchers.instance import DriverInstance
-from millrace.ops.observe import required_spec
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
+from millrace.ops.which_spec import Use, specification_for
 
 _PURGE_LIMIT_S = 60.0
 
@@ -172,7 +172,7 @@ def _check(context: StepContext) -> Mapping[str, Any]:
 
 
 def _config(context: StepContext) -> StreamsConfig:
-    return required_spec(context.home, context.plan.application).streams_config()
+    return specification_for(Use.RUNNING, context.home, context.plan.application).spec.streams_config()
 
 
 def _driver(context: StepContext) -> DriverInstance | None:

@@ -15,9 +15,9 @@ from millrace.ops.compaction.settings import COMPACT, left_behind, original_sett
 from millrace.ops.connection import admin_of
 from millrace.ops.home import Home
 from millrace.ops.launchers import refuse_state_elsewhere
-from millrace.ops.observe import required_spec
 from millrace.ops.operations import OperationPlan
 from millrace.ops.record import read_record
+from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.topology import full_topic_name
 
 MEBIBYTE = 1 << 20
@@ -51,7 +51,7 @@ def plan_compaction(home: Home, application: str, options: CompactionOptions, *,
         MillraceError: the application is not known, the broker does not answer, or the stores of a stopped
             application are not on this host.
     """
-    spec = required_spec(home, application)
+    spec = specification_for(Use.RUNNING, home, application).spec
     config = spec.streams_config()
     topology = with_topics_read(load_topology(spec.module, config), config)
     admin = admin_of(config)

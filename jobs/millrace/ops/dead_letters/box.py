@@ -92,7 +92,7 @@ def letter_box(home: Home, application: str) -> LetterBox:
         OperationError: it has no dead letter topic.
         PreflightError: the topic does not exist.
     """
-    config, _ = config_of(home, application)
+    config = config_of(home, application)
     name = config.errors_dead_letter_queue_topic_name
     if name is None:
         raise OperationError(

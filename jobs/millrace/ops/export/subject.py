@@ -14,8 +14,8 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.transactions import list_transactions
 from millrace.ops.connection import admin_of
 from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.savepoints.location import spec_of
 from millrace.ops.spec import ApplicationSpec
+from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.topology import Topology
 
 ClusterKey = tuple[str, tuple[tuple[str, str], ...]]
@@ -83,7 +83,7 @@ class Subject:
     @cached_property
     def spec(self) -> ApplicationSpec:
         """The specification that it was launched with, or the desired one where it never was."""
-        return spec_of(self.home, self.application, as_launched=True)
+        return specification_for(Use.RUNNING, self.home, self.application).spec
 
     @cached_property
     def config(self) -> StreamsConfig:

@@ -140,7 +140,11 @@ def _remedy(look: Look) -> str:
         return look.observation.remedy
     if look.observation.reason is Reason.NO_RECORD and look.problem:
         return ""  # the problem has a remedy of its own
-    return (look.status.remedy if look.status else "") or _REMEDIES.get(look.observation.reason, "")
+    return (
+        (look.status.remedy if look.status else "")
+        or look.observation.remedy
+        or _REMEDIES.get(look.observation.reason, "")
+    )
 
 
 def _rate(status: ApplicationStatus, samples: tuple[Sample, ...]) -> float | None:

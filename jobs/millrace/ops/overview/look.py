@@ -33,7 +33,8 @@ class Look:
         measured: its metrics, where they could be read.
         description: from its specification.
         dead_letter_topic: from its specification; empty where it has none.
-        problem: what could not be read; empty where everything could.
+        problem: what could not be read, or differs from what was launched; empty where everything could be read and
+            nothing differs.
     """
 
     application: str
@@ -100,7 +101,7 @@ def _look(home: Home, application: str, timeout_s: float) -> Look:
     evidence = look(home, application)
     stopping = evidence.record is not None and evidence.record.desired is DesiredState.STOPPED
     answer = measured = None
-    problems = [evidence.spec_error]
+    problems = [evidence.spec_error, evidence.note, evidence.code_note]
     if evidence.sight is not None:
         answer = ask(evidence.sight, timeout_s=timeout_s)
         if answer is not None and answer.status is not None:
@@ -109,7 +110,7 @@ def _look(home: Home, application: str, timeout_s: float) -> Look:
             problems.append("" if stopping else problem)
     now = time.time()
     observation = judge(with_published(evidence, answer), answer, now=now)
-    spec = evidence.spec.spec if evidence.spec else None
+    spec = evidence.judged_by.spec if evidence.judged_by else None
     topic = str(spec.config.get("errors.dead.letter.queue.topic.name") or "") if spec else ""
     return Look(
         application=application,
@@ -119,7 +120,7 @@ def _look(home: Home, application: str, timeout_s: float) -> Look:
         measured=measured,
         description=spec.description if spec else "",
         dead_letter_topic=topic,
-        problem="; ".join(each for each in problems if each),
+        problem="; ".join(each for each in dict.fromkeys(problems) if each),
     )
 
 

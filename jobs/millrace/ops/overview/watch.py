@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import structlog
 
 from millrace.control.status import ApplicationStatus
-from millrace.errors import OperationError
+from millrace.errors import ConfigurationError, OperationError
 from millrace.ops.home import Home
 from millrace.ops.overview.assemble import details, overview
 from millrace.ops.overview.happenings import journal_end, last_operations, savepoints_of
@@ -60,8 +60,17 @@ class _Watched:
 
 
 def known_applications(home: Home) -> tuple[str, ...]:
-    """Names of all applications that have a specification or were deployed, sorted."""
-    return tuple(sorted({*load_specs(home.specs), *home.deployed()}))
+    """Names of all applications that have a specification or were deployed, sorted.
+
+    Where the specifications cannot be listed, those that were deployed are left; what is wrong is in the log, and in
+    what is seen of each.
+    """
+    try:
+        specified = list(load_specs(home.specs))
+    except ConfigurationError as error:
+        log.warning("specifications cannot be listed", problem=str(error))
+        specified = []
+    return tuple(sorted({*specified, *home.deployed()}))
 
 
 class OverviewWatch:

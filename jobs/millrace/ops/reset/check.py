@@ -13,7 +13,8 @@ from millrace.ops.connection import Connection
 from millrace.ops.operations import StepContext
 from millrace.ops.reset import activity
 from millrace.ops.reset.decisions import ResetDecisions
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
+from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
 
@@ -83,7 +84,7 @@ def _checks(context: StepContext, decided: ResetDecisions, connection: Connectio
         )
     if decided.savepoints:
         application = context.plan.application
-        names = repository_of(context.home, spec_of(context.home, application, as_launched=True)).names()
+        names = repository_of(context.home, specification_for(Use.RUNNING, context.home, application).spec).names()
         kept = sorted(set(names) & set(decided.savepoints))
         text = f"{', '.join(kept)} is still there" if kept else f"{len(decided.savepoints)} are deleted"
         yield Check(name="savepoints", ok=not kept, text=text)

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict
 from millrace.kafka.offsets import Place
 from millrace.ops.connection import NamedCluster
 from millrace.ops.reset.targets import Move
+from millrace.ops.which_spec import Use
 
 
 class _Model(BaseModel):
@@ -61,7 +62,7 @@ class ResetDecisions(_Model):
     """All that a reset has decided.
 
     ``cluster`` is given only where the application has no specification here: otherwise the connection is
-    read from that when it is needed. ``run`` is the number under which the offsets are signed.
+    read from that for ``use`` when it is needed. ``run`` is the number under which the offsets are signed.
     """
 
     application_id: str
@@ -75,6 +76,7 @@ class ResetDecisions(_Model):
     empties: tuple[Emptying, ...]
     savepoints: tuple[str, ...]
     stale_inputs: tuple[str, ...]
+    use: Use = Use.RUNNING
     force: bool
     forgets_topology: bool = False
 

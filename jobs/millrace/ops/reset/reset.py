@@ -14,8 +14,9 @@ from millrace.ops.reset import activity
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.plan import decide
 from millrace.ops.reset.subject import Subject, subject_of
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
 from millrace.ops.stop import stop
+from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 
 KIND = "reset"
@@ -68,7 +69,7 @@ def reset(
     _refuse_running(home, application, subject, options, will_stop=bool(stopped) and dry_run)
     savepoints: list[str] = []
     if options.deletes_savepoints:
-        savepoints = repository_of(home, spec_of(home, application, as_launched=True)).names()
+        savepoints = repository_of(home, specification_for(Use.RUNNING, home, application).spec).names()
     decided = decide(subject, options, cluster=cluster, savepoints=savepoints)
     if not decided.tasks and not decided.deletes:
         raise OperationError(
@@ -83,7 +84,15 @@ def reset(
         holds_application=True,
     )
     outcome = perform(home, plan, dry_run=dry_run, progress=progress)
-    return replace(outcome, steps=(*stopped, *outcome.steps))
+    return replace(outcome, steps=(*_which(home, application, cluster), *stopped, *outcome.steps))
+
+
+def _which(home: Home, application: str, cluster: NamedCluster | None) -> tuple[str, ...]:
+    """A line where what was launched and the file differ: a reset is about both."""
+    if cluster is not None or not specification_for(Use.RUNNING, home, application).note:
+        return ()
+    file = home.spec_path(application)
+    return (f"Go by what was launched for cluster, id and state.dir; the topology that starts next is that of {file}.",)
 
 
 def _refuse_running(home: Home, application: str, subject: Subject, options: ResetOptions, *, will_stop: bool) -> None:

@@ -23,7 +23,8 @@ from millrace.ops.reset import activity
 from millrace.ops.reset.check import check
 from millrace.ops.reset.decisions import PartitionMove, ResetDecisions
 from millrace.ops.reset.plan import clamped_again
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
+from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
 
@@ -98,8 +99,7 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
 
 def connection_of(context: StepContext, decided: ResetDecisions) -> Connection:
     """How the cluster is reached."""
-    config, _ = config_of(context.home, context.plan.application, decided.cluster)
-    return Connection.of(config)
+    return Connection.of(config_of(context.home, context.plan.application, decided.cluster, use=decided.use))
 
 
 def _moves_text(moves: Sequence[PartitionMove]) -> str:
@@ -194,7 +194,7 @@ def _delete_records(context: StepContext, decided: ResetDecisions) -> Mapping[st
 
 def _delete_savepoints(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
     application = context.plan.application
-    repository = repository_of(context.home, spec_of(context.home, application, as_launched=True))
+    repository = repository_of(context.home, specification_for(Use.RUNNING, context.home, application).spec)
     return {"freed_bytes": sum(repository.remove(name) for name in decided.savepoints)}
 
 

@@ -15,6 +15,7 @@ from millrace.errors import OperationError
 from millrace.ops.connection import Connection, NamedCluster, config_of
 from millrace.ops.home import Home
 from millrace.ops.reset.belongings import Belongings, belongings
+from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.topology import Topology
 
 
@@ -23,8 +24,8 @@ class Subject:
     """An application and what is known of it.
 
     Args:
-        config: its configuration.
-        topology: of its specification; ``None`` where it has none here.
+        config: its configuration, which says where what is reset is: that of its last launch.
+        topology: of what starts next; ``None`` where it has no specification here.
         statuses: the status of every application of the cluster.
     """
 
@@ -62,10 +63,14 @@ def subject_of(home: Home, application: str, cluster: NamedCluster | None = None
         OperationError: nothing is: it has neither a specification here nor a record in the status topic.
         MillraceError: the specification is wrong, its topology cannot be built, or the broker does not answer.
     """
-    config, module = config_of(home, application, cluster)
+    config = config_of(home, application, cluster)
     connection = Connection.of(config)
     statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
-    topology = None if module is None else with_topics_read(load_topology(module, config), config)
+    topology = None
+    if cluster is None:
+        following = specification_for(Use.NEXT_START, home, application).spec
+        config_of_next = following.streams_config()
+        topology = with_topics_read(load_topology(following.module, config_of_next), config_of_next)
     if topology is None and application not in statuses:
         near = difflib.get_close_matches(application, statuses, n=3, cutoff=0.5)
         raise OperationError(

@@ -19,10 +19,11 @@ from millrace.ops.operations import OperationPlan, Step, StepContext, abandon, o
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
 from millrace.ops.savepoint_index import write_index
-from millrace.ops.savepoints.location import repository_of, spec_of, target_of
+from millrace.ops.savepoints.location import repository_of, target_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.ops.savepoints.repository import SavepointRepository, saved_file
 from millrace.ops.savepoints.stopped import checkpoint_stopped
+from millrace.ops.which_spec import Use, specification_for
 
 KIND = "savepoint"
 _KEPT_SETTINGS = ("processing.guarantee", "commit.interval.ms", "state.dir", "bootstrap.servers", "auto.offset.reset")
@@ -84,7 +85,7 @@ def plan_savepoint(
     Raises:
         OperationError: there is one of that name, or the stores are not on this host.
     """
-    spec = spec_of(home, application, as_launched=True)
+    spec = specification_for(Use.RUNNING, home, application).spec
     refuse_state_elsewhere(spec, what="take a savepoint of")
     repository = repository_of(home, spec)
     name = name or f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
@@ -128,7 +129,7 @@ def savepoint_steps(plan: OperationPlan) -> Sequence[Step]:
 
 
 def _begin(context: StepContext) -> Mapping[str, Any]:
-    spec = spec_of(context.home, context.plan.application, as_launched=True)
+    spec = specification_for(Use.RUNNING, context.home, context.plan.application).spec
     target = target_of(spec)
     repository = _repository(context)
     complete = [each for each in repository.manifests() if each.state is SavepointState.COMPLETED]
@@ -156,7 +157,7 @@ def _begin(context: StepContext) -> Mapping[str, Any]:
 def _checkpoint(context: StepContext) -> Mapping[str, Any]:
     application, name = context.plan.application, context.plan.decisions["name"]
     if not context.plan.decisions["running"]:
-        target = target_of(spec_of(context.home, application, as_launched=True))
+        target = target_of(specification_for(Use.RUNNING, context.home, application).spec)
         return checkpoint_stopped(target.config, target.topology, name).model_dump(mode="json")
     record = read_record(context.directory)
     if record is None or record.driver is None or not record.is_driver_alive(context.directory):
@@ -229,7 +230,7 @@ def _give_up(home: Home, application: str, name: str, error: MillraceError) -> N
 
 def mark_failed(home: Home, application: str, repository: SavepointRepository, name: str, error: MillraceError) -> None:
     """Says in the manifest of a savepoint that it failed, and removes its links."""
-    target = target_of(spec_of(home, application, as_launched=True))
+    target = target_of(specification_for(Use.RUNNING, home, application).spec)
     shutil.rmtree(ApplicationPoint(target.config, target.topology).directory(name), ignore_errors=True)
     if name in repository.names():
         manifest = repository.read(name)

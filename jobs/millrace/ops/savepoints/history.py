@@ -13,9 +13,10 @@ from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.create import create_savepoint
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.ops.spec import SavepointSettings
+from millrace.ops.which_spec import Use, specification_for
 
 
 def outdated(
@@ -60,7 +61,7 @@ def take_due_savepoint(home: Home, application: str, *, progress: Any = lambda _
     Raises:
         OperationError: the specification has no interval, or the savepoint failed.
     """
-    spec = spec_of(home, application, as_launched=True)
+    spec = specification_for(Use.RUNNING, home, application).spec
     if spec.savepoints.interval_s is None:
         raise OperationError(
             f"The specification of {application} says nothing about when savepoints are due.",
@@ -82,7 +83,7 @@ def prune_savepoints(home: Home, application: str, *, dry_run: bool = False) -> 
         application: its name.
         dry_run: only say which.
     """
-    spec = spec_of(home, application, as_launched=True)
+    spec = specification_for(Use.RUNNING, home, application).spec
     repository, directory = repository_of(home, spec), home.application(application)
     directory.path.mkdir(parents=True, exist_ok=True)
     freed = 0

@@ -9,7 +9,7 @@ from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.ops.home import Home
 from millrace.ops.savepoints.repository import SavepointRepository
-from millrace.ops.spec import ApplicationSpec, load_spec
+from millrace.ops.spec import ApplicationSpec
 from millrace.topology.topology import Topology
 
 
@@ -26,18 +26,6 @@ class Target:
     spec: ApplicationSpec
     config: StreamsConfig
     topology: Topology
-
-
-def spec_of(home: Home, application: str, *, as_launched: bool) -> ApplicationSpec:
-    """The specification of an application.
-
-    Args:
-        home: the installation.
-        application: its name.
-        as_launched: take the one that it was launched with, where it ever was.
-    """
-    launched = home.application(application).spec
-    return load_spec(launched if as_launched and launched.exists() else home.spec_path(application))
 
 
 def target_of(spec: ApplicationSpec) -> Target:

@@ -10,9 +10,10 @@ from millrace.ops.home import Home
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.savepoint_index import write_index
-from millrace.ops.savepoints.location import repository_of, spec_of
+from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.ops.savepoints.repository import SavepointRepository
+from millrace.ops.which_spec import Use, specification_for
 
 
 def list_savepoints(home: Home, application: str) -> list[Manifest]:
@@ -88,4 +89,4 @@ def delete_savepoint(
 
 
 def _repository(home: Home, application: str) -> SavepointRepository:
-    return repository_of(home, spec_of(home, application, as_launched=True))
+    return repository_of(home, specification_for(Use.RUNNING, home, application).spec)

@@ -18,10 +18,13 @@ from millrace.ops.record import read_record
 from millrace.ops.savepoints import restore_steps as steps
 from millrace.ops.savepoints.fit import RestoreMode, check_outputs, check_topology, irrevocable, unlogged_stores
 from millrace.ops.savepoints.inputs import Inputs, parse_starts
-from millrace.ops.savepoints.location import Target, repository_of, spec_of, target_of
+from millrace.ops.savepoints.location import Target, repository_of, target_of
 from millrace.ops.savepoints.log_writing import policies_to_restore
 from millrace.ops.savepoints.manifest import SavepointState
 from millrace.ops.savepoints.placing import by_topic, moves_keys
+from millrace.ops.savepoints.repository import SavepointRepository
+from millrace.ops.spec import ApplicationSpec
+from millrace.ops.which_spec import Use, specification_for
 
 KIND = "restore"
 _SHOWN = 20
@@ -105,9 +108,9 @@ def plan_restoration(
         reason: see there.
     """
     name = into or application
-    target = target_of(spec_of(home, name, as_launched=as_launched))
+    target = target_of(specification_for(Use.RUNNING if as_launched else Use.DEPLOYMENT, home, name).spec)
     refuse_state_elsewhere(target.spec, what="restore a savepoint into")
-    repository = repository_of(home, target.spec, application=application)
+    repository = _repository_of_source(home, application, target.spec)
     manifest = repository.read(savepoint)
     if manifest.state is not SavepointState.COMPLETED or manifest.point is None:
         raise OperationError(
@@ -150,6 +153,17 @@ def plan_restoration(
         },
         holds_application=True,
     )
+
+
+def _repository_of_source(home: Home, application: str, target: ApplicationSpec) -> SavepointRepository:
+    """Where the application that the savepoint is of has put it; where that is not known here, as the target does."""
+    if application == target.name or _is_known(home, application):
+        return repository_of(home, specification_for(Use.RUNNING, home, application).spec)
+    return repository_of(home, target, application=application)
+
+
+def _is_known(home: Home, application: str) -> bool:
+    return home.application(application).spec.exists() or home.spec_path(application).exists()
 
 
 @operation(KIND)

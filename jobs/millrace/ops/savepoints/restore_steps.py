@@ -23,17 +23,23 @@ from millrace.kafka.topics import TopicDescription
 from millrace.ops.connection import admin_of
 from millrace.ops.operations import StepContext
 from millrace.ops.savepoints.fit import RestoreMode
-from millrace.ops.savepoints.location import Target, spec_of, target_of
+from millrace.ops.savepoints.location import Target, target_of
 from millrace.ops.savepoints.log_writing import LogRange, LogWriter
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.ops.savepoints.placing import Placing, by_topic
 from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.staging import fetch, is_in_database, opened, saved_records, staging_directory
+from millrace.ops.which_spec import Use, specification_for
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskPosition, TaskState
 from millrace.state.custom import open_custom_store
 from millrace.state.directory import DATABASE_DIRECTORY
 from millrace.state.record_file import RecordBatch, read_records
 from millrace.task.signature import Signature
+
+
+def use_of(decisions: Mapping[str, Any]) -> Use:
+    """Which specification a restoration goes by: a rollback's is what is launched again."""
+    return Use.RUNNING if decisions.get("as_launched", False) else Use.DEPLOYMENT
 
 
 class Restoration:
@@ -47,7 +53,7 @@ class Restoration:
         decisions = context.plan.decisions
         self.context = context
         self.target: Target = target_of(
-            spec_of(context.home, context.plan.application, as_launched=decisions.get("as_launched", False))
+            specification_for(use_of(decisions), context.home, context.plan.application).spec
         )
         self.config, self.topology = self.target.config, self.target.topology
         self.admin = admin_of(self.config)

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from millrace.errors import MillraceError
-from millrace.ops.driver import adopt_unrecorded_driver, end_driver, end_of_log, launch_driver, stop_limits
+from millrace.ops.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
 from millrace.ops.files import application_lock
 from millrace.ops.observe import Verdict, observe
 from millrace.ops.operations import StepContext
-from millrace.ops.readiness import is_proven, mark_good, why_not_proven
+from millrace.ops.readiness import failure_of_start, is_proven, mark_good, why_not_proven
 from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
 from millrace.ops.spec import SpecFile
 from millrace.ops.upgrade.plan import ROLLBACK
@@ -112,12 +112,17 @@ def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str
         late = time.time() >= deadline
         if late or observation.verdict not in {Verdict.WAITING, Verdict.STALLED, Verdict.HEALTHY}:
             when = f"{timeout_s:g} s after its launch" if late else "after its launch"
-            text = f"{when}: {why_not_proven(observation)}. The end of its log: {end_of_log(directory)}"
-            return {"healthy": False, "text": text}
+            error = failure_of_start(directory, observation, when=when)
+            return {"healthy": False, "text": f"{when}: {_cause(error.message, when)}"}
         if (now := why_not_proven(observation)) != shown:
             shown = now
             context.progress(f"waiting until {name} is healthy: {shown}")
         time.sleep(_POLL_S)
+
+
+def _cause(message: str, when: str) -> str:
+    """What follows the time in the message of a failure: the sentence around it is another one here."""
+    return message.partition(f"{when}: ")[2].rstrip(".")
 
 
 def launch_or_say_why(context: StepContext, spec: SpecFile, *, savepoint: str) -> Mapping[str, Any]:

@@ -111,6 +111,7 @@ def plan_upgrade(
     rolls_back: bool,
     owner: str,
     ready_timeout_s: float | None = None,
+    is_same_changed: bool = False,
 ) -> UpgradePlan | None:
     """The plan of going to a changed specification, where that takes more than a stop and a start; else nothing.
 
@@ -122,8 +123,10 @@ def plan_upgrade(
         rolls_back: whether the last good specification comes back where the new one is not healthy in time.
         owner: see :class:`UpgradePlan`.
         ready_timeout_s: see :class:`UpgradePlan`; by default what the new specification says.
+        is_same_changed: whether the same specification counts as a changed one: its code is another, or it was asked
+            for. There is no way back then: only specifications are kept, not code.
     """
-    if record.spec_hash in {"", new.hash}:
+    if not record.spec_hash or (record.spec_hash == new.hash and not is_same_changed):
         return None
     good = last_good(home.application(record.application)) if rolls_back else None
     back = good if good is not None and good.hash != new.hash else None

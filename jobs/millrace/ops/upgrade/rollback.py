@@ -11,9 +11,10 @@ from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.readiness import last_good, previous_good
 from millrace.ops.record import read_record
-from millrace.ops.spec import UpgradeMode, load_spec_file
+from millrace.ops.spec import UpgradeMode
 from millrace.ops.upgrade.execute import carried_out
 from millrace.ops.upgrade.plan import ROLLBACK, Document, UpgradePlan
+from millrace.ops.which_spec import Use, specification_for
 
 
 def rollback(
@@ -51,7 +52,7 @@ def rollback(
         raise OperationError(
             f"{application} was never deployed here ({home.root}).", remedy="name an application that was"
         )
-    launched = load_spec_file(directory.spec)
+    launched = specification_for(Use.RUNNING, home, application).file
     good = [file for file in (last_good(directory), previous_good(directory)) if file and file.hash != launched.hash]
     if not good:
         raise OperationError(
@@ -63,7 +64,7 @@ def rollback(
     restores = record.savepoint if record.savepoint and _is_kept(home, application, record.savepoint) else ""
     preflight(back.spec, forgets_state=bool(restores)).raise_if_failed()
     try:
-        rejects = load_spec_file(home.spec_path(application)).hash
+        rejects = specification_for(Use.DEPLOYMENT, home, application).file.hash
     except ConfigurationError:
         rejects = launched.hash  # what is not valid is not gone to in any case
     plan = UpgradePlan(
@@ -82,6 +83,7 @@ def rollback(
 
 def _is_kept(home: Home, application: str, savepoint: str) -> bool:
     # Loads topologies, which DAG files, that import this module, must not wait for.
-    from millrace.ops.savepoints.location import repository_of, spec_of
+    from millrace.ops.savepoints.location import repository_of
+    from millrace.ops.which_spec import Use, specification_for
 
-    return savepoint in repository_of(home, spec_of(home, application, as_launched=True)).names()
+    return savepoint in repository_of(home, specification_for(Use.RUNNING, home, application).spec).names()

@@ -28,6 +28,7 @@ from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.restore import RESTORATION_STEPS, plan_restoration, restore_operation
 from millrace.ops.spec import SpecFile
 from millrace.ops.upgrade.plan import SavepointDecisions, UpgradePlan
+from millrace.ops.which_spec import Use
 from millrace.topology.diff import diff
 from millrace.topology.topology import Topology, full_topic_name
 
@@ -63,12 +64,15 @@ def give_savepoint_up(home: Home, application: str, decided: SavepointDecisions,
     abandon(home, application, reason=error.message)
 
 
-def giving_state_up(prefix: str, spec: SpecFile, *, when: str = "", is_wanted: Any = lambda _: True) -> list[Step]:
+def giving_state_up(
+    prefix: str, spec: SpecFile, use: Use, *, when: str = "", is_wanted: Any = lambda _: True
+) -> list[Step]:
     """Steps that reset the application but for the offsets of its input topics.
 
     Args:
         prefix: of their names.
         spec: what is launched next.
+        use: which specification that is when the steps run: they read the connection from it.
         when: what the texts begin with.
         is_wanted: takes the context; where it says false, nothing is reset.
     """
@@ -81,7 +85,7 @@ def giving_state_up(prefix: str, spec: SpecFile, *, when: str = "", is_wanted: A
         return OperationPlan(operation=RESET, application=name, reason=context.plan.reason, decisions=decisions)
 
     def decide_it(context: StepContext) -> Mapping[str, Any]:
-        return decide_reset(spec).to_json() if is_wanted(context) else {"skipped": True}
+        return decide_reset(spec).model_copy(update={"use": use}).to_json() if is_wanted(context) else {"skipped": True}
 
     decided = Step(
         name=f"{prefix}-decide", text=f"{when}Look what belongs to it, and where its offsets are.", run=decide_it

@@ -11,6 +11,7 @@ from millrace.ops.readiness import forget_previous_good
 from millrace.ops.spec import UpgradeMode
 from millrace.ops.upgrade import driving, state
 from millrace.ops.upgrade.plan import ROLLBACK, UPGRADE, UpgradePlan
+from millrace.ops.which_spec import Use
 
 
 @operation(UPGRADE)
@@ -35,7 +36,7 @@ def _upgrade(name: str, decided: UpgradePlan) -> Iterator[Step]:
         run=lambda context: driving.end(context, owner=decided.owner),
     )
     if decided.mode is UpgradeMode.STATELESS:
-        yield from state.giving_state_up("reset", decided.new.file())
+        yield from state.giving_state_up("reset", decided.new.file(), Use.DEPLOYMENT)
     yield Step(
         name="launch",
         text=f"Launch it with specification {decided.new.hash}.",
@@ -103,7 +104,7 @@ def _back(name: str, decided: UpgradePlan, *, when: str) -> Iterator[Step]:
         yield from state.restoring("rollback-restore", decided, when=when, is_wanted=_misfits)
     elif decided.mode is UpgradeMode.STATELESS:
         yield from state.giving_state_up(
-            "rollback-reset", back.file(), when=f"{when}Where it does not: ", is_wanted=_misfits
+            "rollback-reset", back.file(), Use.RUNNING, when=f"{when}Where it does not: ", is_wanted=_misfits
         )
     yield step(
         "launch", f"Launch it with specification {back.hash}.", lambda context: driving.launch(context, back.file())

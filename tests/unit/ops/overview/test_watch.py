@@ -31,15 +31,20 @@ def watch(home: Home) -> Iterator[OverviewWatch]:
 def test_one_bad_application_is_shown_with_what_is_wrong_and_hides_no_other(
     home: Home, write_spec: Callable[..., Path]
 ) -> None:
+    """Case A12."""
     write_spec("good")
     home.spec_path("no-yaml").write_text("name: [")
+    home.spec_path("latin").write_bytes("description: Aufträge".encode("latin-1"))
+    home.spec_path("directory").mkdir()
     home.application("no-record").path.mkdir(parents=True)
     home.application("no-record").record.write_text("{}")
     found = {each.name: each for each in applications_overview(home)}
-    assert set(found) == {"good", "no-record", "no-yaml"}
+    assert set(found) == {"directory", "good", "latin", "no-record", "no-yaml"}
     assert found["good"].verdict == "not_deployed"
     assert not found["good"].problem
     assert "is not valid YAML" in found["no-yaml"].problem
+    assert "is not UTF-8" in found["latin"].problem
+    assert "is a directory, not a file" in found["directory"].problem
     assert "is not a record of a job" in found["no-record"].problem
     home.application("no-record").record.unlink()
 

@@ -101,7 +101,8 @@ def _any(draw: Callable[[Any], Any], names: _Names, depth: int, *, union: bool =
         kinds += ["record", "record", "array", "map", *(["union"] * 4 if union else [])]
     kind = draw(st.sampled_from(kinds))
     if kind == "scalar":
-        return draw(st.sampled_from(_scalars))
+        schema, encoding = draw(st.sampled_from(_scalars))
+        return schema, encoding
     name = names.next(draw(st.sampled_from(["a", "b.c"])))
     if kind == "enum":
         # Some symbols are text of other branches, some are not.
@@ -132,5 +133,5 @@ def _any(draw: Callable[[Any], Any], names: _Names, depth: int, *, union: bool =
     # Of types without a name a union has one each.
     distinct = {_label(each): (each, encoding) for each, encoding in branches}
     chosen = list(distinct.values())
-    numbered = [encoding.map(lambda data, n=n: long_bytes(n) + data) for n, (_, encoding) in enumerate(chosen)]
+    numbered = [st.tuples(st.just(long_bytes(n)), encoding).map(b"".join) for n, (_, encoding) in enumerate(chosen)]
     return [each for each, _ in chosen], st.one_of(numbered)

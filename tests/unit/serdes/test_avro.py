@@ -175,12 +175,6 @@ def test_malformed_bytes_are_an_error_alone_and_in_a_column(data: bytes) -> None
         serde.deserialize_column(pa.array([None, data], pa.binary()))
 
 
-def test_a_timestamp_that_python_does_not_have_is_an_error() -> None:
-    data = AvroSerde("long").serialize(2**62)
-    with pytest.raises(SerializationError):
-        AvroSerde({"type": "long", "logicalType": "timestamp-millis"}).deserialize(data)
-
-
 def test_the_writer_s_schema_is_resolved_to_the_reader_s() -> None:
     older = {**ORDER, "fields": [{"name": "id", "type": "string"}, {"name": "cents", "type": "int"}]}
     serde = AvroSerde(ORDER, writer_schema=older)

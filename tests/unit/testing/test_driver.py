@@ -57,6 +57,22 @@ def test_headers_travel_with_their_record() -> None:
         assert [record.headers for record in records] == [[], headers, []]
 
 
+def test_headers_with_a_name_twice_binary_empty_and_null_values_reach_outputs_and_counts() -> None:
+    """Case P19."""
+    builder = StreamsBuilder()
+    stream = builder.stream("in", Consumed.with_(TEXT, TEXT))
+    stream.map_values(lambda key, value: value).to("out", Produced.with_(TEXT, TEXT))
+    rekeyed = stream.select_key(lambda key, value: value).group_by_key(Grouped.with_(TEXT, TEXT))
+    rekeyed.count().to_stream().to("counts", Produced.with_(TEXT, LONG))
+    headers = [("ce_id", b"1"), ("traceparent", b"\xff\x00\x80"), ("traceparent", b"2"), ("empty", b""), ("null", None)]
+    with TopologyTestDriver(builder.build()) as driver:
+        topic = driver.create_input_topic("in", TEXT, TEXT)
+        topic.pipe_records([TestRecord("k", "v", 1, headers), TestRecord("k2", "w", 2)])
+        out = driver.create_output_topic("out", TEXT, TEXT).read_records()
+        counts = driver.create_output_topic("counts", TEXT, LONG).read_records()
+    assert [record.headers for record in out] == [record.headers for record in counts] == [headers, []]
+
+
 def test_unknown_topics_and_stores_are_refused_with_the_known_ones() -> None:
     with TopologyTestDriver(_topology()) as driver:
         with pytest.raises(TopologyError, match=r"'typo'; the sources read .*'in'"):

@@ -13,6 +13,8 @@ from millrace.dsl import (
     LogAndSkipOnInvalidTimestamp,
     UsePartitionTimeOnInvalidTimestamp,
     field_timestamp,
+    record_key,
+    record_value,
 )
 from millrace.dsl import aggregators as built_in
 from millrace.topology.aggregators import BuiltInAggregator

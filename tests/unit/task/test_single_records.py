@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 import pytest
 
 from millrace.dsl import (
+    BufferConfig,
     Consumed,
     FixedKeyProcessor,
     Grouped,
@@ -21,6 +22,7 @@ from millrace.dsl import (
     SlidingWindows,
     StreamJoined,
     StreamsBuilder,
+    Suppressed,
     TimeWindows,
     aggregators,
 )
@@ -70,6 +72,15 @@ def mapped_table(_: StreamsBuilder, stream: KStream) -> None:
     table.to_stream().to("out", TO_OUT)
 
 
+def suppressed(_: StreamsBuilder, stream: KStream) -> None:
+    # Without a serde the buffer takes bytes.
+    table = stream.to_table(stored("t", JSON)).map_values(
+        lambda key, value: JSON.serialize(value) if isinstance(value, str) else value
+    )
+    held = table.suppress(Suppressed.until_time_limit(0, BufferConfig.max_records(9)))
+    held.to_stream().to("out", Produced.with_(TEXT, BytesSerde()))
+
+
 def by_foreign_key(builder: StreamsBuilder, stream: KStream) -> None:
     others = builder.table("others", Consumed.with_(TEXT, TEXT), stored("others-store", TEXT))
     table = stream.to_table(stored("t", JSON))
@@ -91,8 +102,9 @@ def by_selected_key(builder: StreamsBuilder, stream: KStream) -> None:
         joined,
         by_foreign_key,
         by_selected_key,
+        suppressed,
     ],
-    ids=["a table", "a stored mapper", "a join of streams", "a foreign key", "a key of a global table"],
+    ids=["a table", "a stored mapper", "a join of streams", "a foreign key", "a key of a global table", "suppress"],
 )
 def test_what_the_serde_of_a_store_cannot_write_is_one_record_s_failure(define: Define) -> None:
     found, dropped = run(define, [("a", "one"), ("b", 2), ("c", "three")])

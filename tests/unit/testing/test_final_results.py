@@ -25,7 +25,7 @@ from millrace.dsl import (
     UnlimitedWindows,
 )
 from millrace.dsl import aggregators as agg
-from millrace.errors import ProcessingError, SerializationError, TopologyError
+from millrace.errors import ProcessingError, TopologyError
 from millrace.serdes import (
     BytesSerde,
     JsonSerde,
@@ -345,7 +345,7 @@ def test_a_value_that_the_tables_serde_cannot_write_is_told() -> None:
     with TopologyTestDriver(builder.build()) as driver:
         topic = driver.create_input_topic("in", TEXT, JSON)
         with pytest.raises(
-            SerializationError, match=r"Node held cannot keep a value in the buffer held-store with BytesSerde"
+            ProcessingError, match=r"Node held cannot keep a value in the buffer held-store with BytesSerde"
         ):
             topic.pipe_input("k", 1, 1)
 

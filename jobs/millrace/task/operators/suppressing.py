@@ -14,7 +14,7 @@ from millrace.state import BufferedChange, RecordContext, SuppressionBuffer
 from millrace.task.buffer_view import BufferView
 from millrace.task.columns import Column, IntArray, WindowedColumn
 from millrace.task.failures import processed_record
-from millrace.task.operators.table_rows import no_rows, present_key_bytes
+from millrace.task.operators.table_rows import RowFunctions, no_rows, present_key_bytes
 from millrace.task.processor import Forwarded, HeldBack, Processor, TaskContext
 from millrace.task.records import Records, object_array
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list
@@ -62,16 +62,26 @@ class SuppressProcessor(Processor):
     def process(self, records: Records) -> Forwarded:
         buffer, wait_ms = self._buffer, self._operator.wait_ms
         emissions: list[_Emission] = []
+        functions = RowFunctions(self._context, self._node, records)
+        keys = functions.written(records.keys, lambda keys: self._encoded("key", keys, self._key_serde))
+        old_values, new_values = (
+            functions.written(values, lambda values: self._encoded("value", values, self._value_serde))
+            for values in (records.old_values or no_rows(len(records)), records.values)
+        )
+        unwritten = functions.failed.tolist()
+        present_key_bytes([key for key, failed in zip(keys, unwritten, strict=True) if not failed], self._node)
         rows = zip(
-            present_key_bytes(self._encoded("key", records.keys, self._key_serde), self._node),
+            keys,
             self._times(records),
-            self._encoded("value", records.old_values or no_rows(len(records)), self._value_serde),
-            self._encoded("value", records.values, self._value_serde),
+            old_values,
+            new_values,
             self._record_contexts(records),
             self._stream_times(records.timestamps).tolist(),
             strict=True,
         )
         for row, (key, time, old, new, record, stream_time) in enumerate(rows):
+            if key is None or unwritten[row]:
+                continue
             buffer.put(key, time, old, new, record)
             if self._view is not None:
                 self._view.put(key, buffer.get(key), row, _PUT)

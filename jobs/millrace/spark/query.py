@@ -52,7 +52,10 @@ KEEP_WARM_S = 20.0
 _REMEMBERED_BATCHES = 20
 OWN_READING_S = 60.0
 """How long workers read the input after a record that Spark's source could not carry: there may be more of them, and
-each costs a failed job. Spark reads faster, so it is tried again then."""
+each costs a failed job. Spark reads faster, so it is tried again then; each time it fails, after twice as long."""
+
+LONGEST_OWN_READING_S = 3_600.0
+"""Longest such time."""
 
 _log = structlog.get_logger(__name__)
 
@@ -117,6 +120,7 @@ class SparkQuery:
         self._last_run_at = time.monotonic()
         self._tickets = itertools.count()
         self._reads_itself_until = float("-inf")
+        self._own_reading_s = OWN_READING_S
         self._run_name = ""
         self._punctuations = DuePunctuations()
         self._restoring = RestoreTotals()
@@ -376,17 +380,21 @@ class SparkQuery:
 
         if time.monotonic() >= self._reads_itself_until:
             try:
-                return run(frame)
+                results = run(frame)
             except Exception as error:
                 problem = unreadable_timestamp(error)
                 if not problem:
                     raise
-            self._reads_itself_until = time.monotonic() + OWN_READING_S
+            else:
+                self._own_reading_s = OWN_READING_S
+                return results
+            self._reads_itself_until = time.monotonic() + self._own_reading_s
             self._log.warning(
                 "a timestamp is beyond Spark's range: workers read the input for a while",
                 problem=problem,
-                seconds=OWN_READING_S,
+                seconds=self._own_reading_s,
             )
+            self._own_reading_s = min(2 * self._own_reading_s, LONGEST_OWN_READING_S)
         return run(own_frame(self._spark, self._plan.sub_topology, self._plan.config, self._ends, ends))
 
     def _know_ends(self) -> None:

@@ -75,6 +75,9 @@ from millrace.task.topics_written import TopicsWritten
 ISOLATED_ROWS = 1_000
 """Most rows of a batch whose output is sent record by record, to learn which ones the broker refuses."""
 
+MOST_ATTEMPTS = 1_000
+"""At a batch. Each learns of a few more of the records that the broker refuses, out of no more than those rows have."""
+
 PRODUCER_TIMEOUT_S = 15.0
 """Longest time of one call of the producer: the sooner one that gets no answer is given up, the sooner a new one goes
 on."""
@@ -228,8 +231,9 @@ class Task:
         recommit: bool,
         global_ends: Mapping[TopicPartition, int],
     ) -> BatchOutcome:
-        was_damaged = False
+        was_damaged, attempts = False, 0
         while True:
+            attempts += 1
             try:
                 outcome = self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends)
             except StateCorruptedError as error:
@@ -241,7 +245,7 @@ class Task:
                 self._rebuilds += 1
             except (RecordsRefusedError, BrokerUnavailableError) as error:
                 self.close()
-                self._learn_from(error)
+                self._learn_from(error, is_last=attempts >= MOST_ATTEMPTS)
             else:
                 self._forget_refusals()
                 return outcome
@@ -339,13 +343,13 @@ class Task:
                 finally:
                     state.close()
 
-    def _learn_from(self, error: RecordsRefusedError | BrokerUnavailableError) -> None:
+    def _learn_from(self, error: RecordsRefusedError | BrokerUnavailableError, *, is_last: bool) -> None:
         """Finds out what the broker has refused, so that the next attempt at the batch does not send it.
 
         Its topic's settings may be others than at the start; otherwise each record is sent by itself, which shows it.
 
         Raises:
-            MillraceError: nothing was found that another attempt would leave out.
+            MillraceError: nothing was found that another attempt would leave out, or there were too many attempts.
         """
         sent, self._sent_topics = self._sent_topics, set()
         refused = error if isinstance(error, RecordsRefusedError) else None
@@ -357,7 +361,7 @@ class Task:
             found = self._known_refusals.add(refused.records)
             if not found and not refused.of_topic and not self._isolates:
                 self._isolates = found = True
-        if not found:
+        if not found or is_last:
             raise refused.cause if refused is not None and refused.cause is not None else error
         self._log.warning("the broker refuses records; the batch is processed again", reason=error.message)
 

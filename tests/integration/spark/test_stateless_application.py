@@ -222,7 +222,7 @@ def test_timestamps_beyond_sparks_range_are_processed(world: World, application:
     written = {name: len(world.read(name)) for name in ("mapped-out", "rekeyed-out", "framed-out")}
     world.send("headed", *(Record(b"t%d" % row, b"at", time) for row, time in enumerate(times)))
     world.send("framed", *(Record(b"t%d" % row, b"DE", time) for row, time in enumerate(times)))
-    application.wait_until_caught_up()
+    application.wait_until_caught_up(timeout_s=180)
     for name, prefix in (("mapped-out", b""), ("rekeyed-out", b"new-"), ("framed-out", b"")):
         found = [(record.key, record.timestamp) for record in world.read(name)[written[name] :]]
         assert found == [(prefix + b"t%d" % row, time) for row, time in enumerate(times)], name

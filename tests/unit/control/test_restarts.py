@@ -5,11 +5,15 @@ import pytest
 from millrace.control.restarts import RestartHistory, RestartPolicy, next_restart, permanent_cause
 from millrace.errors import (
     BrokerUnavailableError,
+    InvalidTimestampError,
     OffsetsMovedError,
     ProcessingError,
+    RecordRefusedError,
+    RecordTooLargeError,
     StateDirectoryLockedError,
     StateError,
     TaskMigratedError,
+    TopicRefusedError,
 )
 
 POLICY = RestartPolicy(initial_s=1.0, multiplier=2.0, limit_s=5.0, max_attempts=4)
@@ -50,6 +54,15 @@ def test_what_a_restart_would_repeat_is_found_in_the_chain_of_causes(error: Exce
 )
 def test_what_may_pass_is_not_permanent(error: Exception | None) -> None:
     assert permanent_cause(error) is None
+
+
+@pytest.mark.parametrize("kind", [RecordRefusedError, RecordTooLargeError, InvalidTimestampError, TopicRefusedError])
+def test_what_the_broker_refuses_for_good_is_permanent(kind: type[RecordRefusedError]) -> None:
+    """Case E16: also where an error of Spark's has it as its cause."""
+    error = kind("x")
+    outer = RuntimeError("the query died")
+    outer.__cause__ = error
+    assert permanent_cause(outer) is error
 
 
 def test_a_circle_of_causes_ends() -> None:

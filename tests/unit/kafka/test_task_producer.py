@@ -18,6 +18,7 @@ from millrace.errors import (
 )
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.record_limits import TopicLimits
+from millrace.kafka.refusals import RecordsRefusedError
 from millrace.metrics import TransactionOutcome
 
 Fault = Callable[[], BaseException]
@@ -54,6 +55,7 @@ class FakeClient:
         self.committed: list[bytes] = []
         self.committed_offsets: list[int] = []
         self.room: int | None = None
+        self.unsent = 0
 
     def _call(self, name: str) -> None:
         self.calls.append(name)
@@ -97,7 +99,7 @@ class FakeClient:
 
     def flush(self, timeout: float = 0.0, /) -> int:
         self._call("flush")
-        return 0
+        return self.unsent
 
     def purge(self) -> None:
         self._call("purge")
@@ -269,3 +271,28 @@ def test_a_producer_without_transactions_tells_of_none() -> None:
     producer.begin()
     producer.abort()
     assert seen == []
+
+
+def test_a_transaction_in_which_a_record_was_refused_is_not_waited_for() -> None:
+    """Case E16: librdkafka sends nothing more of it, so the records that are left would never be acknowledged."""
+    client = FakeClient()
+    producer = _producer(client)
+    producer.begin()
+    producer.send("out", [b"k"], [b"v"], np.zeros(1, np.int64), partition=0)
+    client.unsent = 5
+    client.faults["begin"] = [lambda: _error(KafkaError.INVALID_TIMESTAMP, abort=True)]
+    with pytest.raises(RecordsRefusedError, match="INVALID_TIMESTAMP") as refused:
+        producer.flush()
+    assert (client.calls.count("flush"), client.calls[-1]) == (1, "abort")
+    assert (refused.value.records, refused.value.of_topic) == ({}, False)
+    assert not producer.is_usable
+
+
+def test_a_transaction_that_is_well_is_waited_for() -> None:
+    client = FakeClient()
+    producer = _producer(client, timeout_s=0.01)
+    producer.begin()
+    client.unsent = 5
+    client.faults["begin"] = [lambda: _error(KafkaError._STATE)] * 100
+    with pytest.raises(BrokerUnavailableError, match=r"5 records .* were not acknowledged"):
+        producer.flush()

@@ -206,7 +206,7 @@ class StatusReporter:
         # Built under the lock that orders publications, so that a slow thread cannot write an older state last.
         with self._publishing:
             if self._publisher.epoch:
-                self._publisher.publish(self.status().model_copy(update={"updated_at": self._clock()}))
+                self._publisher.publish(_published(self.status(), self._clock()))
                 self._published_at = time_awake_or_asleep()
                 self.broker_answered()
 
@@ -298,6 +298,18 @@ class StatusReporter:
             started_at=self._started_at,
             updated_at=self._beat_at,
         )
+
+
+def _published(status: ApplicationStatus, now: float) -> ApplicationStatus:
+    """As the topic gets it: only partitions whose two ends differ, so that the record of thousands stays small."""
+    ends = {
+        topic: differing
+        for topic, of_topic in status.input_ends.items()
+        if (
+            differing := {partition: end for partition, end in of_topic.items() if end.high_watermark > end.last_stable}
+        )
+    }
+    return status.model_copy(update={"updated_at": now, "input_ends": ends})
 
 
 def time_awake_or_asleep() -> float:

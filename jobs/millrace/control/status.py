@@ -119,7 +119,8 @@ class ApplicationStatus(_StatusModel):
     )
     lag_at: float | None = Field(None, description="When the ends were read that the lag counts to.")
     input_ends: dict[str, dict[int, InputEnd]] = Field(
-        default_factory=dict, description="Both ends of each input partition, as they were at lag_at."
+        default_factory=dict,
+        description="Both ends of each input partition as of lag_at; in the topic of those where they differ.",
     )
     broker_answered_at: float | None = Field(
         None, description="When a broker last answered the driver, seconds since the epoch; absent before it ever did."

@@ -487,3 +487,34 @@ def test_a_query_whose_engine_is_gone_counts_as_dead(make_driver: Make, make_que
     assert running.end() is ExitCode.FAILED
     assert restarted == [3, 3]
     assert running.driver.lifecycle.state is S.ERROR
+
+
+def test_a_heartbeat_tells_when_the_broker_answered_and_both_ends_of_the_input(make_driver: Make) -> None:
+    """The topic has the ends where they differ: a status of thousands of partitions must fit into a record."""
+    gone = threading.Event()
+
+    def end_offsets(_: Any) -> dict[Any, int]:
+        if gone.is_set():
+            raise BrokerUnavailableError("no answer")
+        return {("in", 0): 5, ("in", 1): 9}
+
+    running = make_driver(
+        hooks={"end_offsets": end_offsets, "high_watermarks": lambda _: {("in", 0): 8, ("in", 1): 9}}
+    ).start()
+    running.wait_for(S.RUNNING)
+    eventually(lambda: running.driver.status().lag_at is not None)
+    status = running.driver.status()
+    assert status.lag == {"in": {0: 0}}
+    assert {number: end.high_watermark for number, end in status.input_ends["in"].items()} == {0: 8, 1: 9}
+    assert list(status.held_back) == [("in", 0)]
+    eventually(lambda: set(running.publisher.published[-1].input_ends.get("in", {})) == {0})
+
+    def silent(_: Any) -> None:
+        raise BrokerUnavailableError("no answer")
+
+    gone.set()
+    running.publisher.publish = silent
+    eventually(lambda: time.time() - (running.driver.status().lag_at or 0.0) > 0.2)
+    later = running.driver.status()
+    assert later.lag == {"in": {0: 0}}, "as it was last known"
+    assert later.updated_at > (later.lag_at or 0.0), "the driver lives and says that it does not know better"

@@ -28,7 +28,7 @@ _PASSED_ON = """
 Keys that begin with {prefixes}
 are passed on to that client, to the internal topics or to the Spark session.
 """
-_KINDS = {bool: "true or false", int: "integer", float: "number", str: "string"}
+_KINDS: dict[Any, str] = {bool: "true or false", int: "integer", float: "number", str: "string", Any: "name of a serde"}
 _COLLECTIONS: dict[Any, str] = {list: "list", dict: "mapping"}
 
 

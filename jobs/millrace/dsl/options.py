@@ -442,8 +442,17 @@ class Materialized:
             raise TopologyError(f"The retention must be 0 ms or more, not {retention_ms}.")
         return replace(self, retention_ms=retention_ms)
 
-    def with_store_type(self, store_type: StoreBackend) -> Materialized:
-        """In RocksDB or in memory."""
+    def with_store_type(self, store_type: StoreBackend | str) -> Materialized:
+        """In RocksDB or in memory: a :class:`StoreBackend`, or its text, ``"rocksdb"`` or ``"memory"``.
+
+        Raises:
+            TopologyError: it is neither.
+        """
+        choices = [backend.value for backend in StoreBackend]
+        if store_type not in choices:
+            raise TopologyError(
+                f"The store type is one of {choices}, not {store_type!r}.", remedy="pass StoreBackend.ROCKSDB or MEMORY"
+            )
         return replace(self, store_type=StoreBackend(store_type))
 
     def with_rocksdb_options(self, options: RocksDBOptions) -> Materialized:

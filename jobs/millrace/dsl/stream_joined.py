@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.arguments import checks_arguments
 from millrace.topology.naming import check_name
@@ -90,8 +91,17 @@ class StreamJoined:
         """Without changelog topics: the stores start empty wherever their task moves."""
         return replace(self, logging=False, changelog_settings=())
 
-    def with_store_type(self, store_type: StoreBackend) -> StreamJoined:
-        """In RocksDB or in memory."""
+    def with_store_type(self, store_type: StoreBackend | str) -> StreamJoined:
+        """In RocksDB or in memory: a :class:`StoreBackend`, or its text, ``"rocksdb"`` or ``"memory"``.
+
+        Raises:
+            TopologyError: it is neither.
+        """
+        choices = [backend.value for backend in StoreBackend]
+        if store_type not in choices:
+            raise TopologyError(
+                f"The store type is one of {choices}, not {store_type!r}.", remedy="pass StoreBackend.ROCKSDB or MEMORY"
+            )
         return replace(self, store_type=StoreBackend(store_type))
 
     def with_this_store_supplier(self, supplier: StoreSupplier) -> StreamJoined:

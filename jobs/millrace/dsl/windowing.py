@@ -7,7 +7,8 @@ from typing import Any
 
 from millrace.dsl.options import Materialized
 from millrace.dsl.stores import key_value_store, session_store, window_store
-from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, UnsetSerde
+from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde
+from millrace.serdes.unset import UnsetSerde
 from millrace.topology.aggregators import Aggregator
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.operators import (

@@ -6,12 +6,11 @@ from millrace.serdes.avro import AvroSerde, topic_record_subject, topic_subject
 from millrace.serdes.base import Serde, WindowedSerializer
 from millrace.serdes.functions import FunctionSerde, serde_from
 from millrace.serdes.json import JsonSerde
-from millrace.serdes.names import NAMED_SERDES, check_serde_name, serde_by_name, serde_named
+from millrace.serdes.names import NAMED_SERDES, serde_by_name, serde_named
 from millrace.serdes.numbers import DoubleSerde, FloatSerde, IntegerSerde, LongSerde, ShortSerde
 from millrace.serdes.primitives import BytesSerde, StringSerde
 from millrace.serdes.session_windowed import SessionWindowedSerde, serialize_sessions
 from millrace.serdes.times import BeyondDatetime
-from millrace.serdes.unset import UnsetSerde
 from millrace.serdes.uuids import UUIDSerde
 from millrace.serdes.windowed import TimeWindowedSerde, Windowed, deserialize_windowed, serialize_windowed
 
@@ -32,10 +31,8 @@ __all__ = [
     "StringSerde",
     "TimeWindowedSerde",
     "UUIDSerde",
-    "UnsetSerde",
     "Windowed",
     "WindowedSerializer",
-    "check_serde_name",
     "deserialize_windowed",
     "serde_by_name",
     "serde_from",

@@ -11,9 +11,10 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 from millrace.config import StreamsConfig
-from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, UnsetSerde, serde_named
+from millrace.serdes import Serde, SessionWindowedSerde, TimeWindowedSerde, serde_named
 from millrace.serdes.changes import ChangeSerde
 from millrace.serdes.subscriptions import CombinedKeySerde, ResponseSerde, SubscriptionSerde
+from millrace.serdes.unset import UnsetSerde
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import StreamStreamJoin
 from millrace.topology.serde_flow import check_serdes

@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from millrace.callables import callable_name
 from millrace.errors import TopologyError
-from millrace.serdes import BytesSerde, Serde, SessionWindowedSerde, TimeWindowedSerde, UnsetSerde
+from millrace.serdes import BytesSerde, Serde, SessionWindowedSerde, TimeWindowedSerde
 from millrace.serdes.changes import ChangeSerde
 from millrace.serdes.subscriptions import ResponseSerde, SubscriptionSerde
+from millrace.serdes.unset import UnsetSerde
 from millrace.topology.aggregators import (
     CallableAggregator,
     ReduceAggregator,

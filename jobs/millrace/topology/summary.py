@@ -6,8 +6,9 @@ import itertools
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.serdes import Serde, UnsetSerde
+from millrace.serdes import Serde
 from millrace.serdes.subscriptions import CombinedKeySerde, SubscriptionSerde
+from millrace.serdes.unset import UnsetSerde
 from millrace.topology.aggregators import Aggregator, BuiltInAggregator, StructAggregator, TableAggregator
 from millrace.topology.emit_strategy import EmitStrategy
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode

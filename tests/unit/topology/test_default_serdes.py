@@ -43,10 +43,10 @@ from millrace.serdes import (
     SessionWindowedSerde,
     StringSerde,
     TimeWindowedSerde,
-    UnsetSerde,
     Windowed,
     serde_from,
 )
+from millrace.serdes.unset import UnsetSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology import topology as frozen
 from millrace.topology.default_serdes import with_default_serdes

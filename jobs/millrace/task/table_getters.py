@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +16,7 @@ from millrace.task.operators.table_writing import decoded
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list
+from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 from millrace.topology.operators import (
     CogroupMerge,
     SessionAggregate,
@@ -40,10 +41,13 @@ class Rows:
     Args:
         values: the rows' values, null where there is no row.
         timestamps: their timestamps, milliseconds; -1 where there is no row.
+        stored: the bytes that a store has of the values, as the serde of their time has written them; ``None`` for a
+            table that is computed.
     """
 
     values: Column
     timestamps: IntArray
+    stored: list[bytes | None] | None = None
 
 
 class TableGetter(Protocol):
@@ -121,7 +125,10 @@ class _StoredGetter:
     def get(self, records: Records, _functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
         keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._store}")
         found, timestamps = self._view.lookup(keys, records.order, as_of)
-        return Rows(decoded(self._context, self._store, found), timestamps)
+        # What a built-in aggregation stores is not what it gives.
+        aggregator = self._context.aggregators.get(self._store)
+        is_state = isinstance(aggregator, BuiltInAggregator | StructAggregator)
+        return Rows(decoded(self._context, self._store, found), timestamps, None if is_state else found)
 
 
 class _WindowedGetter:
@@ -190,8 +197,12 @@ class _SuppressedGetter:
             for known, before, change in zip(rows.values.objects, prior.objects, waiting, strict=True)
         ]
         is_waiting = np.fromiter((change is not None for change in waiting), dtype=bool, count=len(waiting))
+        stored = None
+        if rows.stored is not None:
+            pairs = zip(rows.stored, waiting, strict=True)
+            stored = [known if change is None else change.prior for known, change in pairs]
         # As in Kafka Streams: nobody knows when the prior value came.
-        return Rows(Column(objects=values), np.where(is_waiting, NO_TIMESTAMP, rows.timestamps))
+        return Rows(Column(objects=values), np.where(is_waiting, NO_TIMESTAMP, rows.timestamps), stored)
 
 
 class _FilteredGetter:
@@ -208,7 +219,11 @@ class _FilteredGetter:
 
     def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
         rows = self._parent.get(records, functions, as_of=as_of)
-        return _without_times_of_nothing(functions.filter(self._operator, rows.values), rows.timestamps)
+        kept = _without_times_of_nothing(functions.filter(self._operator, rows.values), rows.timestamps)
+        if rows.stored is None:
+            return kept
+        gone = kept.values.null_mask().tolist()
+        return replace(kept, stored=[None if out else data for data, out in zip(rows.stored, gone, strict=True)])
 
 
 class _MappedGetter:

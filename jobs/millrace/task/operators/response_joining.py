@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from millrace.kafka.murmur3 import hash128
 from millrace.metrics import DropReason
 from millrace.serdes.subscriptions import Instruction, Response, Subscription
 from millrace.task.columns import Column
@@ -24,6 +25,10 @@ class ResponseJoinProcessor(Processor):
     """A response whose hash is not that of the row's value now is dropped and counted: a later one follows, for which
     an inner join must ask where the dropped one had no foreign row: see ``SubscribeAgain``.
 
+    The hash of a row's value is that of its bytes as the table's serde writes them. Unlike in Kafka Streams that of the
+    bytes in the table's store will do as well: after a compatible change of the serde (a field with a default) the rows
+    from before are what they were subscribed as there, and would get no change of a foreign row (KAFKA-15303).
+
     No foreign row means no result, which a left join has only where the primary row is gone as well.
     """
 
@@ -40,12 +45,19 @@ class ResponseJoinProcessor(Processor):
 
     def process(self, records: Records) -> Forwarded:
         functions = RowFunctions(self._context, self._node, records)
-        rows = self._getter.get(records, functions).values
+        found = self._getter.get(records, functions)
+        rows = found.values
         hashes = row_hashes(rows, self._value_serde, self._node)
         responses: list[Response] = records.values.objects
         current = np.fromiter(
             (response.hash == row_hash for response, row_hash in zip(responses, hashes, strict=True)), dtype=bool
         )
+        if found.stored is not None:
+            # A row may have been subscribed by a serde that wrote other bytes of it than the serde of today: those that
+            # the store still has.
+            for row in np.flatnonzero(~current).tolist():
+                data = found.stored[row]
+                current[row] = data is not None and responses[row].hash == hash128(data)
         stale = ~current & ~functions.failed
         self._context.failures.drop(DropReason.STALE_RESPONSE, records.origin[stale])
         forwarded: dict[str, Records] = {}

@@ -72,6 +72,12 @@ LEFT: dict[str, Callable[[StreamsBuilder, Serde], KTable]] = {
     "mapped values that are stored": lambda builder, serde: builder.table(
         "left", Consumed.with_(TEXT, serde), _store("rows", serde)
     ).map_values(lambda key, value: value, _store("mapped", serde)),
+    "mapped values": lambda builder, serde: builder.table(
+        "left", Consumed.with_(TEXT, serde), _store("rows", serde)
+    ).map_values(lambda key, value: value, _with(serde)),
+    "a join of tables": lambda builder, serde: builder.table(
+        "left", Consumed.with_(TEXT, serde), _store("rows", serde)
+    ).left_join(builder.table("other", Consumed.with_(TEXT, TEXT)), lambda row, _: row, _with(serde)),
     "an aggregation": lambda builder, serde: (
         builder.stream("left", Consumed.with_(TEXT, serde))
         .group_by_key(Grouped.with_(TEXT, serde))
@@ -86,6 +92,11 @@ LEFT: dict[str, Callable[[StreamsBuilder, Serde], KTable]] = {
         "left", Consumed.with_(TEXT, serde), _store("rows", serde)
     ).suppress(Suppressed.until_time_limit(0, BufferConfig.unbounded())),
 }
+
+
+def _with(serde: Serde) -> Materialized:
+    """Serdes without a store."""
+    return Materialized.with_(TEXT, serde)
 
 
 def _store(name: str, serde: Serde) -> Materialized:
@@ -234,3 +245,28 @@ def test_rows_that_were_restored_from_a_changelog_are_those_that_were_subscribed
     with _Run(topology, tmp_path / "second", after) as run:
         run.right.pipe_input("f", "R2", 3)
         assert run.outputs() == [("p", "a+R2")]
+
+
+def test_a_computed_row_is_subscribed_again_once(tmp_path: Path) -> None:
+    before, after = SERDES["a field with a default"]
+    with _Run(_topology("mapped values", before, "inner"), tmp_path, before) as run:
+        run.right.pipe_input("f", "R1", 1)
+        run.left.pipe_input("p", {"fk": "f", "v": "a"}, 2)
+    with _Run(_topology("mapped values", after, "inner"), tmp_path, after) as run:
+        run.right.pipe_input("f", "R2", 3)
+        run.right.pipe_input("f", "R3", 4)
+        assert run.outputs() == [("p", "a+R2"), ("p", "a+R3")]
+        assert run.driver.dropped == {}
+        assert [len(written) for written in run.internal().values()] == [1, 3]
+
+
+def test_a_serde_that_writes_the_same_in_two_ways_is_not_asked_for_ever(tmp_path: Path) -> None:
+    count = iter(range(1_000))
+    restless = serde_from(lambda value: json.dumps({**value, "n": next(count)}).encode(), json.loads)
+    with _Run(_topology("mapped values", restless, "inner"), tmp_path, restless) as run:
+        run.right.pipe_input("f", "R1", 1)
+        run.left.pipe_input("p", {"fk": "f", "v": "a"}, 2)
+        run.right.pipe_input("f", "R2", 3)
+        # As in Kafka Streams.
+        assert run.outputs() == []
+        assert run.driver.dropped == {DropReason.STALE_RESPONSE: 2}

@@ -135,7 +135,7 @@ def join_on_foreign_key(
         result,
         key_serde=this._key_serde,
         value_serde=this._value_serde,
-        again=None if left_join else SubscribeAgain(by_key_and_value, sink),
+        again=SubscribeAgain(by_key_and_value, sink),
     )
     graph.add(Process(name=resolver, parents=(response_source,), operator=resolving))
     return _result(this, resolver, result, store_name=result_store, options=result_options, sources=sources)

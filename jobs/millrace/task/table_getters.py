@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +17,7 @@ from millrace.task.operators.table_writing import decoded
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list
+from millrace.topology.aggregators import BuiltInAggregator, StructAggregator
 from millrace.topology.operators import (
     CogroupMerge,
     SessionAggregate,
@@ -33,6 +35,10 @@ from millrace.topology.operators import (
 from millrace.topology.stores import StoreKind
 
 
+def _nothing_is_foreign(_: int) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class Rows:
     """What was found for each record that looked a table up.
@@ -40,10 +46,16 @@ class Rows:
     Args:
         values: the rows' values, null where there is no row.
         timestamps: their timestamps, milliseconds; -1 where there is no row.
+        stored: the bytes that a store has of the values, as the serde of their time has written them; ``None`` for a
+            table that is computed.
+        is_foreign: tells of a number of a row whether a store has bytes of it, or of what it is computed of, that the
+            store's serde does not write: so the row has not changed since the serde has.
     """
 
     values: Column
     timestamps: IntArray
+    stored: list[bytes | None] | None = None
+    is_foreign: Callable[[int], bool] = _nothing_is_foreign
 
 
 class TableGetter(Protocol):
@@ -121,7 +133,20 @@ class _StoredGetter:
     def get(self, records: Records, _functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
         keys = present_key_bytes(to_bytes_list(records.keys, self._key_serde), f"that reads store {self._store}")
         found, timestamps = self._view.lookup(keys, records.order, as_of)
-        return Rows(decoded(self._context, self._store, found), timestamps)
+        return _stored_rows(self._context, self._store, found, timestamps)
+
+
+def _stored_rows(context: TaskContext, store: str, found: list[bytes | None], timestamps: IntArray) -> Rows:
+    """Rows that are in a store."""
+    serde = or_default(context.stores[store].value_serde)
+    # What a built-in aggregation stores is not what it gives.
+    is_state = isinstance(context.aggregators.get(store), BuiltInAggregator | StructAggregator)
+
+    def is_foreign(row: int) -> bool:
+        data = found[row]
+        return data is not None and serde.serialize(serde.deserialize(data)) != data
+
+    return Rows(decoded(context, store, found), timestamps, None if is_state else found, is_foreign)
 
 
 class _WindowedGetter:
@@ -140,7 +165,7 @@ class _WindowedGetter:
         keys = windowed_keys(records.keys, self._store)
         inner = present_key_bytes(to_bytes_list(keys.inner, self._key_serde), f"that reads store {self._store}")
         found, timestamps = self._view.lookup(inner, keys.starts, keys.ends, records.order)
-        return Rows(decoded(self._context, self._store, found), timestamps)
+        return _stored_rows(self._context, self._store, found, timestamps)
 
 
 def windowed_keys(keys: Column, store: str) -> WindowedColumn:
@@ -190,8 +215,14 @@ class _SuppressedGetter:
             for known, before, change in zip(rows.values.objects, prior.objects, waiting, strict=True)
         ]
         is_waiting = np.fromiter((change is not None for change in waiting), dtype=bool, count=len(waiting))
+        stored = None
+        if rows.stored is not None:
+            pairs = zip(rows.stored, waiting, strict=True)
+            stored = [known if change is None else change.prior for known, change in pairs]
         # As in Kafka Streams: nobody knows when the prior value came.
-        return Rows(Column(objects=values), np.where(is_waiting, NO_TIMESTAMP, rows.timestamps))
+        return Rows(
+            Column(objects=values), np.where(is_waiting, NO_TIMESTAMP, rows.timestamps), stored, rows.is_foreign
+        )
 
 
 class _FilteredGetter:
@@ -208,7 +239,11 @@ class _FilteredGetter:
 
     def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
         rows = self._parent.get(records, functions, as_of=as_of)
-        return _without_times_of_nothing(functions.filter(self._operator, rows.values), rows.timestamps)
+        kept = _without_times_of_nothing(functions.filter(self._operator, rows.values), rows)
+        if rows.stored is None:
+            return kept
+        gone = kept.values.null_mask().tolist()
+        return replace(kept, stored=[None if out else data for data, out in zip(rows.stored, gone, strict=True)])
 
 
 class _MappedGetter:
@@ -225,7 +260,7 @@ class _MappedGetter:
 
     def get(self, records: Records, functions: RowFunctions, /, *, as_of: IntArray | None = None) -> Rows:
         rows = self._parent.get(records, functions, as_of=as_of)
-        return _without_times_of_nothing(functions.map(self._operator, rows.values), rows.timestamps)
+        return _without_times_of_nothing(functions.map(self._operator, rows.values), rows)
 
 
 class _JoinedGetter:
@@ -245,8 +280,11 @@ class _JoinedGetter:
         everywhere = np.ones(len(records), dtype=bool)
         kind, joiner = self._operator.kind, self._operator.joiner
         values = functions.join(kind, joiner, left.values, right.values, rows=everywhere)
-        return _without_times_of_nothing(values, np.maximum(left.timestamps, right.timestamps))
+        later = np.maximum(left.timestamps, right.timestamps)
+        both = replace(left, timestamps=later, is_foreign=lambda row: left.is_foreign(row) or right.is_foreign(row))
+        return _without_times_of_nothing(values, both)
 
 
-def _without_times_of_nothing(values: Column, timestamps: IntArray) -> Rows:
-    return Rows(values, np.where(values.null_mask(), NO_TIMESTAMP, timestamps))
+def _without_times_of_nothing(values: Column, computed_of: Rows) -> Rows:
+    timestamps = np.where(values.null_mask(), NO_TIMESTAMP, computed_of.timestamps)
+    return Rows(values, timestamps, None, computed_of.is_foreign)

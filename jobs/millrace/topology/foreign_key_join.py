@@ -100,17 +100,17 @@ class ResponseJoin:
         left_join: as in ``SubscriptionSend``; the same for ``value_serde``.
         key_serde: tells rows apart; ``None`` takes the configuration's default.
         result: name of the node that takes the results.
-        again: what an inner join does with a row whose last response came too late; ``None`` for a left join, whose
-            subscriptions are all answered.
+        again: how a row is subscribed once more: by an inner join where its last response came too late (all
+            subscriptions of a left join are answered), by both where a computed row was subscribed by another serde.
     """
 
     table: str
     joiner: Callable[..., Any]
     left_join: bool
     result: str
+    again: SubscribeAgain
     key_serde: Serde | None = None
     value_serde: Serde | None = None
-    again: SubscribeAgain | None = None
 
 
 @dataclass(frozen=True)

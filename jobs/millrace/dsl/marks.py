@@ -21,7 +21,7 @@ def main() -> None:
     sys.stdout = sys.stderr  # what modules print while they are imported is no answer
     try:
         topology = load_topology(asked["module"], StreamsConfig.from_mapping(asked["settings"]))
-        answer = {"marks": node_marks(topology)}
+        answer: dict[str, object] = {"marks": node_marks(topology)}
     except MillraceError as error:
         answer = {"problem": error.message}
     answers.write(orjson.dumps(answer))

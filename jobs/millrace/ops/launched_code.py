@@ -63,7 +63,7 @@ class SourceFile(BaseModel):
     def is_touched(self) -> bool:
         """Whether the file holds something else now, or is gone."""
         try:
-            state = Path(self.path).stat()
+            state = os.stat(self.path)  # noqa: PTH116 - a checkout has hundreds of files, and each look stats them
             if (state.st_size, state.st_mtime_ns) == (self.bytes, self.changed_at_ns):
                 return False
             return SourceFile.of(Path(self.path)).sha256 != self.sha256

@@ -13,7 +13,6 @@ from typing import Any
 
 from millrace.control.ending import ExitCode
 from millrace.control.health import HealthLimits, HealthReason, assess
-from millrace.errors import ConfigurationError
 from millrace.ops.changes import code_note
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.ending import last_line
@@ -25,7 +24,7 @@ from millrace.ops.record import DesiredState, JobRecord, read_record
 from millrace.ops.scrape_target import update_scrape_target
 from millrace.ops.spec import ApplicationSpec, RunState, SpecFile
 from millrace.ops.spec import HealthLimits as SpecLimits
-from millrace.ops.which_spec import ChosenSpec, Use, specification_for
+from millrace.ops.which_spec import specifications_seen
 from millrace.processes import ProcessIdentity
 
 WORST_PARTITIONS = 5
@@ -227,8 +226,7 @@ def look(home: Home, application: str) -> Evidence:
     directory = home.application(application)
     record = read_record(directory)
     driver = record.driver if record else None
-    following, problem = _chosen(Use.NEXT_START, home, application)
-    launched, _ = _chosen(Use.RUNNING, home, application)
+    following, launched, problem = specifications_seen(home, application)
     sight = driver.look(directory) if driver is not None else None
     is_gone = sight is not None and sight.presence not in {Presence.ALIVE, Presence.UNKNOWN}
     is_gone = is_gone and record is not None and record.desired is DesiredState.RUNNING
@@ -246,18 +244,6 @@ def look(home: Home, application: str) -> Evidence:
         unanswered_since=_unanswered_since(directory, driver),
         heard=remembered(directory, driver),
     )
-
-
-def _chosen(use: Use, home: Home, application: str) -> tuple[ChosenSpec | None, str]:
-    """A specification, and what is wrong with the one in ``config/apps``.
-
-    An invalid new specification must never bring down what runs, so that nothing is raised for it.
-    """
-    try:
-        chosen = specification_for(use, home, application)
-    except ConfigurationError as error:
-        return None, str(error)
-    return chosen, chosen.problem
 
 
 def _unanswered_since(directory: ApplicationDirectory, driver: DriverInstance | None) -> float | None:

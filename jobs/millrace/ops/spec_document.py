@@ -172,6 +172,10 @@ def _line(node: yaml.Node | yaml.Event) -> int:
     return node.start_mark.line + 1
 
 
+_SAFE_LOADER = yaml.CSafeLoader if yaml.__with_libyaml__ else yaml.SafeLoader
+"""Supervision reads specifications every few seconds, and the one of libyaml takes a tenth of the time."""
+
+
 class _UnwantedValueError(Exception):
     """A value that YAML knows and a specification does not."""
 
@@ -179,13 +183,14 @@ class _UnwantedValueError(Exception):
         super().__init__(f"line {_line(node)}: {problem}")
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(_SAFE_LOADER):  # type: ignore[misc, valid-type]
     """YAML's values that JSON has as well; keys are text, and there once."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         if isinstance(node, yaml.MappingNode):
             self._check_keys(node)
-        return super().construct_mapping(node, deep=deep)
+        found: dict[Hashable, Any] = super().construct_mapping(node, deep=deep)
+        return found
 
     def _check_keys(self, node: yaml.MappingNode) -> None:
         # Before keys of `<<` are mixed in, which those of the mapping itself may replace.

@@ -66,7 +66,31 @@ def specification_for(use: Use, home: Home, application: str, *, remedy: str = "
         ConfigurationError: there is no valid one.
         OperationError: the record cannot be understood.
     """
+    return _chosen(use, home, application, _both(home, application), remedy)
+
+
+def specifications_seen(home: Home, application: str) -> tuple[ChosenSpec | None, ChosenSpec | None, str]:
+    """Those of the next start and of what runs, as :func:`specification_for` gives them, for a look at an application.
+
+    Returns:
+        Both, none where there is none, and what is wrong with that in ``config/apps``: an invalid new specification
+        must never bring down what runs, so that nothing is raised for it.
+
+    Raises:
+        OperationError: the record cannot be understood.
+    """
     both = _both(home, application)
+    seen: list[ChosenSpec | None] = []
+    for use in (Use.NEXT_START, Use.RUNNING):
+        try:
+            seen.append(_chosen(use, home, application, both, ""))
+        except ConfigurationError:
+            seen.append(None)
+    following, running = seen
+    return following, running, following.problem if following else str(both.desired_problem)
+
+
+def _chosen(use: Use, home: Home, application: str, both: _Both, remedy: str) -> ChosenSpec:
     if use is Use.RUNNING and both.launched_problem is not None:
         raise ConfigurationError(
             f"What {application} was launched with cannot be read: {both.launched_problem.message}",

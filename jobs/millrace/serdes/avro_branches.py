@@ -37,7 +37,7 @@ class _Branched:
         return (with_branch, (self._plain(), self.avro_branch))
 
 
-class _BranchedDict(_Branched, dict[str, Any]):
+class _BranchedDict(_Branched, dict[str, Any]):  # type: ignore[misc]  # as a dict it has no hash
     def _plain(self) -> dict[str, Any]:
         return dict(self)
 
@@ -52,7 +52,7 @@ class _BranchedDict(_Branched, dict[str, Any]):
         return joined if joined is NotImplemented else with_branch(dict(joined), self.avro_branch)
 
 
-class _BranchedList(_Branched, list[Any]):
+class _BranchedList(_Branched, list[Any]):  # type: ignore[misc]  # as a list it has no hash
     def _plain(self) -> list[Any]:
         return list(self)
 

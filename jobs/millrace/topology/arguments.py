@@ -159,7 +159,8 @@ _CALLABLE = get_origin(Callable[..., Any])
 
 def _choices(kind: _Type) -> Iterator[_Type]:
     """The members of a union, otherwise the type itself."""
-    if get_origin(kind) in (Union, UnionType):
+    origin: Any = get_origin(kind)
+    if origin in (Union, UnionType):
         for member in get_args(kind):
             yield from _choices(member)
     else:

@@ -177,8 +177,9 @@ def killed_at(point: str, home: Home, prefix: str, *arguments: str) -> None:
 def killed_at_every_step(steps: Sequence[str], home: Home, prefix: str, application: str, *arguments: str) -> None:
     """Kills a reset at every step that it has, and resumes it in between; see :mod:`tests.prepared`."""
     variables = {HOME_VARIABLE: str(home.root), SPECS_VARIABLE: str(home.specs), PREFIX_VARIABLE: prefix}
-    begin = (prepared.millrace, *arguments)
-    prepared.killed_at_every_step("reset", steps, application, begin, environment=variables, directory=home.root)
+    prepared.killed_at_every_step(
+        "reset", steps, application, (prepared.millrace, *arguments), environment=variables, directory=home.root
+    )
 
 
 def topics_of(admin: Any, prefix: str) -> set[str]:

@@ -14,7 +14,8 @@ import pytest
 from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read, with_topics_to_read
 from millrace.control.preparation import Preparer
-from millrace.control.status import ApplicationState, ApplicationStatus, DriverIdentity
+from millrace.control.lifecycle import ApplicationState
+from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.dsl import Consumed, Materialized, Processor, Produced, Stores, StreamsBuilder, Topology
 from millrace.errors import TopologyError
 from millrace.kafka.admin import KafkaAdmin

@@ -202,7 +202,7 @@ def test_every_annotation_of_the_dsl_says_which_classes_it_takes() -> None:
     unknown = set()
     for where, function, parameter, signature in calls():
         text = signature.parameters[parameter].annotation
-        raw = inspect.unwrap(function.__init__ if isinstance(function, type) else function)
+        raw = inspect.unwrap(vars(function)["__init__"] if isinstance(function, type) else function)
         raw = getattr(raw, "__func__", raw)
         if parameter in _types(raw) and _types(raw)[parameter] is Any and text not in ("Any", "object"):
             unknown.add(f"{where}({parameter}: {text})")
@@ -461,8 +461,11 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "an enumeration's text": (
         lambda: (
-            stream().group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(1)).emit_strategy("on window close")
-        ),  # type: ignore[arg-type]
+            stream()
+            .group_by_key()
+            .windowed_by(TimeWindows.of_size_with_no_grace(1))
+            .emit_strategy("on window close")  # type: ignore[arg-type]
+        ),
         r"emit_strategy is 'on window close'",
         r"EmitStrategy.WINDOW_CLOSE",
     ),

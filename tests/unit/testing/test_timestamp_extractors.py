@@ -200,7 +200,8 @@ NOT_CALLABLE = 5
 
 
 def test_the_setting_may_name_a_function_or_a_class() -> None:
-    assert timestamp_extractor_by_name(f"{__name__}:twice")(None, None, 3, -1) == 6
+    function: Any = timestamp_extractor_by_name(f"{__name__}:twice")
+    assert function(None, None, 3, -1) == 6
     found = timestamp_extractor_by_name("millrace.topology.timestamp_extractors:LogAndSkipOnInvalidTimestamp")
     assert found == LogAndSkipOnInvalidTimestamp()
 

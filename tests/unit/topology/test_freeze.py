@@ -101,7 +101,7 @@ def test_a_tree_keeps_its_order_and_drops_equal_items() -> None:
     assert list(tree) == list(range(13))
 
 
-def _sink_of(number: int) -> Callable[[KStream], None]:
+def _sink_of(number: int) -> Callable[[KStream], object]:
     return lambda stream: stream.to(f"out-{number}")
 
 

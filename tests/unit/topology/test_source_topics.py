@@ -151,6 +151,7 @@ class Topics(Processor[Any, Any]):
 
     def process(self, record: Any) -> None:
         metadata = self.context.record_metadata()
+        assert metadata is not None
         self.context.forward(record.with_value(f"{metadata.topic}:{record.value}"))
 
 

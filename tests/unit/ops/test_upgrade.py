@@ -40,6 +40,16 @@ WriteSpec = Callable[..., Path]
 NAME = "payments"
 BROKEN: dict[str, Any] = {"command": ["{python}", "-c", "import sys; sys.exit('the new version does not work')"]}
 SILENT: dict[str, Any] = {"command": ["{python}", "-c", "import time; time.sleep(600)"]}
+FENCED: dict[str, Any] = {
+    "command": [
+        "{python}",
+        "-c",
+        "import sys; from pathlib import Path; from millrace.control.ending import write_ending; "
+        "path = Path(sys.argv[1], 'ended.json'); "
+        "write_ending(path, exit_code=3, reason='fenced by driver 2 on other-host', remedy='')",
+        "{run_directory}",
+    ]
+}
 
 
 def record_of(home: Home) -> JobRecord:
@@ -106,6 +116,19 @@ def test_a_new_version_that_is_not_healthy_in_time_gives_way_to_the_last_good_on
     record = record_of(home)
     assert (record.spec_hash, record.rejected_hash) == (good, hash_of(home))
     assert observe(home, NAME).verdict is Verdict.HEALTHY
+
+
+def test_a_new_version_that_another_installation_has_taken_over_from_is_not_rolled_back(
+    home: Home, write_spec: WriteSpec, good: str
+) -> None:
+    """The former version, launched again, would end the driver that has taken over."""
+    write_spec(launcher=FENCED, rollback_on_failure=True)
+    outcome = deploy(home, NAME)
+    assert outcome.action == "stopped"
+    assert "neither started again nor rolled back: fenced by driver 2 on other-host" in outcome.text
+    assert record_of(home).spec_hash == hash_of(home) != good
+    assert observe(home, NAME).verdict is Verdict.FENCED
+    assert reconcile(home, NAME).action == "nothing"
 
 
 def test_supervision_leaves_what_was_rolled_back_alone_until_it_changes(

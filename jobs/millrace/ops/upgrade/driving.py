@@ -96,7 +96,8 @@ def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str
         timeout_s: counted from the launch, seconds.
 
     Returns:
-        ``healthy``; ``text``, with the end of its log where it is not; ``stopped`` where it was asked to stop.
+        ``healthy``; ``text``, with the end of its log where it is not; ``stopped`` where it was asked to stop, or
+        another installation has taken it over (``fenced``).
     """
     directory, name = context.directory, context.plan.application
     deadline = _record(context).launched_at + timeout_s
@@ -105,6 +106,9 @@ def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str
         observation = observe(context.home, name)
         if observation.desired is DesiredState.STOPPED:
             return {"healthy": False, "stopped": True, "text": "it was asked to stop"}
+        if observation.verdict is Verdict.FENCED:
+            # A way back would launch a driver that takes the application away from the one that has taken it over.
+            return {"healthy": False, "stopped": True, "fenced": True, "text": observation.text}
         if is_proven(observation):
             with application_lock(directory):
                 mark_good(directory)

@@ -77,10 +77,10 @@ class BranchedKStream(MethodHints):
             key_changed=stream._key_changed,
         )
         if options.function is not None:
-            # It may make a table, or end the stream.
-            transformed: Any = options.function(branch)
+            # Its signature says a stream, and it may make a table.
+            transformed: object = options.function(branch)
             if isinstance(transformed, MethodHints):
-                self._branches[name] = transformed
+                self._branches[name] = transformed  # type: ignore[assignment]
             elif transformed is not None and not isinstance(transformed, EndOfStream):
                 raise TopologyError(
                     f"The function of branch {name} returns {transformed!r}.",

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from millrace.dsl.callables import check_callable, check_timestamp_extractor
+from millrace.dsl.method_hints import EndOfStream
 from millrace.errors import TopologyError
 from millrace.serdes import Serde
 from millrace.topology.arguments import checks_arguments
@@ -472,7 +473,7 @@ class Branched:
     """
 
     name: str | None = None
-    function: Callable[[KStream], KStream | None] | None = None
+    function: Callable[[KStream], KStream | EndOfStream | None] | None = None
     consumer: Callable[[KStream], Any] | None = None
 
     def __post_init__(self) -> None:
@@ -487,7 +488,9 @@ class Branched:
         return cls(name=check_name(name, what="branch"))
 
     @classmethod
-    def with_function(cls, function: Callable[[KStream], KStream | None], *, name: str | None = None) -> Branched:
+    def with_function(
+        cls, function: Callable[[KStream], KStream | EndOfStream | None], *, name: str | None = None
+    ) -> Branched:
         """A branch that ``function`` makes another stream of."""
         return cls(name=name and check_name(name, what="branch"), function=function)
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from millrace.config import StreamsConfig
+from millrace.control.lifecycle import ApplicationState
 from millrace.control.matched_topics import with_topics_read, with_topics_to_read
 from millrace.control.preparation import Preparer
-from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.dsl import Consumed, Materialized, Processor, Produced, Stores, StreamsBuilder, Topology
 from millrace.errors import TopologyError

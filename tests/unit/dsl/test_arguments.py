@@ -461,10 +461,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
     ),
     "an enumeration's text": (
         lambda: (
-            stream()
-            .group_by_key()
-            .windowed_by(TimeWindows.of_size_with_no_grace(1))
-            .emit_strategy("on window close")  # type: ignore[arg-type]
+            stream().group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(1)).emit_strategy("on window close")  # type: ignore[arg-type]
         ),
         r"emit_strategy is 'on window close'",
         r"EmitStrategy.WINDOW_CLOSE",

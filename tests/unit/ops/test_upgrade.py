@@ -44,9 +44,11 @@ FENCED: dict[str, Any] = {
     "command": [
         "{python}",
         "-c",
-        "import sys; from pathlib import Path; from millrace.control.ending import write_ending; "
-        "path = Path(sys.argv[1], 'ended.json'); "
-        "write_ending(path, exit_code=3, reason='fenced by driver 2 on other-host', remedy='')",
+        (
+            "import sys; from pathlib import Path; from millrace.control.ending import write_ending; "
+            "path = Path(sys.argv[1], 'ended.json'); "
+            "write_ending(path, exit_code=3, reason='fenced by driver 2 on other-host', remedy='')"
+        ),
         "{run_directory}",
     ]
 }

@@ -79,7 +79,7 @@ class BranchedKStream(MethodHints):
         if options.function is not None:
             transformed = options.function(branch)
             if isinstance(transformed, MethodHints):
-                self._branches[name] = transformed  # type: ignore[assignment]  # the function may make a table
+                self._branches[name] = transformed
             elif transformed is not None and not isinstance(transformed, EndOfStream):
                 raise TopologyError(
                     f"The function of branch {name} returns {transformed!r}.",

@@ -21,6 +21,7 @@ from millrace.topology.windows import Duration, to_milliseconds
 
 if TYPE_CHECKING:
     from millrace.dsl.kstream import KStream
+    from millrace.dsl.method_hints import EndOfStream
 
 Partitioner = Callable[[str, Any, Any, int], int]
 """``(topic, key, value, number of partitions) -> partition``, from 0."""
@@ -451,7 +452,7 @@ class Branched:
     """
 
     name: str | None = None
-    function: Callable[[KStream], KStream | None] | None = None
+    function: Callable[[KStream], KStream | EndOfStream | None] | None = None
     consumer: Callable[[KStream], Any] | None = None
 
     def __post_init__(self) -> None:
@@ -466,7 +467,9 @@ class Branched:
         return cls(name=check_name(name, what="branch"))
 
     @classmethod
-    def with_function(cls, function: Callable[[KStream], KStream | None], *, name: str | None = None) -> Branched:
+    def with_function(
+        cls, function: Callable[[KStream], KStream | EndOfStream | None], *, name: str | None = None
+    ) -> Branched:
         """A branch that ``function`` makes another stream of."""
         return cls(name=name and check_name(name, what="branch"), function=function)
 

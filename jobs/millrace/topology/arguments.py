@@ -154,12 +154,13 @@ def _check(value: Any, kind: _Type, *, argument: str, method: str, signature: in
         refuse_async(value, what=argument)
 
 
-_CALLABLE = get_origin(Callable[..., Any])
+_CALLABLE: Any = get_origin(Callable[..., Any])
 
 
 def _choices(kind: _Type) -> Iterator[_Type]:
     """The members of a union, otherwise the type itself."""
-    if get_origin(kind) in (Union, UnionType):
+    origin: Any = get_origin(kind)
+    if origin in (Union, UnionType):
         for member in get_args(kind):
             yield from _choices(member)
     else:

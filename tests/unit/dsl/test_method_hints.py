@@ -25,6 +25,10 @@ def table() -> Any:
     return StreamsBuilder().table("in", READ)
 
 
+def untyped(each: Any) -> Any:
+    return each
+
+
 @pytest.mark.parametrize(
     ("call", "message", "remedy"),
     [
@@ -50,8 +54,8 @@ def table() -> Any:
             "TimeWindowedKStream behind KSTREAM-SOURCE-0000000000",
             "count()",
         ),
-        (lambda: StreamsBuilder().global_table("in", READ).to_stream(), "GlobalKTable has no", "stream.join("),
-        (lambda: StreamsBuilder().map(1), "StreamsBuilder has no method map", "stream() or table()"),
+        (lambda: untyped(StreamsBuilder().global_table("in", READ)).to_stream(), "GlobalKTable has no", "stream.join("),
+        (lambda: untyped(StreamsBuilder()).map(1), "StreamsBuilder has no method map", "stream() or table()"),
         (lambda: stream().split().map(1), "BranchedKStream behind", "default_branch()"),
     ],
 )

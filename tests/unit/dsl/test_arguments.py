@@ -207,7 +207,7 @@ def test_every_annotation_of_the_dsl_says_which_classes_it_takes() -> None:
     unknown = set()
     for where, function, parameter, signature in calls():
         text = signature.parameters[parameter].annotation
-        raw = inspect.unwrap(vars(function)["__init__"] if isinstance(function, type) else function)
+        raw = inspect.unwrap(inspect.getattr_static(function, "__init__") if isinstance(function, type) else function)
         raw = getattr(raw, "__func__", raw)
         if parameter in _types(raw) and _types(raw)[parameter] is Any and text not in ("Any", "object"):
             unknown.add(f"{where}({parameter}: {text})")

@@ -18,6 +18,7 @@ from millrace.errors import TopologyError
 from millrace.rewrites import apply_rewrites
 from millrace.topology import naming
 from millrace.topology.arguments import checks_arguments
+from millrace.topology.default_serdes import with_default_serdes
 from millrace.topology.explicit_naming import check_explicit_naming
 from millrace.topology.freeze import freeze
 from millrace.topology.logical import StreamInput, TableInput
@@ -184,8 +185,8 @@ class StreamsBuilder(MethodHints):
 
         Args:
             config: the application's configuration, or some of its dotted keys, as ``StreamsBuilder#build(Properties)``
-                takes them: ``topology.optimization`` and ``ensure.explicit.internal.resource.naming`` matter here.
-                Without it nothing is optimized.
+                takes them: ``topology.optimization``, ``ensure.explicit.internal.resource.naming`` and the default
+                serdes matter here. Without it nothing is optimized.
             rewrites: names of the rewrites of :mod:`millrace.rewrites` to apply, in this order, whatever the
                 configuration says. They change internal topics.
             ensure_explicit_naming: whether generated names of stores and internal topics are refused (KIP-1111),
@@ -204,7 +205,10 @@ class StreamsBuilder(MethodHints):
         graph = self._graph.graph()
         if ensure_explicit_naming:
             check_explicit_naming(graph)
-        return freeze(apply_rewrites(graph, rewrites or ()))
+        topology = freeze(apply_rewrites(graph, rewrites or ()))
+        if config is not None and (config.default_key_serde, config.default_value_serde) != (None, None):
+            topology = with_default_serdes(topology, config)
+        return topology
 
     @property
     def is_empty(self) -> bool:

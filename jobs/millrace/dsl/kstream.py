@@ -138,7 +138,7 @@ class KStream(MethodHints):
         self._then(naming.STREAM_FOREACH, named, Peek(action, forwards=False))
         return EndOfStream("foreach(...)", self._name)
 
-    def print(self, printed: Printed | None = None) -> None:
+    def print(self, printed: Printed | None = None) -> EndOfStream:
         """Ends the stream in lines ``[label]: key, value`` on the standard output or in a file: to look at it.
 
         Args:
@@ -147,6 +147,7 @@ class KStream(MethodHints):
         options = printed or Printed()
         action = PrintRecord(self._name if options.label is None else options.label, options.path, options.mapper)
         self._then(naming.STREAM_PRINT, options.name, Peek(action, forwards=False))
+        return EndOfStream("print(...)", self._name)
 
     def process(
         self, supplier: ProcessorSupplier, *state_store_names: str, named: Named | str | None = None

@@ -23,6 +23,7 @@ from millrace.topology.windows import Duration, to_milliseconds
 
 if TYPE_CHECKING:
     from millrace.dsl.kstream import KStream
+    from millrace.dsl.method_hints import EndOfStream
 
 
 class AutoOffsetReset(StrEnum):

@@ -154,7 +154,7 @@ def _check(value: Any, kind: _Type, *, argument: str, method: str, signature: in
         refuse_async(value, what=argument)
 
 
-_CALLABLE = get_origin(Callable[..., Any])
+_CALLABLE: Any = get_origin(Callable[..., Any])
 
 
 def _choices(kind: _Type) -> Iterator[_Type]:

@@ -192,7 +192,7 @@ def _of_values(node: ProcessorNode) -> _Content:
 
 def _says_bytes(operator: Operator) -> bool:
     """Whether the function of an operator is annotated to return bytes."""
-    function = getattr(operator, "mapper", None) or getattr(operator, "joiner", None)
+    function = getattr(operator, "mapper", getattr(operator, "joiner", None))
     return getattr(function, "__annotations__", {}).get("return") in (bytes, "bytes")
 
 

@@ -32,6 +32,7 @@ from millrace.dsl import (
     Stores,
     StreamsBuilder,
     Suppressed,
+    TimeWindowedKStream,
     TimeWindows,
     Topology,
     aggregators,
@@ -51,6 +52,10 @@ class Wrong:
 
 def stream(builder: StreamsBuilder | None = None) -> KStream:
     return (builder or StreamsBuilder()).stream("in", READ)
+
+
+def windowed() -> TimeWindowedKStream:
+    return stream().group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(1))
 
 
 def table() -> KTable:
@@ -202,7 +207,7 @@ def test_every_annotation_of_the_dsl_says_which_classes_it_takes() -> None:
     unknown = set()
     for where, function, parameter, signature in calls():
         text = signature.parameters[parameter].annotation
-        raw = inspect.unwrap(vars(function)["__init__"] if isinstance(function, type) else function)
+        raw = inspect.unwrap(inspect.getattr_static(function, "__init__") if isinstance(function, type) else function)
         raw = getattr(raw, "__func__", raw)
         if parameter in _types(raw) and _types(raw)[parameter] is Any and text not in ("Any", "object"):
             unknown.add(f"{where}({parameter}: {text})")
@@ -460,9 +465,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
         r"an object of it, not the class Produced",
     ),
     "an enumeration's text": (
-        lambda: (
-            stream().group_by_key().windowed_by(TimeWindows.of_size_with_no_grace(1)).emit_strategy("on window close")  # type: ignore[arg-type]
-        ),
+        lambda: windowed().emit_strategy("on window close"),  # type: ignore[arg-type]
         r"emit_strategy is 'on window close'",
         r"EmitStrategy.WINDOW_CLOSE",
     ),

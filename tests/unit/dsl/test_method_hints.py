@@ -30,6 +30,10 @@ def table() -> Any:
     return StreamsBuilder().table("in", READ)
 
 
+def untyped(each: Any) -> Any:
+    return each
+
+
 @pytest.mark.parametrize(
     ("call", "message", "remedy"),
     [

@@ -64,7 +64,9 @@ def build_stateless(builder: StreamsBuilder) -> None:
 def build_join(builder: StreamsBuilder) -> None:
     """A join with a table."""
     users = builder.table("users", Consumed.with_(TEXT, LONG), Materialized.as_("users"))
-    builder.stream("clicks", Consumed.with_(TEXT, LONG)).join(users, lambda click, user: click).to("joined")
+    builder.stream("clicks", Consumed.with_(TEXT, LONG)).join(users, lambda click, user: click).to(
+        "joined", Produced.with_(TEXT, LONG)
+    )
 
 
 def build_foreign_key_join(builder: StreamsBuilder) -> None:
@@ -73,14 +75,14 @@ def build_foreign_key_join(builder: StreamsBuilder) -> None:
     users = builder.table("users", Consumed.with_(TEXT, TEXT), Materialized.as_("users"))
     options = TableJoined.as_("fk")
     joined = clicks.join(users, lambda click, user: click, foreign_key_extractor=str, table_joined=options)
-    joined.to_stream().to("joined")
+    joined.to_stream().to("joined", Produced.with_(TEXT, LONG))
 
 
 def build_global(builder: StreamsBuilder) -> None:
     """A join with a global table."""
     users = builder.global_table("people", Consumed.with_(TEXT, LONG), Materialized.as_("users"))
     clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG))
-    clicks.left_join(users, lambda key, value: key, lambda click, user: click).to("joined")
+    clicks.left_join(users, lambda key, value: key, lambda click, user: click).to("joined", Produced.with_(TEXT, LONG))
 
 
 def build_suppressed(builder: StreamsBuilder) -> None:
@@ -96,7 +98,7 @@ def build_grace(builder: StreamsBuilder) -> None:
     users = builder.table("users", Consumed.with_(TEXT, LONG), versions)
     clicks = builder.stream("clicks", Consumed.with_(TEXT, LONG))
     joined = Joined.as_("with-user").with_grace_period(10_000)
-    clicks.join(users, lambda click, user: click, joined=joined).to("joined")
+    clicks.join(users, lambda click, user: click, joined=joined).to("joined", Produced.with_(TEXT, LONG))
 
 
 def spec(*, function: str = "build", **changes: Any) -> ApplicationSpec:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pyarrow.compute as pc
 import pytest
 
 from millrace.config import StreamsConfig
@@ -409,6 +410,11 @@ UNTYPED: dict[str, tuple[Callable[[StreamsBuilder], Any], str, str]] = {
         ),
         r"to topic out has no key serde.*makes windowed keys",
         "key_serde of Produced",
+    ),
+    "expression": (
+        lambda builder: stream(builder).map_values(pc.field("n")).to("out", Produced.as_("written")),
+        r"Sink written to topic out has no value serde.*node KSTREAM-MAPVALUES-0000000001 makes them",
+        "value_serde of Produced",
     ),
     "processor": (
         lambda builder: stream(builder).process(AskingProcessor, named="asking").to("out"),

@@ -21,11 +21,6 @@ def stream() -> Any:
     return StreamsBuilder().stream("in", READ)
 
 
-def untyped(of_the_dsl: object) -> Any:
-    """A type checker would say the same as the test does."""
-    return of_the_dsl
-
-
 def table() -> Any:
     return StreamsBuilder().table("in", READ)
 

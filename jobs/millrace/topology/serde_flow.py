@@ -25,6 +25,7 @@ from millrace.topology.aggregators import (
     TableCallableAggregator,
     TableReduceAggregator,
 )
+from millrace.topology.arity import KeyedJoiner, OfValue
 from millrace.topology.foreign_key_join import (
     ForeignTableJoin,
     ResponseJoin,
@@ -193,6 +194,8 @@ def _of_values(node: ProcessorNode) -> _Content:
 def _says_bytes(operator: Operator) -> bool:
     """Whether the function of an operator is annotated to return bytes."""
     function = getattr(operator, "mapper", getattr(operator, "joiner", None))
+    if isinstance(function, OfValue | KeyedJoiner):
+        function = function.function
     return getattr(function, "__annotations__", {}).get("return") in (bytes, "bytes")
 
 

@@ -252,6 +252,8 @@ def test_every_metric_of_the_table_is_exposed_under_its_name_and_kind(metrics: A
     metrics.set_application(state="RUNNING", driver_epoch=1, paused=False)
     metrics.set_lag(0, {("in", 0): 5})
     metrics.observe_batch(0, 0.4)
+    metrics.set_input_ends(0, {("in", 0): (5, 7, 1.5)})
+    metrics.set_heard(broker_answered_at=3.0, last_commits={0: 2.0})
     families = {family.name: family for family in text_string_to_metric_families(metrics.exposition().decode())}
     assert len(families) == len(METRICS)
     for metric in METRICS:

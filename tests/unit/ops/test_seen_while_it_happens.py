@@ -124,7 +124,7 @@ def test_why_a_driver_ended_is_shown_when_it_is_gone(
     end_with(home, job, code, "Topics are missing: in.", "create them")
     seen = observe(home, NAME)
     assert (seen.verdict, seen.reason) == (Verdict.DEAD, reason)
-    assert seen.text == f"process {job.pid} ended: Topics are missing: in."
+    assert seen.text == "Topics are missing: in."
     assert seen.remedy == "create them"
     assert reconcile(home, NAME).action == "restart"
 

@@ -264,21 +264,12 @@ def test_an_error_of_the_state_stops_the_batch_wherever_user_code_meets_it(
     assert caught.value is DAMAGED
 
 
-@pytest.mark.parametrize("place", [place for place in PLACES if place not in ("a partitioner",)])
+@pytest.mark.parametrize("place", PLACES)
 def test_an_error_of_user_code_is_the_handlers(place: str) -> None:
     reason = DropReason.PRODUCTION if place == "a serializer" else DropReason.PROCESSING
-    if place == "the serializer of a store":
-        with pytest.raises(SerializationError):
-            _piped(_built(place, _fails(_as_it_is, ProcessingError("own fault"))))
-        return
     with _piped(_built(place, _fails(_as_it_is, ProcessingError("own fault")))) as driver:
         assert driver.dropped[reason] >= 1
         assert driver.create_output_topic("dead", BytesSerde(), BytesSerde()).read_records()
-
-
-def test_a_partitioner_that_fails_is_named() -> None:
-    with pytest.raises(ProcessingError, match=r"partitioner of node KSTREAM-SINK-\d+ failed .* topic out: ValueError"):
-        _piped(_built("a partitioner", _fails(_wrapped, ProcessingError("own fault"))))
 
 
 @pytest.mark.parametrize("error", [StateError("disk"), TransactionAbortedError("fenced")])

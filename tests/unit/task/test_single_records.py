@@ -73,10 +73,11 @@ def mapped_table(_: StreamsBuilder, stream: KStream) -> None:
 
 
 def suppressed(_: StreamsBuilder, stream: KStream) -> None:
+    def as_bytes(_: Any, value: Any) -> bytes:
+        return JSON.serialize(value) if isinstance(value, str) else value
+
     # Without a serde the buffer takes bytes.
-    table = stream.to_table(stored("t", JSON)).map_values(
-        lambda key, value: JSON.serialize(value) if isinstance(value, str) else value
-    )
+    table = stream.to_table(stored("t", JSON)).map_values(as_bytes)
     held = table.suppress(Suppressed.until_time_limit(0, BufferConfig.max_records(9)))
     held.to_stream().to("out", Produced.with_(TEXT, BytesSerde()))
 
@@ -116,6 +117,7 @@ def test_what_the_serde_of_a_store_cannot_write_is_one_record_s_failure(define: 
 def test_a_key_that_a_store_cannot_write_is_one_record_s_failure() -> None:
     def counted(windows: Any) -> Define:
         def define(_: StreamsBuilder, stream: KStream) -> None:
+            stream.to("out", TO_OUT)
             # Keys stay what they are in the repartition topic's place: nothing says that they changed.
             grouped = stream.process_values(_Keeps).group_by_key(Grouped.with_(LongSerde(), JSON))
             grouped.windowed_by(windows).count(Materialized.as_("counts"))

@@ -357,6 +357,12 @@ PLACES = [
         records=(GOOD, BAD),
     ),
     Place(
+        "every sink",
+        (),
+        lambda _, s: s.to("out", Produced.with_(TEXT, TEXT).with_stream_partitioner(lambda *_: set())),
+        records=(GOOD,),
+    ),
+    Place(
         "a global table",
         (),
         lambda b, s: s.join(

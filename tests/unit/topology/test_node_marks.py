@@ -9,10 +9,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.compute as pc
 import pytest
 
-from millrace.dsl import Consumed, Materialized, StreamsBuilder
+from millrace.dsl import Consumed, Materialized, StreamsBuilder, record_value
 from millrace.dsl import aggregators as agg
 from millrace.serdes import LongSerde, StringSerde
 from millrace.topology.node_marks import changed_marks, node_marks
@@ -79,7 +78,7 @@ def by(limit: Any, _: Any, value: Any) -> bool:
         (with_default(1), with_default(2)),
         (functools.partial(by, 1), functools.partial(by, 2)),
         (functools.partial(by, Options(1)), functools.partial(by, Options(2))),
-        (pc.field("a") > 1, pc.field("a") > 2),
+        (record_value() > 1, record_value() > 2),
         (functions()["by_helper"], functions(comparison="<")["by_helper"]),
         (functions()["by_global"], functions(limit=6)["by_global"]),
         (functions()["recursive"], functions(comparison="+")["recursive"]),

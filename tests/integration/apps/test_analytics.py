@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from apps import click_sessions, order_enrichment, user_analytics
 from millrace.serdes import LongSerde, StringSerde, TimeWindowedSerde
 from tests.application import Application
@@ -62,6 +64,7 @@ class Field:
         return read_topic(self._bootstrap_servers, self._topics[topic])
 
 
+@pytest.mark.long("three applications at once; tests/unit/apps holds each against its model")
 def test_three_applications_give_what_their_models_say(
     bootstrap_servers: str, make_topic: Callable[..., str], make_application: Callable[..., Application]
 ) -> None:

@@ -88,6 +88,7 @@ class Traffic:
         consumer.close()
 
 
+@pytest.mark.long("a running application beside it; test_compaction.py has the operation, the soak has both")
 def test_batches_go_on_and_what_comes_out_is_exact(
     bootstrap_servers: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

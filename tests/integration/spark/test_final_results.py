@@ -32,6 +32,7 @@ def sent(world: World) -> tuple[list[Final], list[Final]]:
     return finals(world.read("suppressed")), finals(world.read("on-close"))
 
 
+@pytest.mark.long("waits through restarts of a driver; test_scenarios_on_broker.py restarts tasks that hold results")
 @pytest.mark.kills
 def test_each_final_result_is_sent_once_over_restarts(world: World) -> None:
     world.create("in", "suppressed", "on-close")

@@ -7,12 +7,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.parity.real_path.caching import Defined
 from tests.parity.real_path.searching import Tally, run_in_spark
 
 SCENARIOS = 8
 
 
+@pytest.mark.long(
+    "eight scenarios through Spark; tests/integration/task/test_scenarios_on_broker.py kills tasks in them"
+)
 def test_what_is_committed_is_what_the_driver_gives(bootstrap_servers: str, tmp_path: Path) -> None:
     seen = Tally()
     run_in_spark(100, SCENARIOS, bootstrap_servers, tmp_path, seen)

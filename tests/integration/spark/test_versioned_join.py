@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 
+import pytest
+
 from tests.integration.spark.conftest import World
 from tests.records import Record
 
@@ -14,6 +16,7 @@ def at(second: int) -> int:
     return START + second * 1000
 
 
+@pytest.mark.long("waits through restarts of a driver; tests/unit/testing and parity have the join itself")
 def test_waiting_records_and_history_survive_restarts_with_and_without_local_state(world: World) -> None:
     """Each run reads to the end before the next records come, so the order between the topics is known."""
     world.create("table", "stream", "joined")

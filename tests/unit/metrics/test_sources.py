@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import fields
 from functools import cache
 from pathlib import Path
@@ -36,23 +35,25 @@ def trees(paths: tuple[Path, ...]) -> tuple[ast.Module, ...]:
     return tuple(ast.parse(path.read_text()) for path in paths)
 
 
-def attributes(paths: tuple[Path, ...]) -> Iterator[tuple[str, str]]:
+@cache
+def attributes(paths: tuple[Path, ...]) -> frozenset[tuple[str, str]]:
     """``a.b`` in the sources, as its two last names."""
-    for tree in trees(paths):
-        for node in ast.walk(tree):
-            if isinstance(node, ast.Attribute):
-                owner = node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", "")
-                yield owner, node.attr
+    return frozenset(
+        (node.value.id if isinstance(node.value, ast.Name) else getattr(node.value, "attr", ""), node.attr)
+        for tree in trees(paths)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+    )
 
 
 @pytest.mark.parametrize("metric", METRICS, ids=lambda metric: metric.name)
 def test_every_metric_is_set_by_the_registry(metric: MetricDefinition) -> None:
-    assert ("m", NAMES[id(metric)]) in set(attributes((Path(registry.__file__),)))
+    assert ("m", NAMES[id(metric)]) in attributes((Path(registry.__file__),))
 
 
 @pytest.mark.parametrize("member", [*DropReason, *Phase, *TransactionOutcome], ids=repr)
 def test_every_value_of_a_label_is_given_outside_the_registry(member: DropReason | Phase | TransactionOutcome) -> None:
-    assert (type(member).__name__, member.name) in set(attributes(OUTSIDE))
+    assert (type(member).__name__, member.name) in attributes(OUTSIDE)
 
 
 def test_the_states_are_those_that_an_application_can_have() -> None:

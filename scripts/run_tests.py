@@ -282,6 +282,8 @@ def scratch() -> Iterator[None]:
         yield
         return
     with tempfile.TemporaryDirectory(prefix="millrace-tests-", dir=_MEMORY, ignore_cleanup_errors=True) as directory:
+        # PostgreSQL runs as a user of its own, in a directory of its own in it.
+        Path(directory).chmod(0o711)
         before = os.environ.get("TMPDIR")
         os.environ["TMPDIR"] = directory
         try:

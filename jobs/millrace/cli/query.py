@@ -57,10 +57,10 @@ def query(  # noqa: PLR0917 - the arguments of a command
     """
     from millrace.control.control_file import ControlFile, read_token
     from millrace.errors import OperationError
+    from millrace.json_numbers import dumps
     from millrace.ops.home import Home
     from millrace.query import QueryClient
     from millrace.query.run import CONTROL_FILE
-    from millrace.serdes.json_numbers import dumps
 
     if server is None or token_file is None:
         path = Home.from_environment().application(name).path / CONTROL_FILE

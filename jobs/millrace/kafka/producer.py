@@ -506,7 +506,12 @@ class TaskProducer:
 
     def _give_up(self) -> None:
         if self.transactional_id is not None:
-            self.abort()
+            try:
+                self.abort()
+            except OperationError as error:
+                # Where its first partition was refused, the broker has no transaction that could be ended. Whatever it
+                # has is ended as the next producer of this transactional id begins.
+                _log.warning("a transaction was left to its successor", producer=str(self), reason=error.message)
         self._discard()
 
 

@@ -13,9 +13,9 @@ import httpx
 import orjson
 
 from millrace.errors import QueryError
+from millrace.json_numbers import dumps, loads
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.query.requests import BASE64, MAX_LIMIT
-from millrace.serdes.json_numbers import dumps, loads
 
 _MAX_REDIRECTS = 3
 _PAGE = 500

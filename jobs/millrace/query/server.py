@@ -20,11 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from millrace.control.status_follower import StatusFollower
 from millrace.errors import ConfigurationError, QueryError
+from millrace.json_numbers import dumps
 from millrace.query.followers import Followers
 from millrace.query.openapi import document, page
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.query.service import QueryService
-from millrace.serdes.json_numbers import dumps
 
 _STORES = "/stores/"
 

@@ -13,6 +13,7 @@ from uuid import UUID
 import orjson
 
 from millrace.errors import SerializationError
+from millrace.json_numbers import loads
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.query.requests import BASE64
 from millrace.serdes import (
@@ -27,7 +28,6 @@ from millrace.serdes import (
     StringSerde,
 )
 from millrace.serdes.avro_branches import without_branch
-from millrace.serdes.json_numbers import loads
 from millrace.serdes.uuids import UUIDSerde
 
 

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from millrace.errors import SerializationError
+from millrace.json_numbers import dumps, has_inexact, loads, loads_exactly
 from millrace.serdes.columns import as_binary, conformed
 from millrace.serdes.json_columns import decode_objects, encode_column
-from millrace.serdes.json_numbers import dumps, has_inexact, loads, loads_exactly
 from millrace.serdes.json_types import Converter, checked_type, converter, has_doubles
 
 

@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from millrace.errors import SerializationError
+from millrace.json_numbers import column_has_inexact
 from millrace.serdes.columns import bytes_and_offsets
-from millrace.serdes.json_numbers import column_has_inexact
 from millrace.serdes.json_types import converter
 
 _BLOCK_BYTES = 1 << 20

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.errors import ConfigurationError
-from millrace.serdes.json_numbers import WrittenFloat, is_kept_as_double
+from millrace.json_numbers import WrittenFloat, is_kept_as_double
 
 Converter = Callable[[Any], Any]
 UnknownFields = Literal["ignore", "refuse"]

@@ -12,7 +12,7 @@ import pytest
 
 from millrace.config import StreamsConfig
 from millrace.dsl import Consumed, Produced, StreamsBuilder
-from millrace.errors import ProcessingError, TransactionAbortedError, UnknownTopicError
+from millrace.errors import RecordRefusedError, TransactionAbortedError, UnknownTopicError
 from millrace.handlers import ErrorHandlerContext, ProducerRecord, Response
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
@@ -148,5 +148,5 @@ def test_a_production_handler_that_retries_has_the_batch_processed_again(routing
 
 
 def test_a_name_that_no_topic_can_have_stops_the_task(routing: Routing) -> None:
-    with pytest.raises(ProcessingError, match="'not/legal' is not a legal topic name"):
+    with pytest.raises(RecordRefusedError, match=r"chose the topic 'not/legal', which cannot exist: .* not legal: '/'"):
         routing.send(("not/legal", "1"))

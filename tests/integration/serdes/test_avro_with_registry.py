@@ -78,18 +78,6 @@ def test_each_value_is_read_with_the_schema_of_its_id(registry: SchemaRegistryPr
     assert newer.deserialize_column(pa.array(data)).to_pylist() == [{**ROW, "note": None}, {**ROW, "note": "x"}]
 
 
-def test_a_registered_schema_with_a_default_of_another_type_makes_no_record_unreadable(
-    registry: SchemaRegistryProcess, registry_client: SchemaRegistryClient, unique: str
-) -> None:
-    """Case P20."""
-    at = {"name": "at", "type": "long", "default": "0"}
-    schema_id = registry_client.register_schema(unique, Schema(json.dumps(order(at)), "AVRO"))
-    data = b"\0" + struct.pack(">I", schema_id) + AvroSerde(order()).serialize(ROW) + b"\x0e"
-    serde = AvroSerde(order(), registry_url=registry.url, subject=unique)
-    assert serde.deserialize(data) == ROW
-    assert serde.deserialize_column(pa.array([data])).to_pylist() == [ROW]
-
-
 def test_a_union_keeps_its_branch_with_a_registry(registry: SchemaRegistryProcess, unique: str) -> None:
     """Case P07."""
     events = [order(name=name) for name in ("Created", "Deleted")]

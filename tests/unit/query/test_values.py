@@ -6,6 +6,7 @@ from uuid import UUID
 
 import pytest
 
+from millrace.json_numbers import dumps, loads
 from millrace.query.refusals import QueryRefusedError
 from millrace.query.values import json_value, key_bytes, prefix_bytes
 from millrace.serdes import (
@@ -21,7 +22,6 @@ from millrace.serdes import (
     Windowed,
     serde_from,
 )
-from millrace.serdes.json_numbers import dumps, loads
 
 ID = "00000000-0000-0000-0000-000000000007"
 

@@ -131,7 +131,7 @@ def _conclude(decided: UpgradePlan) -> Step:
 
 def _conclusion(context: StepContext, decided: UpgradePlan) -> Mapping[str, Any]:
     name, results = context.plan.application, context.results
-    if (taken := next((result for result in results.values() if "fenced" in result), None)) is not None:
+    if (taken := next((result for result in results.values() if result.get("fenced") is True), None)) is not None:
         return {"action": "stopped", "text": f"{name} is neither started again nor rolled back: {taken['text']}"}
     if any("stopped" in result for result in results.values()):
         return {"action": "stopped", "text": f"{name} was asked to stop meanwhile, and stays stopped"}

@@ -94,9 +94,24 @@ def _find(name: str, first: Sequence[str], within: Sequence[str] | None) -> Modu
         return spec
     for finder in sys.meta_path:
         # Finders of old libraries have no find_spec; the import system passes over them as well.
-        if (find := getattr(finder, "find_spec", None)) is not None and (spec := find(name, within)) is not None:
-            return spec  # type: ignore[no-any-return]
+        if (find := getattr(finder, "find_spec", None)) is None:
+            continue
+        try:
+            spec = find(name, within)
+        except KeyError:
+            # A package without a file asks its parent, which nothing has imported here, where it is.
+            spec = _without_file(name, within or ())
+        if spec is not None:
+            return spec
     return None
+
+
+def _without_file(name: str, within: Sequence[str]) -> ModuleSpec | None:
+    """A package inside of another one that is only directories."""
+    spec = ModuleSpec(name, None, is_package=True)
+    last = name.rpartition(".")[2]
+    spec.submodule_search_locations = [str(path) for entry in within if (path := Path(entry, last)).is_dir()]
+    return spec if spec.submodule_search_locations else None
 
 
 def _own_file(spec: ModuleSpec) -> Path | None:

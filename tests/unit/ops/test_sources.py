@@ -68,3 +68,12 @@ def test_of_millrace_itself_only_what_drivers_run_counts() -> None:
     names = library_sources()
     assert "millrace/task/records.py" in names
     assert not [name for name in names if name.split("/")[1] in {"ops", "cli", "testing"}]
+
+
+def test_packages_without_a_file_of_their_own_are_found_although_nothing_has_imported_them(tmp_path: Path) -> None:
+    for name in ("spaced/inner/deepest/app.py", "spaced/inner/rules.py"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("from spaced.inner import rules")
+    found = sources_of("spaced.inner.deepest.app", [str(tmp_path)])
+    assert sorted(found) == ["spaced.inner.deepest.app", "spaced.inner.rules"]

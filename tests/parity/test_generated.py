@@ -22,6 +22,7 @@ NOT_GENERATED = {
     "foreign_key_join",
     "process",
     "process_values",
+    "read_only_store",
     "state_store",
     "stateful_transform_values",
 }

@@ -35,6 +35,8 @@ HEALTH_PATH = "/api/v2/monitor/health"
 BROKER_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
 _POLL_S = 0.2
 _KILL_LIMIT_S = 10.0
+_BUSY_LIMIT_S = 15.0
+_DATABASE_ERROR = "Database error"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -248,7 +250,7 @@ class AirflowClient:
         self._token = ""
 
     def request(self, method: str, path: str, body: Any = None) -> Any:
-        """One request; the JSON of the answer.
+        """One request; the JSON of the answer. It is made again for some seconds while the database is busy.
 
         Args:
             method: HTTP method.
@@ -258,6 +260,22 @@ class AirflowClient:
         Raises:
             OperationError: the answer is an error; its text is in the message.
         """
+        answer = self._answer(method, path, body)
+        deadline = time.monotonic() + _BUSY_LIMIT_S
+        # SQLite has one writer; a statement that it refused has changed nothing.
+        while answer.status_code == httpx.codes.INTERNAL_SERVER_ERROR and _DATABASE_ERROR in answer.text:
+            if time.monotonic() > deadline:
+                break
+            time.sleep(_POLL_S)
+            answer = self._answer(method, path, body)
+        if answer.is_error:
+            raise OperationError(
+                f"Airflow answered {answer.status_code} to {method} {path}: {answer.text[:500]}",
+                remedy="see the API server's part of standalone.log",
+            )
+        return answer.json() if answer.content else None
+
+    def _answer(self, method: str, path: str, body: Any) -> httpx.Response:
         for _ in range(2):
             if not self._token:
                 answer = self._client.post("/auth/token", json=self._credentials)
@@ -270,12 +288,7 @@ class AirflowClient:
                 break
             # The token lives for a day; a longer watch needs a new one.
             self._token = ""
-        if answer.is_error:
-            raise OperationError(
-                f"Airflow answered {answer.status_code} to {method} {path}: {answer.text[:500]}",
-                remedy="see the API server's part of standalone.log",
-            )
-        return answer.json() if answer.content else None
+        return answer
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, Any] | None = None) -> None:
         """Start a run; the DAG must have been parsed."""

@@ -147,8 +147,7 @@ class DrivenApplication:
             self.metrics.observe_batch(plan.sub_topology.number, time.monotonic() - began)
             after = {each: lag(outcome.positions.get(each), ends[each]) for each in inputs}
             self.metrics.set_lag(plan.sub_topology.number, after)
-            now, number = time.time(), plan.sub_topology.number
-            self.metrics.set_heard(broker_answered_at=now, last_commits={number: now})
+            number = plan.sub_topology.number
             # As behind a transaction that was open for a moment.
             self.metrics.set_input_ends(number, {each: (end, end + 1, 1.0) for each, end in ends.items()})
         return succeeded
@@ -218,4 +217,6 @@ class DrivenApplication:
     def _exposition(self) -> bytes:
         status = self.status()
         self.metrics.set_application(state=status.state, driver_epoch=status.driver_epoch, paused=status.paused)
+        now = time.time()
+        self.metrics.set_heard(broker_answered_at=now, last_commits={0: now})
         return self.metrics.exposition()

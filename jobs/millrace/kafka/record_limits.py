@@ -103,7 +103,7 @@ class RecordLimits:
     @property
     def largest(self) -> int:
         """The greatest of all sizes, at least the default: no record is larger."""
-        return max(DEFAULT_MAX_MESSAGE_BYTES, *self._sizes(), DEFAULT_MAX_MESSAGE_BYTES)
+        return max((DEFAULT_MAX_MESSAGE_BYTES, *self._sizes()))
 
     def check(
         self,

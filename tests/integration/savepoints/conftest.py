@@ -156,13 +156,6 @@ class Installation:
         target = target_of(specification_for(Use.DEPLOYMENT, self.home, application).spec)
         return process(target.config, target.topology, only=only)
 
-    def killed_at(self, point: str, *arguments: str) -> None:
-        """Runs ``millrace ...`` in a process that dies at a crash point."""
-        variables = {HOME_VARIABLE: str(self.home.root), SPECS_VARIABLE: str(self.home.specs)}
-        prepared.killed_at(
-            point, prepared.millrace, *arguments, environment=variables, directory=self.home.root / "points"
-        )
-
     def killed_at_every_step(self, operation: str, steps: Sequence[str], application: str, *arguments: str) -> None:
         """See :func:`tests.prepared.killed_at_every_step`."""
         variables = {HOME_VARIABLE: str(self.home.root), SPECS_VARIABLE: str(self.home.specs)}

@@ -17,6 +17,7 @@ from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.kafka.transactions import list_transactions
 from millrace.ops.connection import Connection
+from millrace.state.changelog_reader import BrokerChangelogReader
 from tests.integration.security.granting import everything
 from tests.integration.spark.conftest import World
 from tests.records import Record
@@ -60,6 +61,12 @@ def test_a_token_of_the_identity_provider_opens_every_client(
         producer.begin()
         producer.send(unique, [b"k"], [b"v"], np.array([1], np.int64), partition=0)
         producer.commit({(unique, 0): (7, "")}, unique)
+    reader = BrokerChangelogReader(
+        unique, 0, bootstrap_servers=connection.bootstrap_servers, settings=connection.consumer
+    )
+    reader.start(0)
+    eventually(lambda: [value for columns in reader.read() for value in columns.values.to_pylist()], [b"v"])
+    reader.close()
     # The marker of the commit is written a moment later.
     eventually(lambda: end_offsets(admin, [(unique, 0)]), {(unique, 0): 2})
     assert list_transactions(connection.bootstrap_servers, settings=admin.settings)[unique] == "CompleteCommit"

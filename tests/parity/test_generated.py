@@ -19,7 +19,6 @@ NOT_GENERATED = {
     "add_sink",
     "add_source",
     "connect",
-    "foreign_key_join",
     "process",
     "process_values",
     "read_only_store",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -220,8 +221,9 @@ def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArra
         orders: the order columns of each.
     """
     if len(batches) == 1:
-        return batches[0]
-    rows = sorted_places(concat_orders(orders))
+        return replace(batches[0], order=orders[0])
+    order = concat_orders(orders)
+    rows = sorted_places(order)
     keys = [key for batch in batches for key in batch.keys]
     values = [value for batch in batches for value in batch.values]
     headers = concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches])
@@ -234,6 +236,7 @@ def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArra
         np.concatenate([np.broadcast_to(batch.partitions, len(batch)) for batch in batches])[rows],
         None if headers is None else headers[rows],
         origins=np.concatenate([_origins(batch) for batch in batches])[rows],
+        order=tuple(column[rows] for column in order),
     )
 
 

@@ -1,0 +1,41 @@
+"""Ends of generated scenarios: topics of their own, or chosen for each record, whose partitions may be chosen too."""
+
+from __future__ import annotations
+
+from tests.parity.generating.draft import Draft, Kind, operator
+
+
+def write(draft: Draft, on: str) -> None:
+    """Writes a stream to a topic of its own, or to topics that are chosen by its records."""
+    windowed = draft.kind(on) is Kind.WINDOWED_STREAM
+    step = {"op": "to", "on": on}
+    if draft.chance(15):
+        step["by"] = "window start" if windowed else draft.choose(_choosing(draft))
+    else:
+        step["topic"] = draft.new_name("out")
+        if not windowed and draft.chance(10):
+            draft.steps.append({**step, "partitioner": True})
+            return
+    draft.steps.append(step)
+
+
+def _choosing(draft: Draft) -> list[str]:
+    """What may choose topics: nothing that would close a circle of topics."""
+    names = ["key"]
+    if not _reads_chosen_topic(draft):
+        names.append("even or odd")
+    # Where records wait for others, the place from which they came is not yet that of Kafka Streams.
+    if not any(step["op"] == "suppress" or ("grace" in step and "table" in step) for step in draft.steps):
+        names.append("context")
+    return names
+
+
+def _reads_chosen_topic(draft: Draft) -> bool:
+    return any(step.get("topics") == ["even"] for step in draft.steps)
+
+
+@operator(Kind.STREAM, weight=1, when=lambda draft: not _reads_chosen_topic(draft))
+def _through_a_chosen_topic(draft: Draft, on: str) -> None:
+    """Another part of the topology reads one of the topics that a sink chooses."""
+    draft.steps.append({"op": "to", "on": on, "by": "even or odd"})
+    draft.add("stream", Kind.STREAM, topics=["even"])

@@ -24,8 +24,7 @@ def _choosing(draft: Draft) -> list[str]:
     names = ["key"]
     if not _reads_chosen_topic(draft):
         names.append("even or odd")
-    # Where records wait for others, the place from which they came is not yet that of Kafka Streams.
-    if not any(step["op"] == "suppress" or ("grace" in step and "table" in step) for step in draft.steps):
+    if not draft.any_waits():
         names.append("context")
     return names
 

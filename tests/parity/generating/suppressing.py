@@ -9,11 +9,8 @@ from tests.parity.generating.windowed_tables import keys_are_read, steps_above
 
 
 def _first(draft: Draft) -> bool:
-    """One a scenario: the context of what a second buffer gets is not yet that of Kafka Streams in its changelog.
-
-    Tables with history cannot be suppressed.
-    """
-    return all(step["op"] != "suppress" and "history" not in step for step in draft.steps)
+    """One a scenario, see :meth:`Draft.any_waits`. Tables with history cannot be suppressed."""
+    return not draft.any_waits() and all("history" not in step for step in draft.steps)
 
 
 @operator(Kind.TABLE, when=_first)

@@ -26,7 +26,7 @@ from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.columns import Column, IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.processor import call_per_record
-from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
+from millrace.task.records import Records, concat_objects, concat_orders, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
 from millrace.topology.partitioners import InvalidPartitionError, chosen_partitions
@@ -226,7 +226,7 @@ def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArra
     rows = sorted_places(order)
     keys = [key for batch in batches for key in batch.keys]
     values = [value for batch in batches for value in batch.values]
-    headers = concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches])
+    headers = concat_objects([batch.headers for batch in batches], [len(batch) for batch in batches])
     places = rows.tolist()
     return OutputBatch(
         batches[0].topic,

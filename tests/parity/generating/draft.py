@@ -106,14 +106,6 @@ class Draft:
         """The step that leaves behind ``name``; empty for a branch."""
         return next((step for step in self.steps if step.get("as") == name), {})
 
-    def any_waits(self) -> bool:
-        """Whether there is an operator in which records wait for others.
-
-        What such records lead to goes by the topic, partition and offset of the record that lets them go: in Kafka
-        Streams by their own. So there is one such operator in a scenario, and nothing else that asks where from.
-        """
-        return any(step["op"] == "suppress" or ("grace" in step and "table" in step) for step in self.steps)
-
     def duration(self, options: Sequence[int]) -> int:
         """One of ``options``, in milliseconds; records will come around it."""
         chosen = self.choose(options)

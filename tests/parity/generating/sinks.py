@@ -21,12 +21,7 @@ def write(draft: Draft, on: str) -> None:
 
 def _choosing(draft: Draft) -> list[str]:
     """What may choose topics: nothing that would close a circle of topics."""
-    names = ["key"]
-    if not _reads_chosen_topic(draft):
-        names.append("even or odd")
-    if not draft.any_waits():
-        names.append("context")
-    return names
+    return ["key", "context"] if _reads_chosen_topic(draft) else ["key", "context", "even or odd"]
 
 
 def _reads_chosen_topic(draft: Draft) -> bool:

@@ -70,7 +70,7 @@ def _join_with_stream(draft: Draft, on: str) -> None:
 def _grace(draft: Draft, table: str) -> dict[str, Any]:
     """How long a join waits, where the table has history enough."""
     history = draft.step(table).get("history", 0)
-    if not history or draft.any_waits() or draft.chance(30):
+    if not history or draft.chance(30):
         return {}
     return {
         "name": draft.new_name("waiting"),

@@ -14,8 +14,8 @@ from millrace.testing import TestRecord, TopologyTestDriver
 TEXT, NUMBER, JSON = StringSerde(), LongSerde(), JsonSerde()
 
 
-def counted(builder: StreamsBuilder, *, cached: bool) -> KTable[Any, Any]:
-    stored: Materialized[Any, Any] = Materialized.as_("counts").with_key_serde(TEXT).with_value_serde(NUMBER)
+def counted(builder: StreamsBuilder, *, cached: bool) -> KTable:
+    stored = Materialized.as_("counts").with_key_serde(TEXT).with_value_serde(NUMBER)
     grouped = builder.stream("in", Consumed.with_(TEXT, TEXT)).group_by_key(Grouped.with_(TEXT, TEXT))
     return grouped.windowed_by(SessionWindows.of_inactivity_gap_and_grace(10, 5)).count(
         stored if cached else stored.with_caching_disabled()

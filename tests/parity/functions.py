@@ -233,7 +233,7 @@ def _place(context: RecordContext) -> str:
 TOPIC_EXTRACTORS = {
     name: TopicExtractor(name, choose, ("even", "odd") if name == "even or odd" else ())
     for name, choose in {
-        "key": lambda key, value, context: f"out-{'null' if key is None else key}",
+        "key": lambda key, value, context: f"out-{'null' if key is None else key.replace('@', '.')}",
         "even or odd": lambda key, value, context: "odd" if _or_zero(value) % 2 else "even",
         "context": lambda key, value, context: _place(context),
         "window start": lambda key, value, context: f"from-{key.start}",

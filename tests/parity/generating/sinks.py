@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.parity.generating.draft import Draft, Kind, operator
 
 
 def write(draft: Draft, on: str) -> None:
     """Writes a stream to a topic of its own, or to topics that are chosen by its records."""
     windowed = draft.kind(on) is Kind.WINDOWED_STREAM
-    step = {"op": "to", "on": on}
+    step: dict[str, Any] = {"op": "to", "on": on}
     if draft.chance(15):
         step["by"] = "window start" if windowed else draft.choose(_choosing(draft))
     else:
         step["topic"] = draft.new_name("out")
         if not windowed and draft.chance(10):
-            draft.steps.append({**step, "partitioner": True})
-            return
+            step["partitioner"] = True
     draft.steps.append(step)
 
 

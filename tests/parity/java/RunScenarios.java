@@ -1668,7 +1668,7 @@ public class RunScenarios {
         @Override
         public String extract(final Object key, final Object value, final RecordContext context) {
             return switch (fn) {
-                case "key" -> "out-" + key;
+                case "key" -> "out-" + String.valueOf(key).replace('@', '.');
                 case "even or odd" -> Math.floorMod(orZero(value), 2) == 1 ? "odd" : "even";
                 case "context" -> {
                     final StringBuilder place = new StringBuilder(

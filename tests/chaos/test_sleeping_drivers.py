@@ -13,7 +13,7 @@ import pytest
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.groups import live_members
 from tests.application import Application
-from tests.chaos.checker import check_output, check_stores
+from tests.chaos.checker import check_everything_is_committed, check_output, check_stores
 from tests.chaos.kills import Chaos
 from tests.chaos.load import SteadyLoad
 from tests.chaos.sleeping import assert_ends_fenced, freeze
@@ -58,5 +58,8 @@ def test_a_driver_that_slept_while_it_was_replaced_never_ends_its_successor(
     chaos = chaos_for(current)
     chaos.wait_until_caught_up()
     assert not live_members(current.admin, current.application_id).is_live
+    assert current.stop() == 0
+    committed = chaos.committed()
     check_output(broker.bootstrap_servers, prefix, sent=sent)
-    check_stores(current, chaos.committed())
+    check_everything_is_committed(current, committed)
+    check_stores(current, committed)

@@ -7,7 +7,9 @@ import traceback
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
+from millrace.task.operators.session_aggregating import SessionAggregateProcessor
 from tests.parity.kafka_streams import KafkaStreams
 from tests.parity.scenario import Form, Result, Scenario, compare_buffers, run_in_millrace
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
@@ -80,8 +82,11 @@ def _outcomes(scenario: Scenario) -> dict[Form, Result]:
 
 
 def _outcome(scenario: Scenario, form: Form) -> Result:
+    # Kafka Streams does not say what was sent of a session of one point before: tests of our own hold that we do.
+    forgotten = patch.object(SessionAggregateProcessor, "_old_result_of_point", lambda processor, session: None)
     try:
-        return run_in_millrace(scenario, form)
+        with forgotten:
+            return run_in_millrace(scenario, form)
     except Exception:
         return {"error": traceback.format_exc()}
 

@@ -47,6 +47,7 @@ PREDICATES: dict[str, Callable[[Any, Any], Any]] = {
     "amount even": lambda key, value: number(value) is not None and _or_zero(value) % 2 == 0,
     "has amount": lambda key, value: number(value) is not None,
     "key==a": lambda key, value: key == "a",
+    "has key": lambda key, value: key is not None,
     "always": lambda key, value: True,
     "fails on 13": lambda key, value: _fails_on_13(value),
 }
@@ -202,9 +203,18 @@ TABLE_AGGREGATES: dict[
 
 
 class TopicExtractor:
-    """A topic name extractor that ``describe()`` shows by its name."""
+    """A topic name extractor that ``describe()`` shows by its name.
 
-    def __init__(self, name: str, choose: Callable[[Any, Any, RecordContext], str]) -> None:
+    Args:
+        name: of the extractor.
+        choose: gives the topic.
+        read_again: those of its topics that a topology may also read.
+    """
+
+    def __init__(
+        self, name: str, choose: Callable[[Any, Any, RecordContext], str], read_again: tuple[str, ...] = ()
+    ) -> None:
+        self.read_again = read_again
         self._name = name
         self._choose = choose
 
@@ -221,9 +231,9 @@ def _place(context: RecordContext) -> str:
 
 
 TOPIC_EXTRACTORS = {
-    name: TopicExtractor(name, choose)
+    name: TopicExtractor(name, choose, ("even", "odd") if name == "even or odd" else ())
     for name, choose in {
-        "key": lambda key, value, context: f"out-{'null' if key is None else key}",
+        "key": lambda key, value, context: f"out-{'null' if key is None else key.replace('@', '.')}",
         "even or odd": lambda key, value, context: "odd" if _or_zero(value) % 2 else "even",
         "context": lambda key, value, context: _place(context),
         "window start": lambda key, value, context: f"from-{key.start}",
@@ -241,6 +251,7 @@ OBJECT_EXPRESSIONS: dict[str, pc.Expression] = {
     "amount>10": pc.field("amount") > 10,
     "has amount": pc.field("amount").is_valid(),
     "key==a": record_key() == "a",
+    "has key": record_key().is_valid(),
     "always": pc.scalar(True),
     "user": pc.field("user"),
     "amount": pc.field("amount"),

@@ -15,13 +15,15 @@ operator, add it to ``scenario_topology.py`` and to ``add`` there; its functions
 
 Every result holds the records of all topics as bytes (changelogs and dead letters included) with their headers, the
 contents of the stores, how many records were dropped, the description of the topology, and the settings of its internal
-topics. Headers in the changelogs of join buffers, which nothing reads, are left out. The changelogs of suppression
-buffers are compared as compaction leaves them, unless ``every_buffer_change`` asks for all of it: Kafka Streams writes
-the keys that a commit changed in the order of a hash set, and a batch is one commit.
+topics. Headers in the changelogs of join buffers and of subscriptions to foreign keys, which nothing reads, are left
+out. The changelogs of suppression buffers are compared as compaction leaves them, unless ``every_buffer_change`` asks
+for all of them: Kafka Streams writes the keys that a commit changed in the order of a hash set, and a batch is one
+commit.
 """
 
 from __future__ import annotations
 
+import re
 from enum import Enum
 from typing import Any
 
@@ -43,6 +45,8 @@ REWRITES = {
     "reuse source topic": "reuse-source-topic",
     "merge repartition topics": "merge-repartition-topics",
 }
+WITHOUT_HEADERS = re.compile(r"-(join-store|left|right|subscription-store|SUBSCRIPTION-STATE-STORE-\d+)-changelog$")
+"""Changelogs whose headers are not compared."""
 SETTINGS: dict[str, dict[str, Any]] = {
     "continue after deserialization errors": {"deserialization.exception.handler": "continue"},
     "continue after processing errors": {"processing.exception.handler": "continue"},
@@ -85,7 +89,11 @@ def run_in_millrace(scenario: Scenario, form: Form, *, every_buffer_change: bool
     """The result of our test driver, with caching off."""
     topology = ScenarioTopology(scenario, in_columns=form.in_columns)
     sentences = scenario.get("settings", ())
-    settings: dict[str, Any] = {"application.id": "app", "foreign.key.join.settles": form.in_batches}
+    settings: dict[str, Any] = {
+        "application.id": "app",
+        "default.value.serde": VALUE,
+        "foreign.key.join.settles": form.in_batches,
+    }
     for sentence in sentences:
         settings |= SETTINGS[sentence]
     built = topology.build(tuple(REWRITES[sentence] for sentence in sentences if sentence in REWRITES))
@@ -187,7 +195,7 @@ def _topics(driver: TopologyTestDriver, *, repartition: bool) -> dict[str, list[
         if topic.endswith("-repartition") and not repartition:
             continue
         if topic in driver.changelogs:
-            with_headers = not topic.endswith("-join-store-changelog")
+            with_headers = WITHOUT_HEADERS.search(topic) is None
             topics[topic] = [_row(raw, with_headers=with_headers) for raw in driver.changelogs[topic]]
             if topic.endswith("-Buffer-changelog"):
                 # Kafka Streams leaves the time of what it logs of such a buffer to the producer.
@@ -240,10 +248,17 @@ def _entries(
     if driver.store_kind(store) is StoreKind.SESSION:
         return [[at.key, _json(value), at.start, at.end] for at, value in driver.session_store(store).all().items()]
     rows = driver.key_value_store(store)
-    # Kafka Streams' side reads every key as text, also that of a window, whose bytes must all be ASCII then.
     return [
-        [rows._key_serde.serialize(key).decode(), _json(value), timestamp] for key, value, timestamp in rows.entries()
+        [_text(rows._key_serde.serialize(key)), _json(value), timestamp] for key, value, timestamp in rows.entries()
     ]
+
+
+def _text(key: bytes) -> str:
+    """A key as Kafka Streams' side reads it: text, or the bytes of a window's key."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError:
+        return f"0x{key.hex()}"
 
 
 def _versions(driver: TopologyTestDriver, store: str, records: list[list[Any]]) -> list[list[Any]]:

@@ -56,6 +56,7 @@ from tests.parity.functions import (
     TIMESTAMP_EXTRACTORS,
     TOPIC_EXTRACTORS,
     VALUE_MAPPERS,
+    TopicExtractor,
     choose_by_key,
     joiner_with_keys,
 )
@@ -73,25 +74,33 @@ def is_order_defined(topology: FrozenTopology) -> bool:
     the longer way sooner or later, depending on where batches end.
     """
     inputs = {part.number: part.input_topics("app") for part in topology.sub_topologies}
-    writers = {
-        full_topic_name(node.topic, "app", internal=True): part.number
-        for part in topology.sub_topologies
-        for node in part.nodes
-        if isinstance(node, SinkNode) and node.internal and node.topic is not None
-    }
+    writers: dict[str, list[int]] = {}
+    for part in topology.sub_topologies:
+        for node in part.nodes:
+            for topic in _written(node) if isinstance(node, SinkNode) else ():
+                writers.setdefault(topic, []).append(part.number)
 
     def origins(topic: str, on_the_way: frozenset[str] = frozenset()) -> set[str]:
         if topic in on_the_way:
             return set()
         if topic not in writers:
             return {topic}
-        return set().union(*(origins(above, on_the_way | {topic}) for above in inputs[writers[topic]]))
+        return set().union(
+            *(origins(above, on_the_way | {topic}) for number in writers[topic] for above in inputs[number])
+        )
 
     for topics in inputs.values():
         found = [origins(topic) for topic in topics]
         if sum(map(len, found)) != len(set().union(*found)):
             return False
     return True
+
+
+def _written(node: SinkNode) -> tuple[str, ...]:
+    """The topics of a sink that a topology may read."""
+    if isinstance(node.extractor, TopicExtractor):
+        return node.extractor.read_again
+    return () if node.topic is None else (full_topic_name(node.topic, "app", internal=node.internal),)
 
 
 class _Shape(Enum):
@@ -145,6 +154,13 @@ def supplier(step: dict[str, Any], name: str, *, duplicates: bool = False) -> St
     return Stores.in_memory_key_value_store(name) if in_memory else Stores.persistent_key_value_store(name)
 
 
+def _written_topics(steps: list[dict[str, Any]]) -> set[str]:
+    """The topics that sinks of a topology write, as far as it may read them."""
+    sinks = [step for step in steps if step["op"] == "to"]
+    chosen = {topic for step in sinks if "by" in step for topic in TOPIC_EXTRACTORS[step["by"]].read_again}
+    return chosen | {step["topic"] for step in sinks if "topic" in step}
+
+
 class ScenarioTopology:
     """A scenario's topology through our DSL.
 
@@ -163,6 +179,7 @@ class ScenarioTopology:
         self._window_sizes: dict[str, int] = {}
         self._summed_fields: dict[str, str | None] = {}
         self._windowed_keys: dict[str, Serde] = {}
+        self._written = _written_topics(scenario["topology"])
         for step in scenario["topology"]:
             self._add(step)
 
@@ -186,7 +203,7 @@ class ScenarioTopology:
         return self._shapes.get(step.get("on", ""), _Shape.UNKNOWN)
 
     def _shape_after(self, step: dict[str, Any]) -> _Shape:
-        if not self._in_columns:
+        if not self._in_columns or self._reads_results(step):
             return _Shape.UNKNOWN
         if step["op"] in {"stream", "table"}:
             return _Shape.OBJECTS
@@ -213,11 +230,15 @@ class ScenarioTopology:
         topics = re.compile(step["pattern"]) if "pattern" in step else step["topics"]
         return self.builder.stream(topics, self._consumed(step))
 
+    def _reads_results(self, step: dict[str, Any]) -> bool:
+        """Whether a stream has what a sink of the topology wrote, which has no fixed columns."""
+        return not self._written.isdisjoint(step.get("topics", ()))
+
     def table(self, _: Any, step: dict[str, Any]) -> Any:
         return self.builder.table(step["topic"], self._consumed(step), self._store(step, self._source_value))
 
     def _consumed(self, step: dict[str, Any]) -> Consumed:
-        consumed = Consumed.with_(KEY, self._source_value)
+        consumed = Consumed.with_(KEY, VALUE if self._reads_results(step) else self._source_value)
         extractor = step.get("extractor")
         return consumed if extractor is None else consumed.with_timestamp_extractor(TIMESTAMP_EXTRACTORS[extractor])
 

@@ -41,6 +41,9 @@ PAIRS = [
     row("right", "b", 3, 6),
     row("left", "a", 4, 40),
     row("left", "b", 5, 12),
+    gone("right", "c", 70),
+    gone("right", "c", 44),
+    row("left", "a", 5, 44),
     row("right", "a", 6, 41),
     row("right", "a", 7, 41),
     row("left", "b", 8, 90_000),
@@ -48,6 +51,8 @@ PAIRS = [
     row("left", "c", 10, 200_000),
     row("right", "c", 11, 199_995),
     row("left", "a", 12, 100_000),
+    row("right", "a", 13, 100_000),
+    row("left", "c", 14, 200_000),
 ]
 TUMBLING = {"size": 10, "grace": 5}
 SLIDING = {"difference": 10, "grace": 5}
@@ -139,5 +144,13 @@ STORE_SCENARIOS: dict[str, Scenario] = {
             {"left": "memory"},
             {"right": "disk"},
         )
+    },
+    **{
+        f"{kind} join of streams at the same time, in {place}, {grace} ms of grace": _joined(
+            kind, {"left": place, "right": place}, before=0, after=0, grace=grace
+        )
+        for kind in ("inner", "left", "outer")
+        for place in ("memory", "disk")
+        for grace in (0, 4)
     },
 }

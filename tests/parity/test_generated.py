@@ -10,6 +10,7 @@ import pytest
 from tests.parity.generating import generate
 from tests.parity.kafka_streams import KafkaStreams
 from tests.parity.reducing import reduced
+from tests.parity.scenario_topology import _LOSES_WINDOWS, _OPERATORS
 from tests.parity.searching import search
 
 SHARDS = 16
@@ -19,13 +20,29 @@ NOT_GENERATED = {
     "add_sink",
     "add_source",
     "connect",
-    "foreign_key_join",
     "process",
     "process_values",
     "read_only_store",
     "state_store",
     "stateful_transform_values",
 }
+GENERATED_OPTIONS = {
+    "advance",
+    "by",
+    "difference",
+    "emit",
+    "gap",
+    "grace",
+    "history",
+    "limit",
+    "logged",
+    "partitioner",
+    "place",
+    "places",
+    "segment_interval",
+    "start",
+}
+"""Options that stand for a way of an operator's, each of which takes part."""
 
 
 @pytest.mark.timeout(900)
@@ -38,13 +55,22 @@ def test_every_operator_is_generated() -> None:
     from tests.parity.generating import draft
 
     used: set[object] = set()
+    options: set[str] = set()
+    windowed_joins: set[str] = set()
     for made in draft.OPERATORS:
         assert made.weight > 0
     for seed in range(400):
-        used |= {step["op"] for step in generate(seed)["topology"]}
-    from tests.parity.scenario_topology import _OPERATORS
-
+        windowed: set[object] = set()
+        for step in generate(seed)["topology"]:
+            used.add(step["op"])
+            options |= set(step)
+            if step["op"] == "windowed_by" or (step.get("on") in windowed and step["op"] not in _LOSES_WINDOWS):
+                windowed.add(step.get("as"))
+                windowed_joins |= {step["op"]} if "join" in step["op"] else set()
     assert set(_OPERATORS) - used == NOT_GENERATED
+    assert options >= GENERATED_OPTIONS
+    joins = {"table_join", "table_left_join", "table_outer_join", "join", "left_join", "foreign_key_join"}
+    assert windowed_joins == joins
 
 
 def test_a_scenario_is_reduced_to_what_matters() -> None:

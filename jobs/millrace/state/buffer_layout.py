@@ -42,6 +42,11 @@ class RecordContext:
     partition: int
     headers: list[tuple[str, bytes | None]] | None = None
 
+    @property
+    def place(self) -> tuple[str, int, int]:
+        """Topic, partition and offset."""
+        return self.topic, self.partition, self.offset
+
 
 @dataclass(slots=True)
 class BufferedChange:

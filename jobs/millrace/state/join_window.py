@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog
@@ -90,6 +91,11 @@ class JoinWindowStore(LayeredStore):
         return self._segments.observed_stream_time
 
     @property
+    def observes_tombstones(self) -> bool:
+        """Whether a write without a value moves the observed time: in memory, as in Kafka Streams."""
+        return self._segments.exact
+
+    @property
     def retention_ms(self) -> int:
         """An entry is a partner while its timestamp is above the largest one minus this."""
         return self._segments.retention_ms
@@ -112,7 +118,8 @@ class JoinWindowStore(LayeredStore):
     def put_many(self, keys: list[bytes], values: list[bytes | None], timestamps: Int64Array) -> Int64Array:
         """Write entries, in their order.
 
-        A value of ``None`` is no entry: as in Kafka Streams it is a tombstone in the changelog, and nothing here.
+        A value of ``None`` is no entry: as in Kafka Streams it is a tombstone in the changelog, and nothing here but
+        where :attr:`observes_tombstones` says so.
 
         Returns:
             the places of those that fell into expired segments and are not kept (the changelog has them, as in Kafka
@@ -127,7 +134,7 @@ class JoinWindowStore(LayeredStore):
         if self._changelog is not None:
             window_keys = [key + suffix for key, suffix in zip(keys, suffixes, strict=True)]
             self._changelog.append(window_keys, values, timestamps, new_keys=len(keys))
-        rows = np.flatnonzero(np.fromiter((value is not None for value in values), dtype=bool, count=len(values)))
+        rows = np.flatnonzero(self._observed(values))
         if not len(rows):
             return none
         live = self._segments.live_rows(timestamps[rows])
@@ -214,8 +221,9 @@ class JoinWindowStore(LayeredStore):
         starts = window_starts(keys)
         self._sequence = _SEQUENCE.unpack(keys[-1][-_SEQUENCE.size :])[0]
         entries = np.fromiter((value is not None for value in values), dtype=bool, count=len(values))
-        if entries.any():
-            self._segments = self._segments.after(int(starts[entries].max()))
+        observed = self._observed(values)
+        if observed.any():
+            self._segments = self._segments.after(int(starts[observed].max()))
         taken = entries & (starts // self._segments.interval_ms >= self._segments.first_live)
         rows = np.flatnonzero(taken).tolist()
         local_keys = prefixed_window_keys([keys[row] for row in rows], starts[taken], self._segments.segment_of)
@@ -225,6 +233,11 @@ class JoinWindowStore(LayeredStore):
         self._committed.stage(batch, ordered, list(map(latest.__getitem__, ordered)))
         self._is_empty = self._is_empty and not ordered
         return len(rows), self.stage(batch)
+
+    def _observed(self, values: Sequence[bytes | None]) -> npt.NDArray[np.bool_]:
+        """Which of the writes move the observed time."""
+        every = self.observes_tombstones
+        return np.fromiter((every or value is not None for value in values), dtype=bool, count=len(values))
 
     def _fetch(self, key: bytes, first: int, last: int, segments: range) -> JoinEntries:
         found: list[tuple[bytes, bytes]] = []

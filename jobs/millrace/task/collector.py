@@ -30,6 +30,7 @@ class OutputBatch:
         headers: per record a list of (name, value) pairs or ``None``; ``None`` where no record has headers.
         store: name of the store whose changelog this is, ``None`` for other topics.
         origins: for each record the row of the task's input that it comes from; ``None`` where that is not known.
+        order: the records' order columns, see :class:`~millrace.task.records.Records`; ``None`` as for ``origins``.
     """
 
     topic: str
@@ -40,6 +41,7 @@ class OutputBatch:
     headers: ObjectArray | None = None
     store: str | None = None
     origins: IntArray | None = None
+    order: tuple[IntArray, ...] | None = None
 
     def __len__(self) -> int:
         return len(self.keys)
@@ -55,6 +57,7 @@ class OutputBatch:
             partitions=self.partitions if isinstance(self.partitions, int) else self.partitions[rows],
             headers=None if self.headers is None else self.headers[rows],
             origins=None if self.origins is None else self.origins[rows],
+            order=None if self.order is None else tuple(column[rows] for column in self.order),
         )
 
 

@@ -467,7 +467,7 @@ def _schedule(sub_topology: SubTopology) -> tuple[Node, ...]:
 
 
 def _reconverging(sub_topology: SubTopology, children: Mapping[str, tuple[str, ...]]) -> frozenset[str]:
-    """Nodes whose children's ways meet again, in a node, a table or a topic: there the child's place counts."""
+    """Nodes whose children's ways meet again, in a node, a table, a topic or another task: there their place counts."""
     feeds = _feeds(sub_topology)
     followers: dict[str, set[str]] = {}
     for name, before in feeds.items():
@@ -475,8 +475,9 @@ def _reconverging(sub_topology: SubTopology, children: Mapping[str, tuple[str, .
             followers.setdefault(feed, set()).add(name)
     topics_are_chosen = any(sink.topic is None for sink in sub_topology.sinks)
     for sink in sub_topology.sinks:
-        # Sinks that choose their topics may meet any other in one of them.
-        together = topics_are_chosen and not sink.internal
+        # Sinks that choose their topics may meet any other in one of them, and one task may read several of the
+        # application's own.
+        together = topics_are_chosen or sink.internal
         followers.setdefault(sink.name, set()).add("topics" if together else f"topic {sink.topic}")
 
     def reached_from(start: str) -> set[str]:

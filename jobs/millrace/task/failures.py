@@ -37,7 +37,7 @@ from millrace.task.collector import Collector
 from millrace.task.columns import IntArray
 from millrace.task.dead_letters import NO_ROW, DeadLetters, context_of
 from millrace.task.input import InputBatch
-from millrace.task.records import Records
+from millrace.task.records import Place, Records
 
 _log = structlog.get_logger(__name__)
 
@@ -294,12 +294,15 @@ class FailureHandler:
             ) from error
         return response
 
-    def places(self, rows: IntArray) -> list[tuple[str, int, int]]:
-        """Topic, partition and offset of the batch's rows."""
+    def places(self, records: Records) -> list[Place]:
+        """Where records came from: from the batch's rows, or, those that waited, from rows of earlier ones."""
         assert self._batch is not None
-        batch = self._batch
+        batch, rows = self._batch, records.origin
         topics = [batch.topics[topic] for topic in batch.topic[rows].tolist()]
-        return list(zip(topics, batch.partition[rows].tolist(), batch.offset[rows].tolist(), strict=True))
+        found = zip(topics, batch.partition[rows].tolist(), batch.offset[rows].tolist(), strict=True)
+        if records.places is None:
+            return list(found)
+        return [place if own is None else own for own, place in zip(records.places.tolist(), found, strict=True)]
 
     def _warn_of_retry(self, response: Response, error: Exception) -> None:
         if response.result is Result.RETRY:

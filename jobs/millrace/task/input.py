@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.task.columns import IntArray
-from millrace.task.records import ObjectArray, concat_headers
+from millrace.task.records import ObjectArray, concat_objects
 
 TopicPartition = tuple[str, int]
 
@@ -112,7 +112,7 @@ def concat_inputs(batches: Sequence[InputBatch]) -> InputBatch:
         np.concatenate([batch.timestamp for batch in batches]),
         pa.concat_arrays([batch.keys for batch in batches]),
         pa.concat_arrays([batch.values for batch in batches]),
-        concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches]),
+        concat_objects([batch.headers for batch in batches], [len(batch) for batch in batches]),
     )
 
 

@@ -12,6 +12,8 @@ import numpy.typing as npt
 from millrace.task.columns import BoolArray, Column, IntArray
 
 Headers = list[tuple[str, bytes | None]]
+Place = tuple[str, int, int]
+"""Topic, partition and offset."""
 ObjectArray = npt.NDArray[np.object_]
 
 
@@ -30,6 +32,8 @@ class Records:
         old_values: where the records are changes of a table and a node below needs it, the values before them.
         superseded: where the records are changes of a versioned table, which of them came out of order: a newer version
             of the row is there. ``None``: none of them.
+        places: where records waited for others, the topic, partition and offset that each had itself; ``None``, or
+            ``None`` for a record: those of its ``origin``.
     """
 
     keys: Column
@@ -40,6 +44,7 @@ class Records:
     headers: ObjectArray | None = None
     old_values: Column | None = None
     superseded: BoolArray | None = None
+    places: ObjectArray | None = None
 
     def __len__(self) -> int:
         return len(self.timestamps)
@@ -55,6 +60,7 @@ class Records:
             None if self.headers is None else self.headers[indices],
             None if self.old_values is None else self.old_values.take(indices),
             None if self.superseded is None else self.superseded[indices],
+            None if self.places is None else self.places[indices],
         )
 
     def filter(self, mask: BoolArray) -> Records:
@@ -95,6 +101,7 @@ class Records:
             self.origin[parents],
             (*(column[parents] for column in self.order), ordinals),
             None if self.headers is None else self.headers[parents],
+            places=None if self.places is None else self.places[parents],
         )
 
     def for_child(self, position: int) -> Records:
@@ -128,9 +135,10 @@ def merge_in_order(batches: Sequence[Records]) -> Records:
         np.concatenate([batch.timestamps for batch in batches]),
         np.concatenate([batch.origin for batch in batches]),
         order,
-        concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches]),
+        concat_objects([batch.headers for batch in batches], [len(batch) for batch in batches]),
         concat_old_values(batches),
         concat_superseded(batches),
+        concat_objects([batch.places for batch in batches], [len(batch) for batch in batches]),
     )
     return merged.take(sorted_places(order))
 
@@ -153,8 +161,8 @@ def concat_superseded(batches: Sequence[Records]) -> BoolArray | None:
     )
 
 
-def concat_headers(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) -> ObjectArray | None:
-    """Headers of several batches one after the other; ``None`` where none has any."""
+def concat_objects(parts: Sequence[ObjectArray | None], lengths: Sequence[int]) -> ObjectArray | None:
+    """Headers or places of several batches one after the other; ``None`` where none has any."""
     if all(part is None for part in parts):
         return None
     return np.concatenate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,7 @@ from millrace.task.collector import UNASSIGNED_PARTITION, Collector, OutputBatch
 from millrace.task.columns import Column, IntArray
 from millrace.task.failures import FailureHandler
 from millrace.task.processor import call_per_record
-from millrace.task.records import Records, concat_headers, concat_orders, sorted_places
+from millrace.task.records import Records, concat_objects, concat_orders, sorted_places
 from millrace.task.serialization import or_default, to_bytes_list
 from millrace.topology.nodes import SinkNode
 from millrace.topology.partitioners import InvalidPartitionError, chosen_partitions
@@ -220,11 +221,12 @@ def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArra
         orders: the order columns of each.
     """
     if len(batches) == 1:
-        return batches[0]
-    rows = sorted_places(concat_orders(orders))
+        return replace(batches[0], order=orders[0])
+    order = concat_orders(orders)
+    rows = sorted_places(order)
     keys = [key for batch in batches for key in batch.keys]
     values = [value for batch in batches for value in batch.values]
-    headers = concat_headers([batch.headers for batch in batches], [len(batch) for batch in batches])
+    headers = concat_objects([batch.headers for batch in batches], [len(batch) for batch in batches])
     places = rows.tolist()
     return OutputBatch(
         batches[0].topic,
@@ -234,6 +236,7 @@ def merge_outputs(batches: Sequence[OutputBatch], orders: Sequence[tuple[IntArra
         np.concatenate([np.broadcast_to(batch.partitions, len(batch)) for batch in batches])[rows],
         None if headers is None else headers[rows],
         origins=np.concatenate([_origins(batch) for batch in batches])[rows],
+        order=tuple(column[rows] for column in order),
     )
 
 

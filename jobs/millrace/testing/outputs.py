@@ -9,6 +9,8 @@ from millrace.config import StreamsConfig
 from millrace.errors import TopologyError
 from millrace.serdes import BytesSerde, Serde
 from millrace.task.collector import UNASSIGNED_PARTITION, OutputBatch
+from millrace.task.columns import IntArray
+from millrace.task.records import concat_orders, sorted_places
 from millrace.task.serialization import or_default
 from millrace.testing.topics import RawRecord, TestRecord, decoded
 from millrace.topology.topology import Topology, full_topic_name
@@ -74,8 +76,10 @@ class Outputs:
         return self._queues[topic]
 
     def add(self, batches: Sequence[OutputBatch]) -> list[tuple[str, RawRecord]]:
-        """Files what a task wrote; returns what does not go to changelogs."""
+        """Files what a task wrote; returns what does not go to changelogs, in the order of a record-by-record walk."""
         onward: list[tuple[str, RawRecord]] = []
+        orders: list[tuple[IntArray, ...]] = []
+        unordered: list[tuple[str, RawRecord]] = []
         for batch in batches:
             records = _records(batch)
             if records:
@@ -84,7 +88,14 @@ class Outputs:
             if batch.store is not None:
                 self.changelogs[batch.topic].extend(records)
                 continue
+            if batch.order is None or not records:
+                unordered.extend((batch.topic, record) for record in records)
+                continue
             onward.extend((batch.topic, record) for record in records)
+            orders.append(batch.order)
+        if len(orders) > 1:
+            onward = [onward[place] for place in sorted_places(concat_orders(orders)).tolist()]
+        onward += unordered
         self._history += onward
         return onward
 

@@ -179,7 +179,7 @@ class Stores:
         Args:
             name: name of the store.
             retention: how long a window is kept after its start, of stream time; at least ``window_size``.
-            window_size: length of the windows.
+            window_size: length of the windows; 0 only with ``retain_duplicates``.
             retain_duplicates: whether several values of one key and start are kept: for joins of two streams.
 
         Raises:
@@ -296,10 +296,12 @@ def _window(
 ) -> StoreSupplier:
     check_name(name, what="store")
     retention_ms, window_size_ms = to_milliseconds(retention), to_milliseconds(window_size)
-    if window_size_ms < 1 or retention_ms < window_size_ms:
+    # A join may be of records of the same millisecond; its stores then have windows of none.
+    shortest_ms = 0 if retain_duplicates else 1
+    if window_size_ms < shortest_ms or retention_ms < window_size_ms:
         raise TopologyError(
             f"Window store {name!r} has windows of {window_size_ms} ms and a retention of {retention_ms} ms.",
-            remedy="give it windows of at least 1 ms and a retention that is not shorter than them",
+            remedy=f"give it windows of at least {shortest_ms} ms and a retention that is not shorter than them",
         )
     return StoreSupplier(
         name=name,

@@ -12,6 +12,7 @@ from dataclasses import replace
 from millrace.errors import TopologyError
 from millrace.topology.logical import AnyLogicalNode, Process
 from millrace.topology.operators import (
+    CogroupMerge,
     Operator,
     StreamTableJoin,
     TableFilter,
@@ -21,7 +22,7 @@ from millrace.topology.operators import (
 )
 from millrace.topology.stores import StoreKind, StoreSpec
 
-_ROW_BY_ROW = (TableFilter, TableMapValues, TableTransformValues)
+_AS_ITS_PARENT = (CogroupMerge, TableFilter, TableMapValues, TableTransformValues)
 
 
 def is_versioned(nodes: Mapping[str, AnyLogicalNode], name: str) -> bool:
@@ -33,8 +34,8 @@ def is_versioned(nodes: Mapping[str, AnyLogicalNode], name: str) -> bool:
     store: StoreSpec | None = getattr(node, "store", None)
     if store is not None:
         return store.kind is StoreKind.VERSIONED
-    # Only what is computed row by row is as its parent is.
-    return isinstance(operator, _ROW_BY_ROW) and is_versioned(nodes, node.parents[0])
+    # Only what is computed row by row is as its parent is, and what the inputs of a cogroup make together.
+    return isinstance(operator, _AS_ITS_PARENT) and is_versioned(nodes, node.parents[0])
 
 
 def with_versioned_semantics(nodes: Mapping[str, AnyLogicalNode], node: Process) -> Operator:

@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from tests.parity.generating import (
     aggregations,
     cogroups,
+    foreign_keys,
     global_tables,
+    sinks,
     stream_joins,
     streams,
     suppressing,
     tables,
+    windowed_tables,
 )
 from tests.parity.generating.choices import Choices, DrawnChoices, RandomChoices
 from tests.parity.generating.draft import OPERATORS, Draft, Kind
@@ -28,11 +31,14 @@ from tests.parity.scenario import Scenario
 __all__ = [
     "aggregations",
     "cogroups",
+    "foreign_keys",
     "global_tables",
+    "sinks",
     "stream_joins",
     "streams",
     "suppressing",
     "tables",
+    "windowed_tables",
 ]
 __all__ += ["generate", "scenarios"]
 
@@ -95,4 +101,4 @@ def _finish(draft: Draft, latest: str) -> None:
             ends.append(end)
     for end in ends:
         stream = kinds.get(draft.kind(end))
-        draft.end(end if stream is None else draft.add("to_stream", stream, on=end))
+        sinks.write(draft, end if stream is None else draft.add("to_stream", stream, on=end))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.parity.functions import REDUCERS, TABLE_AGGREGATES
+from tests.parity.generating import stores
 from tests.parity.generating.draft import Draft, Kind, operator
 from tests.parity.generating.functions import KEY_MAPPERS, aggregates
 
@@ -18,14 +19,9 @@ def group(draft: Draft, on: str, **options: Any) -> str:
     return draft.add("group_by_key", None, on=on, **options)
 
 
-def aggregate(draft: Draft, grouped: str, kind: Kind, *, retained: bool = False) -> str:
-    """Counts, reduces or aggregates what is grouped.
-
-    Windows that are ``retained`` outlive every jump of time; of others that are sent on their close Kafka Streams loses
-    some.
-    """
+def aggregate(draft: Draft, grouped: str, kind: Kind, store: dict[str, Any]) -> str:
+    """Counts, reduces or aggregates what is grouped."""
     op = draft.choose(["count", "reduce", "aggregate"])
-    store: dict[str, Any] = {"store": draft.new_name("store"), "retention": 10**12} if retained else draft.store(80)
     functions = {"count": [""], "reduce": list(REDUCERS), "aggregate": aggregates(draft)}
     return draft.add(op, kind, on=grouped, fn=draft.choose(functions[op]), **store)
 
@@ -48,17 +44,21 @@ def windows(draft: Draft) -> dict[str, Any]:
 
 @operator(Kind.STREAM, weight=3)
 def _aggregation(draft: Draft, on: str) -> None:
-    aggregate(draft, group(draft, on), Kind.TABLE)
+    aggregate(draft, group(draft, on), Kind.TABLE, stores.of_table(draft, 80))
 
 
 @operator(Kind.STREAM, weight=6)
 def _windowed_aggregation(draft: Draft, on: str) -> None:
-    options = windows(draft)
+    windowed_table(draft, on, windows(draft))
+
+
+def windowed_table(draft: Draft, on: str, options: dict[str, Any]) -> str:
+    """Aggregates a stream by windows with these options, now and then with results when they close."""
     on_close = "start" not in options and draft.chance(25)
-    if on_close:
-        options["emit"] = "close"
-    grouped = draft.add("windowed_by", None, on=group(draft, on), **options)
-    aggregate(draft, grouped, Kind.WINDOWED_TABLE, retained=on_close)
+    grouped = draft.add("windowed_by", None, on=group(draft, on), **options, **({"emit": "close"} if on_close else {}))
+    # Of windows that are sent on their close Kafka Streams loses some, unless they outlive every jump of time.
+    store = {"store": draft.new_name("store"), "retention": 10**12} if on_close else stores.named(draft, 80)
+    return aggregate(draft, grouped, Kind.WINDOWED_TABLE, store)
 
 
 @operator(Kind.WINDOWED_TABLE, weight=4)
@@ -74,7 +74,9 @@ def _of_one_key(draft: Draft, on: str) -> None:
 @operator(Kind.WINDOWED_TABLE, weight=1)
 def _group_by(draft: Draft, on: str) -> None:
     grouped = draft.add("table_group_by", None, on=on, fn=draft.choose(["amount mod 3, value", "user, amount"]))
-    draft.add("table_aggregate", Kind.TABLE, on=grouped, fn=draft.choose(TABLE_AGGREGATES), **draft.store(80))
+    draft.add(
+        "table_aggregate", Kind.TABLE, on=grouped, fn=draft.choose(TABLE_AGGREGATES), **stores.of_table(draft, 80)
+    )
 
 
 @operator(Kind.WINDOWED_STREAM, weight=1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.parity.functions import COGROUPED
+from tests.parity.generating import stores
 from tests.parity.generating.aggregations import group, windows
 from tests.parity.generating.draft import Draft, Kind, operator
 
@@ -15,7 +16,9 @@ def _cogroup(draft: Draft, on: str) -> None:
         {"on": group(draft, stream, name=draft.new_name("group")), "fn": draft.choose(COGROUPED[fn])}
         for stream in dict.fromkeys(streams)
     ]
-    cogrouped, kind = draft.add("cogroup", None, inputs=inputs), Kind.TABLE
+    cogrouped = draft.add("cogroup", None, inputs=inputs)
     if draft.chance(60):
-        cogrouped, kind = draft.add("windowed_by", None, on=cogrouped, **windows(draft)), Kind.WINDOWED_TABLE
-    draft.add("cogroup_aggregate", kind, on=cogrouped, fn=fn, **draft.store(80))
+        windowed = draft.add("windowed_by", None, on=cogrouped, **windows(draft))
+        draft.add("cogroup_aggregate", Kind.WINDOWED_TABLE, on=windowed, fn=fn, **stores.named(draft, 80))
+    else:
+        draft.add("cogroup_aggregate", Kind.TABLE, on=cogrouped, fn=fn, **stores.of_table(draft, 80))

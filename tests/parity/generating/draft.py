@@ -73,6 +73,7 @@ class Draft:
         topics: input topics.
         settings: sentences of the scenario.
         durations: milliseconds that matter to some operator: times of records gather around them.
+        keys: of the records of a topic, where they are not the usual ones.
     """
 
     choices: Choices
@@ -80,6 +81,7 @@ class Draft:
     topics: list[str] = field(default_factory=list)
     settings: list[str] = field(default_factory=list)
     durations: set[int] = field(default_factory=set)
+    keys: dict[str, tuple[str | None, ...]] = field(default_factory=dict)
     _kinds: dict[str, Kind] = field(default_factory=dict)
     _count: int = 0
 
@@ -100,9 +102,9 @@ class Draft:
         self._count += 1
         return f"{prefix}{self._count}"
 
-    def store(self, percent: int) -> dict[str, Any]:
-        """The option that names a store, in ``percent`` of a hundred cases."""
-        return {"store": self.new_name("store")} if self.chance(percent) else {}
+    def step(self, name: str) -> dict[str, Any]:
+        """The step that leaves behind ``name``; empty for a branch."""
+        return next((step for step in self.steps if step.get("as") == name), {})
 
     def duration(self, options: Sequence[int]) -> int:
         """One of ``options``, in milliseconds; records will come around it."""
@@ -135,7 +137,3 @@ class Draft:
         if kind is not None:
             self._kinds[name] = kind
         return name
-
-    def end(self, on: str) -> None:
-        """Writes a stream to a topic of its own."""
-        self.steps.append({"op": "to", "on": on, "topic": self.new_name("out")})

@@ -11,7 +11,7 @@ KEY_MAPPERS = ("same", "user", "amount mod 3")
 
 def predicates(draft: Draft) -> tuple[str, ...]:
     """Of filters and branches."""
-    return _with_failing(draft, "always", "amount>10", "amount even", "has amount", "key==a")
+    return _with_failing(draft, "always", "amount>10", "amount even", "has amount", "key==a", "has key")
 
 
 def value_mappers(draft: Draft) -> tuple[str, ...]:

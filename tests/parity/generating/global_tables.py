@@ -17,7 +17,11 @@ def _join(draft: Draft, on: str) -> None:
     draft.add(op, Kind.STREAM, on=on, **options)
 
 
+def _store(draft: Draft) -> dict[str, str]:
+    return {"store": draft.new_name("store")} if draft.chance(70) else {}
+
+
 def _global_table(draft: Draft) -> str:
     topic = draft.new_name("global")
     draft.topics.append(topic)
-    return draft.add("global_table", Kind.GLOBAL_TABLE, topic=topic, **draft.store(70))
+    return draft.add("global_table", Kind.GLOBAL_TABLE, topic=topic, **_store(draft))

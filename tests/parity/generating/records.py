@@ -8,6 +8,7 @@ from typing import Any
 from tests.parity.generating.draft import Draft
 
 _MOST_RECORDS = 40
+_KEYS = ("a", "b", "c", None)
 _WALL_CLOCK = "wall clock"
 
 
@@ -27,7 +28,8 @@ def records(draft: Draft, *, poison: bool) -> list[list[Any]]:
             rows.append([_WALL_CLOCK, None, None, draft.choose([1000, 1, 10])])
         now += draft.choose(steps)
         timestamp = max(0, now - draft.choose(back))
-        row = [draft.choose(draft.topics), draft.choose(["a", "b", "c", None]), _value(draft, poison), timestamp]
+        topic = draft.choose(draft.topics)
+        row = [topic, draft.choose(draft.keys.get(topic, _KEYS)), _value(draft, poison), timestamp]
         rows.append([*row, _headers(draft)] if draft.chance(10) else row)
     return rows
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from tests.parity.functions import JOINERS
 from tests.parity.generating.draft import Draft, Kind, operator
 
@@ -22,9 +24,22 @@ def _join(draft: Draft, on: str) -> None:
         on=sides[0],
         **{"with": sides[1]},
         kind=draft.choose(["inner", "left", "outer"]),
-        fn=draft.choose([fn for fn in JOINERS if fn != "null if even"]),
+        fn=draft.choose(JOINERS),
         before=before,
         after=after,
         grace=draft.duration([0, 5, 60]),
         buffers=draft.new_name("buffers"),
+        **_stores(draft),
     )
+
+
+def _stores(draft: Draft) -> dict[str, Any]:
+    """Where the join keeps its records, and whether they have changelogs."""
+    options: dict[str, Any] = {}
+    if draft.chance(10):
+        sides = draft.choose([("left", "right"), ("left",), ("right",)])
+        options["places"] = {side: draft.choose(["memory", "disk"]) for side in sides}
+    elif draft.chance(6):
+        # Of stores of suppliers Kafka Streams keeps changelogs, whatever is said.
+        options["logged"] = False
+    return options

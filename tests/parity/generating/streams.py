@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.parity.functions import FLAT_MAPPERS, FLAT_VALUE_MAPPERS, PAIR_MAPPERS
+from tests.parity.generating import stores
 from tests.parity.generating.draft import Draft, Kind, operator
 from tests.parity.generating.functions import KEY_MAPPERS, predicates, value_mappers
 
@@ -55,7 +56,8 @@ def _peek(draft: Draft, on: str) -> None:
 
 @operator(Kind.STREAM, weight=1)
 def _repartition(draft: Draft, on: str) -> None:
-    draft.add("repartition", Kind.STREAM, on=on, name=draft.new_name("through"))
+    chosen = {"partitioner": True} if draft.chance(20) else {}
+    draft.add("repartition", Kind.STREAM, on=on, name=draft.new_name("through"), **chosen)
 
 
 @operator(Kind.STREAM)
@@ -75,4 +77,4 @@ def _merge(draft: Draft, on: str) -> None:
 
 @operator(Kind.STREAM)
 def _to_table(draft: Draft, on: str) -> None:
-    draft.add("to_table", Kind.TABLE, on=on, **draft.store(70))
+    draft.add("to_table", Kind.TABLE, on=on, **stores.of_table(draft, 70))

@@ -10,6 +10,8 @@ import java.io.InputStreamReader;
 import java.io.PrintStream;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.nio.ByteBuffer;
+import java.nio.charset.CharacterCodingException;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
 import java.nio.file.Path;
@@ -127,6 +129,8 @@ import org.apache.kafka.streams.test.TestRecord;
 public class RunScenarios {
 
     private static final ObjectMapper JSON = new ObjectMapper();
+    private static final Pattern WITHOUT_HEADERS =
+        Pattern.compile("-(join-store|left|right|subscription-store|SUBSCRIPTION-STATE-STORE-\\d+)-changelog$");
     private static final HexFormat HEX = HexFormat.of();
     private static final Serde<Object> KEY = Serdes.serdeFrom(new KeySerializer(), new KeyDeserializer());
     private static final Serde<Object> VALUE = Serdes.serdeFrom(new ValueSerializer(), new ValueDeserializer());
@@ -240,7 +244,7 @@ public class RunScenarios {
                 topic, new ByteArrayDeserializer(), new ByteArrayDeserializer()).readRecordsToList()) {
                 final ArrayNode row = records.addArray();
                 row.add(hex(record.key())).add(hex(record.value())).add(record.timestamp());
-                if (record.headers().iterator().hasNext() && !topic.endsWith("-join-store-changelog")) {
+                if (record.headers().iterator().hasNext() && !WITHOUT_HEADERS.matcher(topic).find()) {
                     headers(record, row.addArray());
                 }
             }
@@ -839,6 +843,7 @@ public class RunScenarios {
             case "amount even" -> number != null && Math.floorMod(number, 2) == 0;
             case "has amount" -> number != null;
             case "key==a" -> "a".equals(key);
+            case "has key" -> key != null;
             case "always" -> true;
             case "fails on 13" -> failsOn13(number);
             default -> throw new IllegalArgumentException(fn);
@@ -1663,7 +1668,7 @@ public class RunScenarios {
         @Override
         public String extract(final Object key, final Object value, final RecordContext context) {
             return switch (fn) {
-                case "key" -> "out-" + key;
+                case "key" -> "out-" + String.valueOf(key).replace('@', '.');
                 case "even or odd" -> Math.floorMod(orZero(value), 2) == 1 ? "odd" : "even";
                 case "context" -> {
                     final StringBuilder place = new StringBuilder(
@@ -1704,7 +1709,15 @@ public class RunScenarios {
     private static final class KeyDeserializer implements Deserializer<Object> {
         @Override
         public Object deserialize(final String topic, final byte[] data) {
-            return data == null ? null : new String(data, StandardCharsets.UTF_8);
+            if (data == null) {
+                return null;
+            }
+            try {
+                return StandardCharsets.UTF_8.newDecoder().decode(ByteBuffer.wrap(data)).toString();
+            } catch (final CharacterCodingException notText) {
+                // The key of a window, of which only the store's bytes are known.
+                return "0x" + HEX.formatHex(data);
+            }
         }
     }
 

@@ -76,19 +76,26 @@ def defined_outputs(scenario: Scenario) -> dict[str, Output]:
     """What is defined of each output topic."""
     outputs: dict[str, Output] = {}
     topics = {}
+    windowed: set[str] = set()
     for step in scenario["topology"]:
+        if step["op"] == "windowed_by" or step.get("on") in windowed:
+            windowed.add(step.get("as", ""))
         if step["op"] == "to":
             topics[step["topic"]] = outputs[step["on"]]
         elif step["op"] == "branch":
-            found = _after(step, outputs)
+            found = _after(step, outputs, windowed)
             outputs |= {part["as"]: found for part in step["branches"]}
             outputs |= {step["default"]: found} if "default" in step else {}
         elif "as" in step:
-            outputs[step["as"]] = _after(step, outputs)
+            outputs[step["as"]] = _after(step, outputs, windowed)
     return topics
 
 
-def _after(step: dict[str, Any], outputs: dict[str, Output]) -> Output:
+def _after(step: dict[str, Any], outputs: dict[str, Output], windowed: set[str]) -> Output:
+    sides = [step.get("on"), step.get("with"), step.get("table")]
+    behind_a_cache = any(outputs[side].defined is not Defined.ORDER for side in sides if side is not None)
+    if step["op"] in _TABLE_JOINS | _STREAM_JOINS and behind_a_cache and not windowed.isdisjoint(sides):
+        return Output(Defined.NOTHING, "rows of windows expire while changes wait in a cache")
     names = [step.get("on"), step.get("with"), *(each["on"] for each in step.get("inputs", ()))]
     above = [outputs[name] for name in names if name is not None]
     worst = max(above, key=lambda each: list(Defined).index(each.defined), default=Output(Defined.ORDER))

@@ -20,13 +20,17 @@ def for_broker(scenario: Scenario, random: Random, *, segments: int = 5) -> Scen
     """The scenario with its input in an order that a cluster keeps; ``None`` if it cannot be run there.
 
     A task takes the topics of one batch in the order of their timestamps, so the input is cut into segments, each of
-    which has the records of one topic after those of another; they are sent topic by topic.
+    which has the records of one topic after those of another; they are sent topic by topic. All stores have changelogs
+    there, since tasks are restarted.
     """
     ops = {step["op"] for step in scenario["topology"]}
     by_wall_clock = "null results at most once a second" in scenario["settings"]
     if (
         by_wall_clock
         or ops & {"global_table", "suppress"}
+        or any(
+            "by" in step or "partitioner" in step for step in scenario["topology"] if step["op"] != "foreign_key_join"
+        )
         or not is_order_defined(ScenarioTopology(scenario, in_columns=False).build())
     ):
         return None
@@ -38,7 +42,13 @@ def for_broker(scenario: Scenario, random: Random, *, segments: int = 5) -> Scen
     cuts = sorted(random.randrange(len(rows) + 1) for _ in range(segments - 1))
     parts = [rows[a:b] for a, b in zip([0, *cuts], [*cuts, len(rows)], strict=True)]
     ordered = [row for part in parts for row in sorted(part, key=lambda row: str(row[0]))]
-    return {**scenario, "input": ordered, "settings": [s for s in scenario["settings"] if s != "dead letters"]}
+    logged = [{name: option for name, option in step.items() if name != "logged"} for step in scenario["topology"]]
+    return {
+        **scenario,
+        "topology": logged,
+        "input": ordered,
+        "settings": [s for s in scenario["settings"] if s != "dead letters"],
+    }
 
 
 def with_prefix(scenario: Scenario, prefix: str) -> Scenario:

@@ -10,7 +10,7 @@ import pytest
 from millrace.errors import StateError
 from millrace.state import TaskPosition, TaskState
 from millrace.state.join_layout import read_waiting_key, read_waiting_values, waiting_key, waiting_values
-from millrace.topology.stores import StoreKind, StoreSpec
+from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from tests.unit.state.specs import OpenState, key_value
 
 MINUTE = 60_000
@@ -113,6 +113,18 @@ def test_a_rollback_takes_entries_time_and_sequence_back(open_state: OpenState) 
     assert fetched(state, b"k") == [(5, b"a")]
     put(state, (b"k", 6, b"c"))
     assert commit(state) == [(b"k" + suffix(6, 2), b"c", 6)]
+
+
+@pytest.mark.parametrize("backend", [StoreBackend.ROCKSDB, StoreBackend.MEMORY])
+def test_a_null_value_moves_the_time_of_a_buffer_in_memory_only(open_state: OpenState, backend: StoreBackend) -> None:
+    in_memory = backend is StoreBackend.MEMORY
+    state = open_state(buffer(backend=backend))
+    assert put(state, (b"k", 5, b"a"), (b"k", 100, None), (b"k", 50, None)) == ([2] if in_memory else [])
+    assert state.join_store("buffer").observed_stream_time == (100 if in_memory else 5)
+    assert fetched(state, b"k") == ([] if in_memory else [(5, b"a")])
+    commit(state)
+    state.restore_batch("buffer", [b"k" + suffix(150, 4)], [None], np.array([150], dtype=np.int64))
+    assert state.join_store("buffer").observed_stream_time == (150 if in_memory else 5)
 
 
 def test_after_a_restart_no_write_takes_the_place_of_an_earlier_one(open_state: OpenState) -> None:

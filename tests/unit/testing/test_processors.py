@@ -308,6 +308,9 @@ def test_the_table_of_a_transformer_is_looked_up_only_where_it_is_stored() -> No
 def test_window_stores_keep_their_windows_long_enough() -> None:
     with pytest.raises(TopologyError, match="a retention of 5 ms"):
         Stores.persistent_window_store("windows", 5, 10)
+    with pytest.raises(TopologyError, match="windows of 0 ms") as error:
+        Stores.persistent_window_store("windows", 5, 0)
+    assert "at least 1 ms" in str(error.value.remedy)
     with pytest.raises(TopologyError, match="makes a key-value store, not a session store"):
         Stores.session_store_builder(Stores.in_memory_key_value_store("x"), S, S)
 

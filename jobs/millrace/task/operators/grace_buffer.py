@@ -14,7 +14,7 @@ from millrace.state.buffer_layout import RecordContext
 from millrace.state.grace_layout import grace_key, grace_timestamp, read_grace_key
 from millrace.task.columns import Column, IntArray
 from millrace.task.processor import TaskContext
-from millrace.task.records import Headers, Records, object_array
+from millrace.task.records import Headers, Place, Records, object_array
 from millrace.task.serialization import or_default
 from millrace.task.written_records import written
 
@@ -36,15 +36,17 @@ class _Released:
     values: list[Any]
     timestamps: list[int]
     headers: list[Headers | None]
+    places: list[Place]
 
-    def add(self, row: int, key: Any, value: Any, timestamp: int, headers: Headers | None) -> None:
+    def add(self, row: int, key: Any, value: Any, context: RecordContext) -> None:
         """Releases one more record at ``row``."""
         self.ordinals.append(self.ordinals[-1] + 1 if self.rows and self.rows[-1] == row else 0)
         self.rows.append(row)
         self.keys.append(key)
         self.values.append(value)
-        self.timestamps.append(timestamp)
-        self.headers.append(headers)
+        self.timestamps.append(context.timestamp)
+        self.headers.append(context.headers)
+        self.places.append(context.place)
 
 
 class GraceBuffer:
@@ -98,19 +100,17 @@ class GraceBuffer:
         stream_time = self._context.stream_times.get(self._name, UNKNOWN_TIME)
         rows_of: dict[bytes, int] = {}
         log: list[tuple[bytes, bytes | None, int]] = []
-        released = _Released([], [], [], [], [], [])
+        released = _Released([], [], [], [], [], [], [])
+        contexts = self._contexts(records)
         for row, (timestamp, key) in enumerate(zip(records.timestamps.tolist(), key_bytes, strict=True)):
-            headers = None if records.headers is None else records.headers[row]
             value = value_bytes[row]
             if key is None or value is None or timestamp < stream_time - self._grace_ms:
-                released.add(row, keys[row], values[row], timestamp, headers)
+                released.add(row, keys[row], values[row], contexts[row])
                 continue
             stream_time = max(stream_time, timestamp)
             self._sequence = (self._sequence + 1) & _SEQUENCE_MASK
             place = grace_key(timestamp, key, self._sequence)
-            topic, partition, offset = self._context.failures.place(int(records.origin[row]))
-            origin = RecordContext(timestamp, offset, topic, partition, headers)
-            log.append((place, BufferedChange(0, None, None, value, origin).to_bytes(), timestamp))
+            log.append((place, BufferedChange(0, None, None, value, contexts[row]).to_bytes(), timestamp))
             rows_of[place] = row
             heappush(self._waiting, place)
             while self._waiting and grace_timestamp(self._waiting[0]) <= stream_time - self._grace_ms:
@@ -118,8 +118,7 @@ class GraceBuffer:
                 log.append((place, None, timestamp))
                 own = rows_of.get(place)
                 if own is not None:
-                    own_headers = None if records.headers is None else records.headers[own]
-                    released.add(row, keys[own], values[own], int(records.timestamps[own]), own_headers)
+                    released.add(row, keys[own], values[own], contexts[own])
                 else:
                     self._release_stored(place, row, released)
         self._context.stream_times[self._name] = stream_time
@@ -138,7 +137,16 @@ class GraceBuffer:
         assert record.new is not None
         key = self._key_serde.deserialize(read_grace_key(place)[0])
         value = self._value_serde.deserialize(record.new)
-        released.add(row, key, value, record.context.timestamp, record.context.headers)
+        released.add(row, key, value, record.context)
+
+    def _contexts(self, records: Records) -> list[RecordContext]:
+        headers = [None] * len(records) if records.headers is None else records.headers.tolist()
+        return [
+            RecordContext(timestamp, offset, topic, partition, own)
+            for timestamp, (topic, partition, offset), own in zip(
+                records.timestamps.tolist(), self._context.failures.places(records), headers, strict=True
+            )
+        ]
 
     def _released(self, records: Records, released: _Released) -> Records:
         rows: IntArray = np.array(released.rows, dtype=np.int64)
@@ -156,4 +164,5 @@ class GraceBuffer:
             expanded.origin,
             expanded.order,
             object_array(released.headers) if has_headers else None,
+            places=object_array(released.places),
         )

@@ -97,9 +97,10 @@ class JoinBuffer:
         self._keys.append(key)
         self._values.append(value)
         self._times.append(timestamp)
+        if value is not None or self._store.observes_tombstones:
+            self._observed = max(self._observed, timestamp)
         if value is None:
             return
-        self._observed = max(self._observed, timestamp)
         entries = self._loaded.get(key)
         if entries is not None:
             place = bisect_right(entries.times, timestamp)

@@ -40,7 +40,8 @@ class SessionAggregateProcessor(Processor):
     the other keys, and all other aggregations, go record by record.
 
     Unlike Kafka Streams a record whose adder raises, where the handler continues, leaves the sessions as they are:
-    there the sessions that it would have joined are gone.
+    there the sessions that it would have joined are gone. And an update of a session that stays one point in time says
+    what was sent of it before: there a table that groups the sessions adds both, and a filter takes nothing back.
     """
 
     def __init__(self, node: str, operator: SessionAggregate, context: TaskContext) -> None:
@@ -174,7 +175,7 @@ class SessionAggregateProcessor(Processor):
                 was_there=continued is not None and not replaced,
                 is_there=aggregate is not None,
                 # A tombstone has taken a replaced session back already.
-                old=None if continued is None or replaced else self._old_result(continued),
+                old=None if continued is None or replaced else self._old_result_of_point(continued),
             )
             place = tuple(column[row] for column in records.order)
             expired = self._write(stored_key, replaced, window, aggregate, timestamp=timestamp, place=place)
@@ -188,6 +189,10 @@ class SessionAggregateProcessor(Processor):
         if not self._sends_old_values:
             return None
         return self._stored_result(session.value)
+
+    def _old_result_of_point(self, session: Session) -> Any:
+        """What was sent of a session that was one point in time and still is."""
+        return self._old_result(session)
 
     def _sessions_to_join(self, key: bytes, timestamp: int, first_readable: int) -> list[Session]:
         gap, longest = self._windows.gap_ms, self._windows.longest_ms

@@ -56,6 +56,7 @@ class SubscriptionJoinProcessor(Processor):
             answered.origin,
             answered.order,
             answered.headers,
+            places=answered.places,
         )
 
     def _foreign_rows(self, records: Records) -> tuple[list[Any], Any, Any]:

@@ -40,8 +40,8 @@ class SuppressProcessor(Processor):
     own timestamp and headers. In a strict buffer that is full the record fails, as one does at which a function raises;
     where the handler continues, the change stays in the buffer all the same.
 
-    The changelog has the topic, partition and offset of the record that a change came with; of a change that an
-    earlier suppression in the same task let go, those of the record that made it go.
+    The changelog has the topic, partition and offset of the record that a change came with, and a change that is let go
+    has them again.
     """
 
     def __init__(self, node: str, operator: TableSuppress, context: TaskContext) -> None:
@@ -138,7 +138,7 @@ class SuppressProcessor(Processor):
         return [key.end for key in keys]
 
     def _record_contexts(self, records: Records) -> list[RecordContext]:
-        places = self._context.failures.places(records.origin)
+        places = self._context.failures.places(records)
         headers = [None] * len(records) if records.headers is None else records.headers.tolist()
         return [
             RecordContext(timestamp, offset, topic, partition, own or None)
@@ -182,6 +182,7 @@ class SuppressProcessor(Processor):
             timestamps=np.array([change.context.timestamp for change in changes], dtype=np.int64),
             headers=object_array(headers) if any(headers) else None,
             old_values=old_values,
+            places=object_array([change.context.place for change in changes]),
         )
 
     def _keys(self, keys: list[bytes]) -> Column:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 from millrace.errors import ProcessingError
@@ -56,12 +57,13 @@ class TableTransformValuesProcessor(RowByRowProcessor[TableTransformValues]):
             records.timestamps.tolist(),
             records.origin.tolist(),
             records.order[0].tolist(),
+            repeat(None, len(records)) if records.places is None else records.places,
             strict=True,
         )
-        for number, (key, value, timestamp, origin, row) in enumerate(rows):
+        for number, (key, value, timestamp, origin, row, place) in enumerate(rows):
             result = None
             if not functions.failed[number]:
-                with self._runtime.at(timestamp_ms=timestamp, origin=origin, row=row):
+                with self._runtime.at(timestamp_ms=timestamp, origin=origin, row=row, place=place):
                     try:
                         result = transform(key, value)
                     except Exception as error:

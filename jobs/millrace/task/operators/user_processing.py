@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import repeat
 from typing import Any
 
 import numpy as np
@@ -56,16 +57,17 @@ class UserProcessor(Processor):
             headers,
             records.origin.tolist(),
             records.order[0].tolist(),
+            repeat(None, len(records)) if records.places is None else records.places,
             strict=True,
         )
         self._seen_row = int(records.order[0][0])
-        for number, (key, value, timestamp, header, origin, row) in enumerate(rows):
+        for number, (key, value, timestamp, header, origin, row, place) in enumerate(rows):
             if self._node in self._runtime.fresh:
                 self._punctuate_before(row)
             self._seen_row = max(row, 0)
             forwards.begin(number)
             self._key = key
-            with self._runtime.at(timestamp_ms=timestamp, origin=origin, row=row):
+            with self._runtime.at(timestamp_ms=timestamp, origin=origin, row=row, place=place):
                 try:
                     process(self._record_type(key, value, timestamp, tuple(header or ())))
                 except Exception as error:
@@ -161,6 +163,7 @@ class UserProcessor(Processor):
             np.array([runtime.origin], dtype=np.int64),
             (place,),
             object_array([list(record.headers)]) if record.headers else None,
+            places=None if runtime.place is None else object_array([runtime.place]),
         )
         try:
             runtime.walk(self._node, one, child)

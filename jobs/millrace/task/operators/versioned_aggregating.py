@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from millrace.state import VersionedKeyValueStore
 from millrace.task.aggregation.groups import Groups, group, group_codes
+from millrace.task.aggregation.initial import before_first
 from millrace.task.aggregation.update import AggregateUpdate, update_aggregates
 from millrace.task.columns import Column, IntArray
 from millrace.task.operators.table_writing import decoded, replaced_values
@@ -59,7 +60,8 @@ class VersionedAggregation:
             return None
         changes = replace(records.take(update.rows), values=update.results, timestamps=update.timestamps)
         if self._context.sends_old_values(self._node):
-            changes = replace(changes, old_values=decoded(self._context, self._operator.store, before))
+            old_values = decoded(self._context, self._operator.store, before)
+            changes = replace(changes, old_values=before_first(self._operator.aggregator, old_values))
         return writer.finish(changes, keys, update.stored, update.timestamps)
 
     def _is_in_order(self, records: Records, groups: Groups, keys: list[bytes], prior_times: IntArray) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 
 from millrace.task.columns import Column, IntArray
 from millrace.task.dead_letters import NO_ROW
-from millrace.task.records import Records, object_array
+from millrace.task.records import ObjectArray, Records, object_array
 
 
 class Forwards:
@@ -73,7 +73,15 @@ class Forwards:
             np.full(len(rows), NO_ROW, dtype=np.int64) if parents is None else _taken(parents.origin, rows),
             self._order(parents, rows),
             object_array(headers) if any(headers) else None,
+            places=self._record_places(parents, rows),
         )
+
+    @staticmethod
+    def _record_places(parents: Records | None, rows: IntArray) -> ObjectArray | None:
+        """The places of the parents; a record that a punctuation forwards has none."""
+        if parents is None or parents.places is None:
+            return None
+        return object_array([None if row == NO_ROW else parents.places[row] for row in rows.tolist()])
 
     def _order(self, parents: Records | None, rows: IntArray) -> tuple[IntArray, ...]:
         ordinals = np.array(self._ordinals, dtype=np.int64)

@@ -17,6 +17,7 @@ from millrace.task.dead_letters import NO_ROW
 from millrace.task.input import InputBatch
 from millrace.task.processing.punctuation import Punctuation, PunctuationHandle, PunctuationQueue
 from millrace.task.processing.scans import OpenScans
+from millrace.task.records import Place
 from millrace.topology.processor_api import PunctuationType, Punctuator, RecordMetadata
 
 AFTER_THE_ROW = 2**62
@@ -36,6 +37,7 @@ class ProcessingRuntime:
     Attributes:
         timestamp_ms: event time of the record at hand, or of the punctuation, milliseconds.
         origin: the row of the task's input that the record came from, or ``NO_ROW``.
+        place: topic, partition and offset of a record that waited for others; ``None``: those of ``origin``.
         scans: what processors read of stores and have not read to the end.
         walk: forwards records at once, where the task runs record by record; otherwise ``None``.
         fatal: what ended the batch below a processor that forwarded; it must not be taken for that processor's error.
@@ -52,6 +54,7 @@ class ProcessingRuntime:
         self._places = AFTER_THE_ROW
         self.timestamp_ms = UNKNOWN_TIME
         self.origin = NO_ROW
+        self.place: Place | None = None
         self.walk: Walk | None = None
         self.scans = OpenScans()
         self.fatal: Exception | None = None
@@ -61,23 +64,26 @@ class ProcessingRuntime:
     # ---- the record at hand
 
     @contextmanager
-    def at(self, *, timestamp_ms: int, origin: int, row: int) -> Iterator[None]:
+    def at(self, *, timestamp_ms: int, origin: int, row: int, place: Place | None = None) -> Iterator[None]:
         """While a record, or a punctuation, is processed.
 
         Args:
             timestamp_ms: its event time, or the time of the punctuation, milliseconds.
             origin: as the attribute.
             row: the row of the input whose turn it is.
+            place: as the attribute.
         """
-        before = self.timestamp_ms, self.origin, self._row
-        self.timestamp_ms, self.origin, self._row = timestamp_ms, origin, row
+        before = self.timestamp_ms, self.origin, self._row, self.place
+        self.timestamp_ms, self.origin, self._row, self.place = timestamp_ms, origin, row, place
         try:
             yield
         finally:
-            self.timestamp_ms, self.origin, self._row = before
+            self.timestamp_ms, self.origin, self._row, self.place = before
 
     def metadata(self) -> RecordMetadata | None:
         """Where the record at hand came from."""
+        if self.place is not None:
+            return RecordMetadata(*self.place)
         if self.origin == NO_ROW or self._batch is None:
             return None
         return RecordMetadata(*self._batch.place(self.origin))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
 
 import pytest
@@ -51,6 +52,23 @@ def test_a_process_that_cannot_compile_says_once_what_that_costs(monkeypatch: py
     assert line["log_level"] == "warning"
     assert "2 microseconds more a record" in line["event"]
     assert "memory may not be made executable" in line["reason"]
+
+
+def test_a_process_that_is_forked_reads_with_what_its_parent_has_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert opened_kind() is LibrdkafkaReader
+
+    def compiled_again(source: str) -> None:
+        raise AssertionError("the parent has done it")
+
+    monkeypatch.setattr(kernel, "_compiled", compiled_again)
+    child = multiprocessing.get_context("fork").Process(target=_open_as_expected)
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+
+
+def _open_as_expected() -> None:
+    assert opened_kind() is LibrdkafkaReader
 
 
 def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:

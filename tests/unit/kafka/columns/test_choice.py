@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import multiprocessing
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 import structlog
@@ -34,10 +35,15 @@ def opened_kind() -> type:
     return type(reader)
 
 
+def said_of_reader(logs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Without what a reader says of the broker, which there is not."""
+    return [line for line in logs if line["event"].startswith("records are read by")]
+
+
 def test_the_reader_over_the_c_interface_is_used_where_it_can_be() -> None:
     with structlog.testing.capture_logs() as logs:
         assert opened_kind() is LibrdkafkaReader
-    assert logs == []
+    assert said_of_reader(logs) == []
 
 
 def test_a_process_that_cannot_compile_says_once_what_that_costs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +54,7 @@ def test_a_process_that_cannot_compile_says_once_what_that_costs(monkeypatch: py
     with structlog.testing.capture_logs() as logs:
         assert opened_kind() is ConsumerReader
         assert opened_kind() is ConsumerReader
-    (line,) = logs
+    (line,) = said_of_reader(logs)
     assert line["log_level"] == "warning"
     assert "2 microseconds more a record" in line["event"]
     assert "memory may not be made executable" in line["reason"]

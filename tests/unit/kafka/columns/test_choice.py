@@ -46,6 +46,16 @@ def test_the_reader_over_the_c_interface_is_used_where_it_can_be() -> None:
     assert said_of_reader(logs) == []
 
 
+def test_a_closed_reader_says_so() -> None:
+    for opener in choice.OPENERS.values():
+        reader = opener(SETTINGS)
+        reader.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            reader.poll(0, 1)
+        with pytest.raises(RuntimeError, match="closed"):
+            reader.assign({("any", 0): 0})
+
+
 def test_a_process_that_cannot_compile_says_once_what_that_costs(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_compiler(source: str) -> None:
         raise RuntimeError("memory may not be made executable")

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from millrace.kafka.columns import PartitionColumns
 from millrace.task.input import InputBatch, empty_input
-from millrace.task.records import concat_headers, object_array
+from millrace.task.records import concat_objects, object_array
 
 
 def input_rows(parts: Sequence[PartitionColumns], topics: tuple[str, ...]) -> InputBatch:
@@ -33,5 +33,5 @@ def input_rows(parts: Sequence[PartitionColumns], topics: tuple[str, ...]) -> In
         timestamp=np.concatenate([part.timestamps for part in parts]),
         keys=pa.concat_arrays([part.keys for part in parts]),
         values=pa.concat_arrays([part.values for part in parts]),
-        headers=concat_headers(headers, sizes),
+        headers=concat_objects(headers, sizes),
     )

@@ -70,6 +70,7 @@ class World:
         self.connections = 0
         self.processes = 0
         self.epoch = 0
+        self.epoch_is_over = False
         self.attempts = Counter[tuple[int, int]]()
         self.names = [f"{number % 2}_{number // 2}" for number in range(tasks)]
         self.do(lambda: self.coordinator.add_tasks(dict.fromkeys(self.names, "plan")))
@@ -107,13 +108,19 @@ class World:
         receiver.inbox.append(effect.message)
 
     def _check_given(self, task: str, receiver: SimThread) -> None:
-        others = [each for each in self.threads if each is not receiver and self.can_commit(each, task)]
-        assert not others, f"{task} is given to {receiver.hello.thread}, and {others[0].hello.thread} may commit it"
         for other in self.threads:
-            if other is not receiver and other.process_lives and other.loop_runs and not other.driver_has_closed:
-                assigns = [each for each in other.seen + other.inbox if isinstance(each, Assign)]
-                believed = {each.task for each in assigns[-1].tasks} if assigns else set()
-                assert task not in believed, f"{task} has two owners"
+            if other is receiver or other.hello.thread == receiver.hello.thread:
+                continue
+            assert not self.can_commit(other, task), (
+                f"{task} is given to {receiver.hello.thread}, and {other.hello.thread} may commit it"
+            )
+            if other.process_lives and other.loop_runs and not other.driver_has_closed:
+                assert task not in other.tasks, f"{task} is given away, and {other.hello.thread} has not released it"
+                late = [each for each in other.seen + other.inbox if isinstance(each, Assign)]
+                coming = [each for each in late if each.generation > other.generation]
+                assert not any(task in {given.task for given in each.tasks} for each in coming), (
+                    f"{task} is given away, and on its way to {other.hello.thread}"
+                )
 
     def _close(self, connection: int) -> None:
         thread = self.on(connection)
@@ -126,7 +133,11 @@ class World:
     def begin_epoch(self) -> None:
         number: list[int] = []
         self.do(lambda: number.append(self.coordinator.begin_epoch(self.slots)))
-        self.epoch = number[0]
+        self.epoch, self.epoch_is_over = number[0], False
+
+    def end_epoch(self) -> None:
+        self.epoch_is_over = True
+        self.do(lambda: self.coordinator.end_epoch("an hour is over"))
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds
@@ -213,7 +224,7 @@ class World:
         if thread.tasks.pop(task, None) is not None:
             thread.outbox.append(Failed(task, thread.generation, problem_of(StateError(task))))
 
-    def report(self, thread: SimThread) -> None:
+    def report(self, thread: SimThread, *, and_has: tuple[str, ...] = ()) -> None:
         thread.sequence += 1
         states = {
             task: TaskState.OPENING
@@ -223,6 +234,7 @@ class World:
             else TaskState.RUNNING
             for task, held in thread.tasks.items()
         }
+        states |= dict.fromkeys(and_has, TaskState.RUNNING)
         tasks = tuple(TaskReport(task, state) for task, state in states.items())
         thread.outbox.append(Report(thread.sequence, thread.generation, tasks))
 
@@ -248,11 +260,13 @@ class World:
 
     def settle(self) -> None:
         """Nothing is lost any more, nothing fails, and every slot has its thread."""
-        for _ in range(400):
-            for slot in sorted(set(range(self.slots)) - self.busy_slots()):
-                self.start(slot)
-            for thread in self.threads:
-                self._settle_thread(thread)
+        if self.epoch_is_over:
+            self.begin_epoch()
+        for thread in self.threads:
+            if thread.driver_has_closed:
+                self.stop_loop(thread)
+        for step in range(60):
+            self.quiet_moment(spark_starts=True)
             while self.fencing:
                 self.finish_fence()
             if self.failed:
@@ -260,12 +274,17 @@ class World:
                 self.do(lambda failed=failed: self.coordinator.add_tasks(dict.fromkeys(failed, "plan")))
             if not self.problems():
                 return
-            self.pass_time(1.0)
+            self.pass_time(1.0 if step < 40 else 30.0)
         raise AssertionError(f"it does not settle: {self.problems()}, {self.coordinator.reason}")
 
+    def quiet_moment(self, *, spark_starts: bool) -> None:
+        """Everything that was said arrives, and is done."""
+        for slot in sorted(set(range(self.slots)) - self.busy_slots()) if spark_starts else []:
+            self.start(slot)
+        for thread in self.threads:
+            self._settle_thread(thread)
+
     def _settle_thread(self, thread: SimThread) -> None:
-        if thread.driver_has_closed:
-            self.stop_loop(thread)
         while thread.inbox and thread.loop_runs:
             self.take(thread, thread.inbox.pop(0))
         if thread.loop_runs:

@@ -8,9 +8,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
-from millrace.spark.stream_threads.messages import Report, TaskReport, TaskState
 from tests.unit.control.coordinator.simulation import SimThread, World
 
 NUMBERS = st.integers(0, 1 << 16)
@@ -27,6 +33,11 @@ class Fuzz(RuleBasedStateMachine):
     def pick(self, number: int, threads: list[SimThread] | None = None) -> SimThread | None:
         found = [each for each in self.world.threads if each.loop_runs] if threads is None else threads
         return found[number % len(found)] if found else None
+
+    @rule(spark_starts=st.booleans(), seconds=st.sampled_from([0.0, 1.0, 6.0]))
+    def a_moment_without_trouble(self, spark_starts, seconds):
+        self.world.quiet_moment(spark_starts=spark_starts)
+        self.world.pass_time(seconds)
 
     @rule(number=NUMBERS, again=st.booleans())
     def spark_starts_a_thread(self, number, again):
@@ -133,12 +144,10 @@ class Fuzz(RuleBasedStateMachine):
             self.world.fail(thread, sorted(thread.tasks)[which % len(thread.tasks)])
 
     @rule(number=NUMBERS, which=NUMBERS)
-    def a_thread_says_that_it_has_any_task(self, number, which):
+    def a_thread_says_that_it_has_another_task_too(self, number, which):
         thread = self.pick(number)
         if thread is not None:
-            task = TaskReport(self.world.names[which % len(self.world.names)], TaskState.RUNNING)
-            thread.sequence += 1
-            self.world.deliver(thread, Report(thread.sequence, thread.generation, (task,)))
+            self.world.report(thread, and_has=(self.world.names[which % len(self.world.names)],))
 
     @precondition(lambda self: self.world.fencing)
     @rule(works=st.booleans())
@@ -165,9 +174,17 @@ class Fuzz(RuleBasedStateMachine):
         self.world.do(lambda: self.world.coordinator.remove_tasks([task]))
         self.world.do(lambda: self.world.coordinator.add_tasks({task: "plan"}))
 
+    @invariant()
+    def what_counts_as_paused_is_paused(self):
+        for member in self.world.coordinator.members if hasattr(self, "world") else ():
+            thread = self.world.on(member.connection)
+            assert thread is not None
+            for task in filter(member.has_paused, member.grants):
+                assert task not in thread.tasks or thread.tasks[task].paused
+
     @rule()
     def an_epoch_ends(self):
-        self.world.do(lambda: self.world.coordinator.end_epoch("an hour is over"))
+        self.world.end_epoch()
 
     @rule()
     def an_epoch_begins(self):
@@ -175,8 +192,6 @@ class Fuzz(RuleBasedStateMachine):
 
     def teardown(self):
         if hasattr(self, "world"):
-            if self.world.coordinator.reason.startswith("no epoch"):
-                self.world.begin_epoch()
             self.world.settle()
 
 
@@ -186,6 +201,4 @@ class FuzzWithoutFences(Fuzz):
 
 @pytest.mark.parametrize("machine", [Fuzz, FuzzWithoutFences])
 def test_a_task_has_one_thread_at_most_and_in_the_end_exactly_one(machine):
-    from hypothesis.stateful import run_state_machine_as_test
-
-    run_state_machine_as_test(machine, settings=settings(max_examples=60, stateful_step_count=60, deadline=None))
+    run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40, deadline=None))

@@ -374,13 +374,15 @@ class Coordinator:
         tasks, current = self._wanted()
         by_name = {each.thread: each for each in self._members.working()}
         assigned = assign(tasks, [each.candidate for each in by_name.values()], current)
+        for task in self._members.without_owner(sorted(assigned)):
+            if task not in self._lost:
+                self._give(task, by_name[assigned[task]], was_moved=self._bound_for.pop(task, None) is not None)
         moving = self._moving()
         for task, name in sorted(assigned.items()):
             owner = self._members.owner(task)
             if owner is None:
-                if task not in self._lost:
-                    self._give(task, by_name[name], was_moved=self._bound_for.pop(task, None) is not None)
-            elif owner.thread == name:
+                continue
+            if owner.thread == name:
                 self._bound_for.pop(task, None)
             elif owner.grants[task].leaving_since is not None or owner.ending_since is not None:
                 self._bound_for[task] = name

@@ -88,6 +88,8 @@ class Coordinator:
         self._lost = LostTasks(fences=settings.fences, lease_s=settings.lease_s)
         self._bound_for: dict[str, str] = {}
         """Thread that a task was taken from another one for."""
+        self._holders: dict[str, str] = {}
+        """Thread that each task was given to last, unless it was fenced since."""
         self._commands = Commands()
         self._loads = Loads(settings.load_interval_s)
         self._epoch: Epoch | None = None
@@ -205,6 +207,8 @@ class Coordinator:
     def fenced(self, tasks: Collection[str]) -> None:
         """The transactional ids of tasks were taken over: whoever had the tasks commits nothing of them any more."""
         self._lost.free(tasks)
+        for task in tasks:
+            self._holders.pop(task, None)
         self._reconcile()
 
     def not_fenced(self, tasks: Collection[str], reason: str) -> None:
@@ -373,7 +377,7 @@ class Coordinator:
     def _distribute(self) -> None:
         tasks, current = self._wanted()
         by_name = {each.thread: each for each in self._members.working()}
-        assigned = assign(tasks, [each.candidate for each in by_name.values()], current)
+        assigned = assign(tasks, [each.candidate(self._holders) for each in by_name.values()], current)
         for task in self._members.without_owner(sorted(assigned)):
             if task not in self._lost:
                 self._give(task, by_name[assigned[task]], was_moved=self._bound_for.pop(task, None) is not None)
@@ -405,7 +409,7 @@ class Coordinator:
         tasks, current = self._wanted()
         if self._moving() or self._lost or not self._gives_tasks() or current.keys() != tasks.keys():
             return
-        candidates = [each.candidate for each in self._members.working()]
+        candidates = [each.candidate(self._holders) for each in self._members.working()]
         changed = exchange_for_load(tasks, current, candidates)
         if changed:
             self._log.info("tasks change threads for an even load", tasks=changed)
@@ -413,7 +417,9 @@ class Coordinator:
 
     def _give(self, task: str, member: Member, *, was_moved: bool) -> None:
         wanted = self._tasks[task]
-        member.grants[task] = Grant(wanted.plan, wanted.paused, was_moved=was_moved)
+        is_stale = self._holders.get(task) != member.thread
+        self._holders[task] = member.thread
+        member.grants[task] = Grant(wanted.plan, wanted.paused, is_stale=is_stale, was_moved=was_moved)
 
     def _send_assignment(self, member: Member) -> None:
         assign = member.next_assign(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from millrace.control.coordinator.assignment import Candidate
 from millrace.spark.stream_threads.messages import (
     Assign,
     Assignment,
+    HeldState,
     Hello,
     Report,
     TaskReport,
@@ -29,6 +30,7 @@ class Grant:
         paused: whether it is to stop behind its next commit.
         generation: of the first ``Assign`` that had it; ``None`` until that is sent.
         paused_generation: of the ``Assign`` that had ``paused`` first; ``None`` until that is sent.
+        is_stale: whether what the thread's process holds open of it is out of date.
         was_moved: whether it had another thread before, so that it counts among the moves until it is open.
         leaving_since: when the thread was told to hand it over.
         report: what the thread said of it last.
@@ -38,6 +40,7 @@ class Grant:
     paused: bool
     generation: int | None = None
     paused_generation: int | None = None
+    is_stale: bool = False
     was_moved: bool = False
     leaving_since: float | None = None
     report: TaskReport | None = None
@@ -87,10 +90,21 @@ class Member:
         """Name of the thread."""
         return self.hello.thread
 
-    @property
-    def candidate(self) -> Candidate:
-        """The thread as one that tasks can be given to."""
-        return Candidate(self.thread, {each.task: each for each in self.hello.held})
+    def candidate(self, holders: Mapping[str, str]) -> Candidate:
+        """The thread as one that tasks can be given to.
+
+        Args:
+            holders: the thread whose process had each task last: what another one holds open is only on its disk.
+        """
+        return Candidate(
+            self.thread,
+            {
+                each.task: each
+                if each.state is not HeldState.OPEN or holders.get(each.task) == self.thread
+                else replace(each, state=HeldState.DISK)
+                for each in self.hello.held
+            },
+        )
 
     @property
     def is_behind(self) -> bool:
@@ -118,7 +132,7 @@ class Member:
                     grant.paused, grant.paused_generation = paused, None
                 grant.plan = plan
         tasks = tuple(
-            Assignment(task, grant.plan, grant.paused)
+            Assignment(task, grant.plan, grant.paused, grant.is_stale)
             for task, grant in sorted(self.grants.items())
             if grant.leaving_since is None
         )

@@ -275,6 +275,8 @@ class Assignment:
         task: its name.
         plan: digest of the plan of its sub-topology (:func:`plan_digest`), which the thread got from Spark.
         paused: whether it stops behind its next commit.
+        is_stale: whether another process, or a fence of the driver, has had the task since this process had it: what it
+            holds open is out of date, and must be closed before the task is opened.
     """
 
     __pydantic_config__ = _STRICT
@@ -282,6 +284,7 @@ class Assignment:
     task: str
     plan: str
     paused: bool = False
+    is_stale: bool = False
 
 
 @dataclass(frozen=True)

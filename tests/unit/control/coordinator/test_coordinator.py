@@ -144,10 +144,38 @@ class TestThreadsThatCome:
         assert driver.coordinator.shortage == ""
 
     def test_a_task_goes_where_it_is_open(self):
-        driver = Driver("0_0", "0_1")
-        driver.join(1, held=(HeldTask("0_1", HeldState.OPEN),))
-        driver.join(2, held=(HeldTask("0_0", HeldState.OPEN),))
-        assert (driver.tasks(1), driver.tasks(2)) == (["0_1"], ["0_0"])
+        driver = Driver("0_0", "0_1", "0_2", "0_3")
+        driver.join(1, 2)
+        driver.run(1, 2)
+        before = (driver.tasks(1), driver.tasks(2))
+        assert all(each.is_stale for each in driver.assigned(1).tasks), "of a driver before, or of nobody"
+        driver.coordinator.end_epoch("an hour is over")
+        driver.coordinator.received(1, Goodbye("an hour is over"))
+        driver.coordinator.received(2, Goodbye("an hour is over"))
+        driver.epoch = driver.coordinator.begin_epoch(2)
+        driver.join(3, pid=2, slot=1, held=tuple(HeldTask(task, HeldState.OPEN) for task in before[1]))
+        driver.join(4, pid=1, slot=2, held=tuple(HeldTask(task, HeldState.OPEN) for task in before[0]))
+        assert (driver.tasks(4), driver.tasks(3)) == before
+        assert not any(each.is_stale for each in driver.assigned(3).tasks)
+
+    def test_what_a_process_holds_open_is_out_of_date_once_another_one_has_had_the_task(self):
+        driver = Driver("0_0", slots=1)
+        for epoch, pid in enumerate((1, 2, 1), start=1):
+            held = () if epoch < 3 else (HeldTask("0_0", HeldState.OPEN),)
+            driver.join(epoch, pid=pid, slot=0, held=held)
+            driver.run(epoch)
+            driver.coordinator.received(epoch, Goodbye("an hour is over"))
+            driver.epoch = driver.coordinator.begin_epoch(1)
+        assert [each.is_stale for each in driver.assigned(3).tasks] == [True]
+
+    def test_what_was_fenced_is_out_of_date_in_its_own_process(self):
+        driver = Driver("0_0", slots=1)
+        driver.join(1)
+        driver.run(1)
+        driver.coordinator.left(1, "cut off")
+        driver.coordinator.fenced(["0_0"])
+        driver.join(2, pid=1, slot=1, attempt=1, held=(HeldTask("0_0", HeldState.OPEN),))
+        assert [each.is_stale for each in driver.assigned(2).tasks] == [True]
 
     def test_a_thread_of_an_older_epoch_is_told_to_leave(self):
         driver = Driver("0_0")

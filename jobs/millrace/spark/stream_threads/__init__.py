@@ -1,0 +1,1 @@
+"""Stream threads: long Spark tasks that read their tasks' input by themselves and commit by interval."""

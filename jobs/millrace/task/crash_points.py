@@ -29,6 +29,10 @@ class CrashPoint(StrEnum):
     AFTER_STORE_WRITE = "after-store-write"
     DRIVER_BEFORE_BATCH = "driver-before-batch"
     DRIVER_AFTER_BATCH = "driver-after-batch"
+    ASSIGNMENT_RECEIVED = "assignment-received"
+    TASK_HANDED_OVER = "task-handed-over"
+    COMMAND_RECEIVED = "command-received"
+    BEFORE_REPORT = "before-report"
 
 
 def crash_here(point: CrashPoint | str) -> None:

@@ -158,6 +158,7 @@ class StreamThread:
         self._owners: dict[TopicPartition, ThreadTask] = {}
         self._commands: list[_Command] = []
         self._generation = 0
+        self._next: Mapping[str, Assignment] = {}
         self._sequence = 0
         self._reported_at = float("-inf")
         self._has_news = False
@@ -376,17 +377,20 @@ class StreamThread:
 
     def _released(self, task: ThreadTask) -> None:
         self._read_no_more(task)
+        crash_here(CrashPoint.TASK_HANDED_OVER)
         self._forget(task)
         self._has_news = True
         assignment = self._next.get(task.name)
         if assignment is not None:
             # With another plan: it is opened again.
             self._make(assignment)
-        crash_here(CrashPoint.TASK_HANDED_OVER)
 
     def _forget(self, task: ThreadTask) -> None:
+        if self._counts[task.name].statistics:
+            # A report has the tasks that were not released yet: this is the last one that can have its statistics.
+            self._report()
         del self._tasks[task.name]
-        self._unreported = self._counts.pop(task.name)
+        del self._counts[task.name]
         for command in self._commands:
             if task.name in command.waiting:
                 command.waiting.discard(task.name)

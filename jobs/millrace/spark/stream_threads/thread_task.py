@@ -59,6 +59,13 @@ class OpenTask(Protocol):
     def act(self, action: str, arguments: Mapping[str, object]) -> object:
         """Do a named action with the open task."""
 
+    def explain(self, error: MillraceError) -> None:
+        """Close the task, whose input cannot be read, and raise why: that error, or what is behind it.
+
+        Raises:
+            MillraceError: always.
+        """
+
     def close(self) -> None:
         """Close stores and producer. Nothing where it is not open."""
 
@@ -73,6 +80,8 @@ class Activity(StrEnum):
     """Open, and nothing of it runs."""
     PROCESSING = "processing"
     ACTING = "acting"
+    EXPLAINING = "explaining"
+    """Its input cannot be read: it is closed, and the reason looked for."""
     CLOSING = "closing"
     FAILED = "failed"
     """For good, as far as the thread is concerned."""
@@ -173,6 +182,10 @@ class ThreadTask:
     def act(self, now: float, action: str, arguments: Mapping[str, object]) -> None:
         """Begin an action."""
         self._start(Activity.ACTING, now, lambda: self.task.act(action, arguments))
+
+    def fail(self, now: float, error: MillraceError) -> None:
+        """Begin to find out why its input cannot be read; it is closed."""
+        self._start(Activity.EXPLAINING, now, lambda: self.task.explain(error))
 
     def close(self, now: float) -> None:
         """Begin to close it, for good."""

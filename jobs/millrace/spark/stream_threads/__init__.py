@@ -1,1 +1,1 @@
-"""Stream threads: long Spark tasks that read their tasks' input by themselves and commit by interval."""
+"""Stream threads: long Spark tasks that read, process and commit by themselves, and their connection to the driver."""

@@ -197,7 +197,7 @@ class SparkQuery:
         # That of a query that died is still there: the driver starts it again without stopping it.
         self._remove_checkpoint()
         self._refuse_if_fenced()
-        self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=_scratch_directory()))
+        self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=scratch_directory()))
         self._query = (
             frame.writeStream.queryName(self.name)
             .option("checkpointLocation", str(self._checkpoint))
@@ -592,7 +592,8 @@ def _number(task: str) -> int:
     return int(task.rpartition("_")[2])
 
 
-def _scratch_directory() -> str | None:
+def scratch_directory() -> str | None:
+    """Where checkpoints go that nothing reads again: in memory, where the host has such a directory."""
     shared_memory = Path("/dev/shm")
     return str(shared_memory) if shared_memory.is_dir() else None
 

@@ -34,6 +34,7 @@ from millrace.errors import (
     BrokerUnavailableError,
     ConfigurationError,
     DriverFencedError,
+    MillraceError,
     OffsetOutOfRangeError,
     OffsetsMovedError,
     StateCorruptedError,

@@ -55,9 +55,14 @@ class CommitSchedule:
         self._wall_clock_ms = wall_clock_ms
         self._began_at = float("-inf")
         self._moved_at: float | None = None
-        self._committed_at = float("-inf")
+        self._recommit_at = float("inf")
         self._punctuation_ms: int | None = None
         self._asked = False
+
+    def open(self, now: float, *, punctuation_ms: int | None) -> None:
+        """The task was opened. The age of its committed offsets is not known, so they are committed again soon."""
+        self._punctuation_ms = punctuation_ms
+        self._recommit_at = now + IDLE_COMMIT_S
 
     def begin(self, now: float) -> None:
         """A batch begins."""
@@ -74,7 +79,7 @@ class CommitSchedule:
             is_empty: whether nothing of the input is left to commit.
         """
         if committed:
-            self._committed_at = now
+            self._recommit_at = now + self._recommit_s
         self._punctuation_ms = punctuation_ms
         self._moved_at = None if is_empty else now
 
@@ -89,11 +94,11 @@ class CommitSchedule:
 
     def recommits(self, now: float) -> bool:
         """Whether the committed offsets are so old that they are committed again."""
-        return now - self._committed_at >= self._recommit_s
+        return now >= self._recommit_at
 
     def due_in(self, now: float, read: TaskInput) -> float:
         """Seconds until the next batch; infinite where there is nothing to do."""
-        waits = []
+        waits = [self._recommit_at - now]
         if self._punctuation_ms is not None:
             waits.append((self._punctuation_ms - self._wall_clock_ms()) / 1000)
         if read.is_decidable:
@@ -104,5 +109,4 @@ class CommitSchedule:
         elif read.has_passed_markers:
             moved_at = now if self._moved_at is None else self._moved_at
             waits.append(0.0 if self._asked else moved_at + IDLE_COMMIT_S - now)
-        waits.append(max(self._committed_at, self._began_at) + self._recommit_s - now)
         return max(0.0, min(waits))

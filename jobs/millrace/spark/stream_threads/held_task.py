@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TypeVar
 
 from millrace.errors import MillraceError, TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin
@@ -12,6 +13,8 @@ from millrace.spark.warm_tasks import HeldTask, WarmTasks
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
 from millrace.task.spec import TaskSpec
 from millrace.task.task import BatchOutcome, Task
+
+T = TypeVar("T")
 
 
 class HeldThreadTask:
@@ -94,7 +97,7 @@ class HeldThreadTask:
             )
         return held
 
-    def _used[T](self, held: HeldTask, call: Callable[[Task], T]) -> T:
+    def _used(self, held: HeldTask, call: Callable[[Task], T]) -> T:
         try:
             result = call(held.task)
         except BaseException:

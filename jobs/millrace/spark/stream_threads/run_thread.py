@@ -26,8 +26,8 @@ from millrace.spark.stream_threads.thread import StreamThread
 from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
 from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import WarmTasks, warm_tasks
-from millrace.task.actions import act
-from millrace.task.task import BatchOutcome
+from millrace.task.actions import from_named
+from millrace.task.task import BatchOutcome, Task
 
 MOST_RECORDS = 250_000
 """Most records of one partition in a batch, where ``max.batch.records`` does not say less."""
@@ -130,7 +130,7 @@ class _TaskMaker:
         spec = plan.task_spec(int(assignment.task.rpartition("_")[2]))
         most = plan.config.max_batch_records
         return (
-            HeldThreadTask(spec, self._warm, TaskReporter(plan.progress_address, spec.name), act),
+            HeldThreadTask(spec, self._warm, TaskReporter(plan.progress_address, spec.name), _act),
             TaskSettings(
                 commit_interval_s=plan.config.commit_interval_ms / 1000,
                 recommit_s=plan.offsets_retention_s / 4,
@@ -146,6 +146,10 @@ class _TaskMaker:
             outcome, batch_id=self._batches, run_id=self._run, failed_attempts=failed_attempts
         )
         return row.to_bytes().decode()
+
+
+def _act(task: Task, action: str, arguments: Mapping[str, object]) -> object:
+    return from_named(action, arguments)(task)
 
 
 def _held(warm: WarmTasks, plans: Mapping[str, QueryPlan]) -> Iterator[HeldTask]:

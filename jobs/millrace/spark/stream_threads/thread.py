@@ -46,7 +46,7 @@ REPORT_S = 1.0
 POLL_RECORDS = 200_000
 """Most records of one poll, over all partitions."""
 
-_LONGEST_POLL_S = 0.1
+_LONGEST_POLL_S = 0.05
 _LONGEST_POLL_BUSY_S = 0.02
 """How long a poll may wait: what else may happen, the end of a batch or a message of the driver, is seen behind it."""
 

@@ -258,9 +258,7 @@ class ThreadTask:
             self.task.inputs, ended.outcome.positions, most_records=self._limit.records
         )
         self._schedule = self._new_schedule()
-        self._schedule.end(
-            now, committed=False, punctuation_ms=ended.outcome.next_punctuation_ms, is_empty=True
-        )
+        self._schedule.open(now, punctuation_ms=ended.outcome.next_punctuation_ms)
 
     def _processed(self, ended: Ended, now: float) -> None:
         outcome = ended.outcome
@@ -273,7 +271,7 @@ class ThreadTask:
         self.input.most_records = self._limit.records
         self._schedule.end(
             now,
-            committed=True,
+            committed="commit" in outcome.durations,
             punctuation_ms=outcome.next_punctuation_ms,
             is_empty=not self.input.records and not self.input.has_passed_markers,
         )

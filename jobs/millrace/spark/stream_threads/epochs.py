@@ -33,9 +33,7 @@ class Epochs:
         function: what the threads of an epoch run, by its number.
     """
 
-    def __init__(
-        self, spark: SparkSession, name: str, *, threads: int, function: Callable[[int], RunThread]
-    ) -> None:
+    def __init__(self, spark: SparkSession, name: str, *, threads: int, function: Callable[[int], RunThread]) -> None:
         self._spark = spark
         self.name = name
         self.threads = threads

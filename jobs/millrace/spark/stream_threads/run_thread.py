@@ -142,9 +142,7 @@ class _TaskMaker:
     def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
         """See :class:`millrace.spark.stream_threads.thread.TaskMaker`."""
         self._batches += 1
-        row = statistics_of(
-            outcome, batch_id=self._batches, run_id=self._run, failed_attempts=failed_attempts
-        )
+        row = statistics_of(outcome, batch_id=self._batches, run_id=self._run, failed_attempts=failed_attempts)
         return row.to_bytes().decode()
 
 

@@ -97,9 +97,7 @@ class TaskInput:
         self._topics = tuple(sorted({topic for topic, _ in inputs}))
         self.most_records = most_records
         self._committed = {place: committed[place] for place in inputs}
-        self._partitions = {
-            place: _Partition(self._topics.index(place[0]), committed[place]) for place in inputs
-        }
+        self._partitions = {place: _Partition(self._topics.index(place[0]), committed[place]) for place in inputs}
 
     def add(self, columns: ReadColumns) -> None:
         """Takes what a reader has read of one of the partitions."""

@@ -254,9 +254,7 @@ class ThreadTask:
     def _opened(self, ended: Ended, now: float) -> None:
         assert ended.outcome is not None
         self.activity = Activity.READY
-        self.input = TaskInput(
-            self.task.inputs, ended.outcome.positions, most_records=self._limit.records
-        )
+        self.input = TaskInput(self.task.inputs, ended.outcome.positions, most_records=self._limit.records)
         self._schedule = self._new_schedule()
         self._schedule.open(now, punctuation_ms=ended.outcome.next_punctuation_ms)
 

@@ -25,8 +25,10 @@ def running(world: World, *names: str) -> None:
     """Has the thread open tasks."""
     world.driver.assign(*names)
     world.turn_until(
-        lambda: any(isinstance(said, Report) for said in world.driver.said)
-        and [each.task for each in world.driver.last_report.tasks if each.state is TaskState.RUNNING] == list(names)
+        lambda: (
+            any(isinstance(said, Report) for said in world.driver.said)
+            and [each.task for each in world.driver.last_report.tasks if each.state is TaskState.RUNNING] == list(names)
+        )
     )
 
 
@@ -388,8 +390,13 @@ def test_the_end_of_an_epoch_leaves_the_tasks_open_and_says_goodbye_behind_the_l
     assert world.driver.left == "the epoch is over"
     assert task.is_open
     assert world.reader.closed
-    reported = [line for said in world.driver.said if isinstance(said, Report) for each in said.tasks
-                for line in each.statistics]
+    reported = [
+        line
+        for said in world.driver.said
+        if isinstance(said, Report)
+        for each in said.tasks
+        for line in each.statistics
+    ]
     assert reported == ["0_0 0 0", "0_0 1 0"]
 
 
@@ -400,8 +407,13 @@ def test_what_a_task_did_before_it_is_released_is_reported(world: World) -> None
     world.turn_until(lambda: task.committed["in", 0] == 1)
     world.driver.assign()
     world.turn_until(lambda: not world.driver.last_report.tasks)
-    reported = [line for said in world.driver.said if isinstance(said, Report) for each in said.tasks
-                for line in each.statistics]
+    reported = [
+        line
+        for said in world.driver.said
+        if isinstance(said, Report)
+        for each in said.tasks
+        for line in each.statistics
+    ]
     assert reported == ["0_0 0 0", "0_0 1 0"]
 
 

@@ -298,14 +298,14 @@ class StreamThreadsQuery:
 
     def _check_partitions(self) -> None:
         found = self._admin.describe_topics(self._plan.topics)
-        grown = {
-            name: topic.partitions
-            for name, topic in found.items()
-            if topic.partitions > self._plan.input_partitions[name]
-        }
-        if not grown:
+        new = [
+            f"{name}-{number}"
+            for name, topic in sorted(found.items())
+            for number in range(self._plan.input_partitions[name], topic.partitions)
+        ]
+        if not new:
             return
-        names = ", ".join(f"{topic} has {partitions}" for topic, partitions in sorted(grown.items()))
+        names = ", ".join(new)
         if self._plan.sub_topology.stores:
             raise StateError(
                 f"The input of {self.name} has new partitions ({names}), but its state is divided into "

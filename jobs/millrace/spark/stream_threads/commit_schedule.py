@@ -1,4 +1,4 @@
-"""When a task of a stream thread runs its next batch, and how many records that takes. Without a thread and a broker."""
+"""When a task of a stream thread runs its next batch, and how many records that takes."""
 
 from __future__ import annotations
 

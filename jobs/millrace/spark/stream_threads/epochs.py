@@ -1,4 +1,4 @@
-"""The Structured Streaming query of an application: each of its micro-batches is an epoch, in which stream threads run."""
+"""The Structured Streaming query of an application: each micro-batch is an epoch, in which stream threads run."""
 
 from __future__ import annotations
 
@@ -40,6 +40,8 @@ class Epochs:
         self._function = function
         self._query: StreamingQuery | None = None
         self._stopping = threading.Event()
+        self._between = threading.Event()
+        self._between.set()
         self._failure: BaseException | None = None
         self._checkpoint: Path | None = None
         self._epoch = 0
@@ -92,6 +94,8 @@ class Epochs:
         self._stopping.set()
         query, self._query = self._query, None
         if query is not None:
+            # Its threads have ended, and its Spark tasks do so now: a job that is cancelled instead is a failure.
+            self._between.wait(timeout_s)
             stopper = threading.Thread(target=query.stop, name=f"stop-{self.name}", daemon=True)
             stopper.start()
             stopper.join(timeout_s)
@@ -106,6 +110,7 @@ class Epochs:
         if self._stopping.is_set():
             return
         self._epoch += 1
+        self._between.clear()
         try:
             _log.info("epoch begins", query=self.name, epoch=self._epoch)
             ticks.mapInArrow(self._function(self._epoch), RESULT_SCHEMA).collect()
@@ -113,6 +118,8 @@ class Epochs:
         except BaseException as error:
             self._failure = error
             raise
+        finally:
+            self._between.set()
 
     def _remove_checkpoint(self) -> None:
         if self._checkpoint is not None:

@@ -43,6 +43,9 @@ from millrace.task.task import BatchOutcome
 REPORT_S = 1.0
 """Time between two reports where nothing else calls for one, seconds."""
 
+COMMIT_REPORT_S = 0.2
+"""The same where something was committed: what follows the application need not lag behind it by more."""
+
 POLL_RECORDS = 200_000
 """Most records of one poll, over all partitions."""
 
@@ -162,6 +165,7 @@ class StreamThread:
         self._sequence = 0
         self._reported_at = float("-inf")
         self._has_news = False
+        self._has_commits = False
         self._ending: str | None = None
         self._timing = LoopTiming(clock())
         self._rested = True
@@ -326,6 +330,7 @@ class StreamThread:
         self._timing.processed(ended.outcome.durations)
         counts.records += ended.outcome.counts.get("read", 0)
         if "commit" in ended.outcome.durations:
+            self._has_commits = True
             counts.commits += 1
             counts.committed_at = self._wall_clock()
         self._count(task, ended.outcome)
@@ -488,11 +493,12 @@ class StreamThread:
     # Reports
 
     def _report_if_due(self) -> None:
-        if self._has_news or self._clock() - self._reported_at >= REPORT_S:
+        limit_s = COMMIT_REPORT_S if self._has_commits else REPORT_S
+        if self._has_news or self._clock() - self._reported_at >= limit_s:
             self._report()
 
     def _report(self) -> None:
-        self._has_news = False
+        self._has_news = self._has_commits = False
         self._reported_at = self._clock()
         self._sequence += 1
         crash_here(CrashPoint.BEFORE_REPORT)

@@ -1,4 +1,4 @@
-"""One task of a stream thread: what runs of it, when it is due, and what is reported. One thing of it runs at a time."""
+"""One task of a stream thread: when something of it is due, and what runs. One thing of it runs at a time."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class OpenTask(Protocol):
     def run(
         self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange], *, recommit: bool
     ) -> BatchOutcome:
-        """Process and commit a batch, see :meth:`millrace.task.task.Task.run_batch`. Where it raises, the task is closed.
+        """Process and commit a batch, see :meth:`millrace.task.task.Task.run_batch`. The task is closed where it raises.
 
         Raises:
             MillraceError: nothing was committed, or it shows in the committed offsets.

@@ -32,6 +32,13 @@ def running(world: World, *names: str) -> None:
     )
 
 
+def state_of(world: World) -> TaskState:
+    """What the last report says of the only task."""
+    (report,) = world.driver.last_report.tasks
+    state: TaskState = report.state
+    return state
+
+
 def answers(world: World) -> list[Answer]:
     return [said for said in world.driver.said if isinstance(said, Answer)]
 
@@ -234,10 +241,10 @@ def test_a_paused_task_says_so_behind_its_commit_and_processes_nothing_until_it_
     world.turn_until(lambda: world.executor.waiting)
     world.driver.assign("0_0", paused=["0_0"])
     world.turn_for(0.3)
-    assert world.driver.last_report.tasks[0].state is TaskState.RUNNING
+    assert state_of(world) is TaskState.RUNNING
     world.executor.at_once = True
     world.executor.run_all()
-    assert world.turn_until(lambda: world.driver.last_report.tasks[0].state is TaskState.PAUSED) < 0.06
+    assert world.turn_until(lambda: state_of(world) is TaskState.PAUSED) < 0.06
     world.reader.put(("in", 0), 2)
     world.turn_for(3.0)
     assert task.committed["in", 0] == 1

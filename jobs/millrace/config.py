@@ -131,14 +131,14 @@ class StreamsConfig(BaseModel):
     processing_engine: ProcessingEngine = Field(
         ProcessingEngine.MICRO_BATCHES,
         description="What executes the topology: `micro-batches` has Spark read the input and commits once a "
-        "micro-batch; with `stream-threads`, long Spark tasks read by themselves and commit by `commit.interval.ms`. An "
-        "application with frame functions is executed in micro-batches in any case. Not in Kafka Streams.",
+        "micro-batch; with `stream-threads`, long Spark tasks read by themselves and commit by `commit.interval.ms`. "
+        "An application with frame functions is executed in micro-batches in any case. Not in Kafka Streams.",
     )
     num_stream_threads: int | None = Field(
         None,
         ge=1,
-        description="Stream threads of the application, over all executors: each takes a slot of Spark. Unset takes all "
-        "slots, but no more than there are tasks. In Kafka Streams of each instance, and 1 by default.",
+        description="Stream threads of the application, over all executors: each takes a slot of Spark. Unset takes "
+        "all slots, but no more than there are tasks. In Kafka Streams of each instance, and 1 by default.",
     )
     rocksdb_memory_bytes: int = Field(
         134_217_728,

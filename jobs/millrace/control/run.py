@@ -17,6 +17,7 @@ import structlog
 from pyspark.sql import SparkSession
 
 from millrace.config import ProcessingEngine, ProcessingGuarantee, StreamsConfig
+from millrace.control.coordinator.coordinator import CoordinatorSettings
 from millrace.control.driver import Driver
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
 from millrace.control.preparation import Preparation, Preparer, start_transactional_id
@@ -26,9 +27,9 @@ from millrace.control.restarts import RestartPolicy
 from millrace.control.savepoint import SAVEPOINT_OPERATION, TakeSavepoint
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import StatusPublisher
-from millrace.control.task_databases import database_operations
 from millrace.control.stream_threads.query import StreamThreadsQuery
 from millrace.control.stream_threads.threads import StreamThreads
+from millrace.control.task_databases import database_operations
 from millrace.control.watch import InputWatch
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
@@ -192,6 +193,18 @@ class _Run:
                 settings=self._config.client_settings("producer."),
             )
 
+    def _fence_tasks(self, tasks: Sequence[str]) -> None:
+        """Takes the transactional ids of tasks over, whose stream thread went away."""
+        # A driver that slept would take its successor's ids back.
+        self._driver.confirm_newest()
+        specs = [query.plan.task_spec(number) for query in self._queries for number in range(query.plan.tasks)]
+        ids = {spec.name: spec.transactional_id for spec in specs}
+        fence_transactional_ids(
+            self._config.bootstrap_servers,
+            [transactional_id for task in tasks if (transactional_id := ids.get(task)) is not None],
+            settings=self._config.client_settings("producer."),
+        )
+
     def _cancel_jobs(self) -> None:
         if self._session.done() and self._session.exception() is None:
             self._session.result().sparkContext.cancelAllJobs()
@@ -241,12 +254,14 @@ class _Run:
             _log.warning("there are fewer slots than num.stream.threads", slots=slots, wanted=wanted)
         count = min(wanted, slots, sum(plan.tasks for plan in plans))
         bind, host = driver_address(session)
+        exactly_once = self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
         return StreamThreads(
-            application=self._config.application_id,
+            CoordinatorSettings(application=self._config.application_id, fences=exactly_once),
             run=self._run_id,
             bind=bind,
             host=host,
             make_epochs=lambda function: Epochs(session, self._config.application_id, threads=count, function=function),
+            fence=self._fence_tasks,
         )
 
     def _preparation(self, last: ApplicationStatus | None) -> Preparation:

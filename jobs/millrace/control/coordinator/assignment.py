@@ -9,7 +9,7 @@ measured load.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -43,16 +43,13 @@ def assign(
     tasks: Mapping[str, float],
     candidates: Sequence[Candidate],
     current: Mapping[str, str],
-    *,
-    leaving: Collection[str] = (),
 ) -> dict[str, str]:
     """Give every task to one thread.
 
     Args:
         tasks: measured load of each task, as a part of a thread's time; 0 where nothing is known.
         candidates: the threads, each once.
-        current: thread of each task that has one; threads that are no candidates do not count.
-        leaving: tasks that their threads were told to hand over: these go first where a thread has too many.
+        current: thread that each task has, or is on its way to; threads that are no candidates do not count.
 
     Returns:
         the thread of each task; empty without threads.
@@ -65,7 +62,7 @@ def assign(
     assigned: dict[str, str] = {}
     # Those that have most keep the ones beyond an even number, so that fewest move.
     for name in sorted(having, key=lambda name: (-len(having[name]), name)):
-        kept = sorted(having[name], key=lambda task: _dispensable(task, name, having[name], by_name, leaving))
+        kept = sorted(having[name], key=lambda task: _dispensable(task, name, having[name], by_name))
         beyond = more > 0 and len(kept) > least
         more -= beyond
         assigned.update(dict.fromkeys(kept[: least + beyond], name))
@@ -133,13 +130,11 @@ def _having(
     return having
 
 
-def _dispensable(
-    task: str, name: str, kept: Sequence[str], by_name: Mapping[str, Candidate], leaving: Collection[str]
-) -> tuple[object, ...]:
-    """Orders a thread's tasks; the last are given away first: those on their way, then those with state elsewhere."""
+def _dispensable(task: str, name: str, kept: Sequence[str], by_name: Mapping[str, Candidate]) -> tuple[object, ...]:
+    """Orders a thread's tasks; the last are given away first: those with state elsewhere."""
     elsewhere = max((each.rank(task) for other, each in by_name.items() if other != name), default=(0, 0))
     same = sum(_sub_topology(other) == _sub_topology(task) for other in kept)
-    return (task in leaving, elsewhere, same, task)
+    return elsewhere, same, task
 
 
 def _place(

@@ -23,7 +23,7 @@ class PauseLock:
         self._depth = 0
         self._pauses = False
 
-    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:  # noqa: FBT001, FBT002 - as threading's
+    def acquire(self, blocking: bool = True, timeout: float = -1) -> bool:
         """Take it.
 
         Args:

@@ -22,7 +22,6 @@ from millrace.spark.progress import QueryProgress
 from millrace.spark.query import QueryHooks
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.stream_threads.messages import TaskReport, TaskState, plan_digest, positions_of
-from millrace.task.actions import to_named
 from millrace.task.input import TopicPartition
 from millrace.task.task import TaskAction
 
@@ -33,7 +32,6 @@ NEW_PARTITIONS_S = 5.0
 """How long partitions that are added to an input topic may stay unnoticed, seconds."""
 
 _REMEMBERED_COMMITS = 20
-_LOOK_S = 0.5
 
 _log = structlog.get_logger(__name__)
 
@@ -109,7 +107,8 @@ class StreamThreadsQuery:
     @property
     def progress(self) -> QueryProgress:
         """How far it has come; survives restarts."""
-        return self._progress
+        waits_for = self._threads.reason if self._started else ""
+        return replace(self._progress, waits_for=waits_for) if waits_for else self._progress
 
     def start(self) -> None:
         """Have the tasks opened, which restores their stores; returns once all are.
@@ -131,25 +130,18 @@ class StreamThreadsQuery:
             self._set_progress(positions={**positions}, task_states=dict.fromkeys(self._tasks, "RESTORING"))
             paused = self._paused
         self._hooks.before_batch()
-        if not paused:
-            # They stopped behind a commit when the query was stopped.
-            self._threads.resume(self._tasks)
-        self._threads.start(self.sub_topology, plan_digest(self._encoded_plan), self._encoded_plan, self._tasks)
-        while not self._threads.wait(self._is_up, _LOOK_S):
-            self._refuse_if_fenced()
-            if self._stopping.is_set():
-                return
-            if not self._threads.is_active:
-                self._failure = self._threads.exception or self._failure
-                break
-        if self._failure is not None:
-            raise self._failure
-        self._set_progress(restore_remaining={}, restore_rates={})
+        digest = plan_digest(self._encoded_plan)
+        self._threads.start(self.sub_topology, digest, self._encoded_plan, self._tasks, paused=paused)
+        self._threads.wait_until_open(self._tasks, lambda: self._failure is not None or self._stopping.is_set())
+        if self._stopping.is_set():
+            return
+        failure = self._failure or (None if self._threads.is_active else self._threads.exception)
+        if failure is not None:
+            raise failure
+        with self._guard:
+            states = dict.fromkeys(self._tasks, "RUNNING")
+            self._set_progress(task_states=states, restore_remaining={}, restore_rates={})
         self._log.info("query started", offsets=_readable(self._progress.positions))
-
-    def _is_up(self) -> bool:
-        states = self._progress.task_states
-        return self._failure is not None or all(states.get(task) == "RUNNING" for task in self._tasks)
 
     def request_stop(self) -> None:
         """From now on nothing is waited for, and no task goes on from a pause."""
@@ -176,7 +168,7 @@ class StreamThreadsQuery:
         """From now on nothing is processed."""
         with self._guard:
             self._paused = True
-        self._threads.pause(self._tasks, 0.0)
+        self._threads.pause(self._tasks)
 
     def resume(self) -> None:
         """Ends :meth:`pause`."""
@@ -197,8 +189,7 @@ class StreamThreadsQuery:
             MillraceError: it failed in a task, or the task does not run.
         """
         self._hooks.before_batch()
-        name, arguments = to_named(action)
-        return self._threads.act(self._tasks, name, arguments, timeout_s=ACTION_LIMIT_S)
+        return dict(self._threads.act(action, self._tasks, ACTION_LIMIT_S))
 
     @property
     def next_tick_s(self) -> float | None:
@@ -209,6 +200,7 @@ class StreamThreadsQuery:
         """Purges, and looks for new partitions of the input."""
         if self._stopping.is_set() or self._paused or not self.is_active:
             return
+        self._threads.tick()
         now = time.monotonic()
         if now - self._partitions_known_at >= NEW_PARTITIONS_S:
             self._partitions_known_at = now
@@ -286,7 +278,12 @@ class StreamThreadsQuery:
     # Pausing
 
     def _pause_tasks(self, timeout_s: float) -> bool:
-        return self._threads.pause(self._tasks, timeout_s)
+        if not self._started:
+            return True
+        self._threads.pause(self._tasks)
+        # One that is not open is in no batch, and will be in none before it is resumed.
+        is_open = [task for task, state in self._progress.task_states.items() if state == "RUNNING"]
+        return self._threads.wait_until_paused(is_open, timeout_s)
 
     def _resume_tasks(self) -> None:
         with self._guard:

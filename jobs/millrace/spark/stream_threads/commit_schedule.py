@@ -7,7 +7,7 @@ from collections.abc import Callable
 from millrace.spark.stream_threads.task_input import TaskInput
 
 FILL_S = 1.0
-"""How long a batch is filled while there is more on the broker, seconds: large batches merge more updates of a key."""
+"""How long a batch is filled while there is a backlog, seconds: large batches merge more updates of a key."""
 
 IDLE_COMMIT_S = 1.0
 """How long positions that moved over markers or aborted records only may stay uncommitted, seconds."""
@@ -103,7 +103,7 @@ class CommitSchedule:
             waits.append((self._punctuation_ms - self._wall_clock_ms()) / 1000)
         if read.is_decidable:
             wait = self._began_at + self._interval_s - now
-            if read.is_behind and not read.is_full and not self._asked:
+            if read.has_backlog and not read.is_full and not self._asked:
                 wait = max(wait, (now if self._moved_at is None else self._moved_at) + FILL_S - now)
             waits.append(0.0 if self._asked else wait)
         elif read.has_passed_markers:

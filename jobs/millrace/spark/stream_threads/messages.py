@@ -102,6 +102,10 @@ class Hello:
         """Name of the thread: its process, of which each runs one at a time."""
         return f"{self.host}/{self.pid}/{self.process_start}"
 
+    def is_earlier_attempt_of(self, other: Hello) -> bool:
+        """Whether Spark has started the same stream thread again since."""
+        return (self.epoch, self.slot) == (other.epoch, other.slot) and self.attempt < other.attempt
+
 
 @dataclass(frozen=True)
 class TaskReport:

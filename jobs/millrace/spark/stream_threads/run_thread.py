@@ -32,6 +32,12 @@ from millrace.task.task import BatchOutcome, Task
 MOST_RECORDS = 250_000
 """Most records of one partition in a batch, where ``max.batch.records`` does not say less."""
 
+FETCH_WAIT_MS = 100
+"""How long the broker keeps a request for which it has no records, milliseconds; see :class:`ReaderSettings`."""
+
+MERGE_FETCH_WAIT_MS = 20
+"""The same where tasks merge inputs: records of one wait until the position behind the marker of another is known."""
+
 TASKS_AT_A_TIME = 4
 """How many tasks of a thread are opened, processed or committed at a time: commits and restorations mostly wait."""
 
@@ -92,6 +98,7 @@ class RunThread:
             ),
         )
         config = next(iter(plans.values())).config
+        merges = any(len(plan.topics) > 1 for plan in plans.values())
         maker = _TaskMaker(plans, warm, run=f"{self.run}-{self.epoch}-{slot}-{attempt}-{time.time_ns()}")
         with ThreadPoolExecutor(TASKS_AT_A_TIME, thread_name_prefix="stream-thread-task") as executor:
             thread = StreamThread(
@@ -101,6 +108,7 @@ class RunThread:
                         bootstrap_servers=config.bootstrap_servers,
                         group=config.application_id,
                         settings=config.client_settings("consumer."),
+                        fetch_wait_ms=MERGE_FETCH_WAIT_MS if merges else FETCH_WAIT_MS,
                     )
                 ),
                 maker=maker,

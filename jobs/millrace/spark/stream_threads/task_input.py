@@ -18,6 +18,9 @@ MOST_BATCH_BYTES = 256 * 1024 * 1024
 """Most bytes of keys and values of one partition that a batch takes: a column of bytes holds less than 2 GiB, and a
 task needs several times what it is given."""
 
+BACKLOG_RECORDS = 1_000
+"""Fewest records of one partition on the broker that a batch waits for."""
+
 
 class ReadColumns(Protocol):
     """Records of one partition as a reader gives them, and how far it has come."""
@@ -58,6 +61,10 @@ class ReadColumns(Protocol):
     def end(self) -> int | None:
         """The end of the partition where the reader has met it; ``None`` where there may be more."""
 
+    @property
+    def log_end(self) -> int | None:
+        """The end of the partition by the newest answer of the broker, if any."""
+
 
 @dataclass(frozen=True)
 class _Part:
@@ -73,6 +80,7 @@ class _Partition:
     number: int
     position: int
     at_end: bool = False
+    log_end: int | None = None
     parts: deque[_Part] = field(default_factory=deque)
     records: int = 0
     size_bytes: int = 0
@@ -119,7 +127,9 @@ class TaskInput:
             partition.records += count
             partition.size_bytes += size_bytes
         partition.position = max(partition.position, columns.position)
-        partition.at_end = columns.end is not None
+        # The event comes with the answer behind the last records only; their own answer may tell as much.
+        partition.at_end = columns.end is not None or columns.log_end == partition.position
+        partition.log_end = columns.log_end
 
     @property
     def committed(self) -> Mapping[TopicPartition, int]:
@@ -147,9 +157,16 @@ class TaskInput:
         return sum(partition.size_bytes for partition in self._partitions.values())
 
     @property
-    def is_behind(self) -> bool:
-        """Whether a reader may bring more of some partition at once."""
-        return not all(partition.at_end for partition in self._partitions.values())
+    def has_backlog(self) -> bool:
+        """Whether the broker has so many more records of some partition that it is worth waiting for them.
+
+        Markers that only their successors' answers show the end of are no backlog, nor what has just come.
+        """
+        least = min(BACKLOG_RECORDS, self.most_records)
+        return any(
+            not partition.at_end and partition.log_end is not None and partition.log_end - partition.position >= least
+            for partition in self._partitions.values()
+        )
 
     @property
     def is_full(self) -> bool:

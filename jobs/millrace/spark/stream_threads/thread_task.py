@@ -50,7 +50,7 @@ class OpenTask(Protocol):
     def run(
         self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange], *, recommit: bool
     ) -> BatchOutcome:
-        """Process and commit a batch, see :meth:`millrace.task.task.Task.run_batch`. The task is closed where it raises.
+        """Process and commit a batch, see :meth:`millrace.task.task.Task.run_batch`. An error closes the task.
 
         Raises:
             MillraceError: nothing was committed, or it shows in the committed offsets.

@@ -40,14 +40,13 @@ def worlds(draw, most_tasks=24, most_threads=6):
     ]
     owners = st.sampled_from([*names, "gone", None])
     current = {task: owner for task in tasks if (owner := draw(owners)) is not None}
-    leaving = draw(st.sets(st.sampled_from(sorted(current)))) if current else set()
-    return tasks, candidates, current, leaving
+    return tasks, candidates, current
 
 
 @given(worlds())
 def test_every_task_has_exactly_one_thread_and_counts_differ_by_one_at_most(world):
-    tasks, candidates, current, leaving = world
-    assigned = assign(tasks, candidates, current, leaving=leaving)
+    tasks, candidates, current = world
+    assigned = assign(tasks, candidates, current)
     assert assigned.keys() == tasks.keys()
     counts = Counter({each.thread: 0 for each in candidates})
     counts.update(assigned.values())
@@ -57,16 +56,16 @@ def test_every_task_has_exactly_one_thread_and_counts_differ_by_one_at_most(worl
 
 @given(worlds())
 def test_what_is_assigned_stays(world):
-    tasks, candidates, current, leaving = world
-    assigned = assign(tasks, candidates, current, leaving=leaving)
+    tasks, candidates, current = world
+    assigned = assign(tasks, candidates, current)
     assert assign(tasks, candidates, assigned) == assigned
     assert assign(tasks, list(reversed(candidates)), assigned) == assigned
 
 
 @given(worlds())
 def test_no_more_tasks_move_than_the_balance_asks_for(world):
-    tasks, candidates, current, leaving = world
-    assigned = assign(tasks, candidates, current, leaving=leaving)
+    tasks, candidates, current = world
+    assigned = assign(tasks, candidates, current)
     names = [each.thread for each in candidates]
     counts = sorted((sum(owner == name for owner in current.values()) for name in names), reverse=True)
     least, more = divmod(len(tasks), len(names))
@@ -83,7 +82,7 @@ def test_no_more_tasks_move_than_the_balance_asks_for(world):
 
 @given(worlds(most_tasks=5, most_threads=3))
 def test_few_moves_are_the_fewest_of_all_balanced_assignments(world):
-    tasks, candidates, current, leaving = world
+    tasks, candidates, current = world
     names = [each.thread for each in candidates]
     bare = [Candidate(name) for name in names]
 
@@ -96,7 +95,7 @@ def test_few_moves_are_the_fewest_of_all_balanced_assignments(world):
 
     everything = (dict(zip(tasks, owners, strict=True)) for owners in product(names, repeat=len(tasks)))
     fewest = min(moves(each) for each in everything if is_balanced(each))
-    assert moves(assign(tasks, bare, current, leaving=leaving)) == fewest
+    assert moves(assign(tasks, bare, current)) == fewest
 
 
 @given(st.integers(1, 64), st.integers(1, 8), st.integers(1, 4))
@@ -154,11 +153,6 @@ class TestWhereStateIs:
         after = assign(tasks_of(4), threads, dict.fromkeys(["0_0", "0_1", "0_2"], "a"))
         assert after["0_2"] == "b"
 
-    def test_what_is_on_its_way_is_given_away_before_anything_else(self):
-        threads = [candidate("a"), candidate("b")]
-        after = assign(tasks_of(4), threads, {"0_0": "a", "0_1": "a", "0_2": "a", "0_3": "b"}, leaving={"0_0"})
-        assert after == {"0_0": "b", "0_1": "a", "0_2": "a", "0_3": "b"}
-
     def test_a_task_that_only_one_thread_is_near_to_is_placed_before_one_that_has_a_choice(self):
         disk = HeldState.DISK
         threads = [candidate("a", t0_0=disk, t0_1=disk), candidate("b", t0_0=disk)]
@@ -191,7 +185,7 @@ class TestLoad:
 
     @given(worlds(most_tasks=12, most_threads=4))
     def test_an_exchange_keeps_the_counts_lowers_the_highest_load_and_comes_to_an_end(self, world):
-        loads, candidates, _, _ = world
+        loads, candidates, _ = world
         assigned = assign(loads, candidates, {})
 
         def highest():

@@ -170,6 +170,7 @@ class PlayedReader:
                     values=pa.array([b"v"] * len(rows), type=pa.binary()),
                     position=self.positions[place],
                     end=end if at_end else None,
+                    log_end=None if self.hides_end else end,
                 )
             )
         if not news:

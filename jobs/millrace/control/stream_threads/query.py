@@ -22,6 +22,7 @@ from millrace.spark.progress import QueryProgress
 from millrace.spark.query import QueryHooks
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.stream_threads.messages import TaskReport, TaskState, plan_digest, positions_of
+from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import TopicPartition
 from millrace.task.task import TaskAction
 
@@ -229,6 +230,8 @@ class StreamThreadsQuery:
     def reported(self, worker: str, report: TaskReport) -> None:
         """See :class:`millrace.control.stream_threads.threads.TaskListener`."""
         rows = statistics_of_report(report)
+        if rows:
+            crash_here(CrashPoint.DRIVER_BEFORE_BATCH)
         with self._guard:
             positions, ends = positions_of(report.positions), positions_of(report.ends)
             is_up = report.state in (TaskState.RUNNING, TaskState.PAUSED)
@@ -262,6 +265,8 @@ class StreamThreadsQuery:
             self._hooks.on_statistics(row)
             if Phase.COMMIT in row.phases:
                 self._hooks.on_batch(self.sub_topology, sum(row.phases.values()))
+        if rows:
+            crash_here(CrashPoint.DRIVER_AFTER_BATCH)
 
     def failed(self, task: str, error: MillraceError) -> None:
         """See :class:`millrace.control.stream_threads.threads.TaskListener`."""

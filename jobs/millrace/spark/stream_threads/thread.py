@@ -222,7 +222,7 @@ class StreamThread:
             elif isinstance(message, Assign):
                 self._assign(message)
             elif isinstance(message, Act | CommitNow):
-                crash_here(CrashPoint.COMMAND_RECEIVED)
+                crash_here(CrashPoint.THREAD_COMMANDED)
                 self._command(message)
             elif isinstance(message, End):
                 self._ending = message.reason
@@ -242,7 +242,7 @@ class StreamThread:
     def _assign(self, message: Assign) -> None:
         if message.generation <= self._generation:
             return
-        crash_here(CrashPoint.ASSIGNMENT_RECEIVED)
+        crash_here(CrashPoint.THREAD_ASSIGNED)
         self._generation = message.generation
         self._has_news = True
         wanted = {each.task: each for each in message.tasks}
@@ -382,7 +382,7 @@ class StreamThread:
 
     def _released(self, task: ThreadTask) -> None:
         self._read_no_more(task)
-        crash_here(CrashPoint.TASK_HANDED_OVER)
+        crash_here(CrashPoint.THREAD_RELEASES)
         self._forget(task)
         self._has_news = True
         assignment = self._next.get(task.name)
@@ -501,7 +501,7 @@ class StreamThread:
         self._has_news = self._has_commits = False
         self._reported_at = self._clock()
         self._sequence += 1
-        crash_here(CrashPoint.BEFORE_REPORT)
+        crash_here(CrashPoint.THREAD_REPORTS)
         self._connection.send(
             Report(
                 sequence=self._sequence,

@@ -25,7 +25,7 @@ from confluent_kafka import TopicPartition as ClientPartition
 from millrace.kafka.clients import kafka_error, translate
 from millrace.kafka.columns.problems import ReaderProblems
 from millrace.kafka.columns.reader import BEGINNING, NO_TIMESTAMP, PartitionColumns, RecordHeaders, TopicPartition
-from millrace.kafka.columns.settings import ReaderSettings, refused_settings
+from millrace.kafka.columns.settings import KIBIBYTE, QUEUED, ReaderSettings, refused_settings
 
 _AT_ONCE = 300
 """Messages that are taken from the client at once. Python looks for garbage each time that 700 objects more are alive:
@@ -47,8 +47,10 @@ class ConsumerReader:
         self._problems = ReaderProblems(settings.bootstrap_servers)
         self._positions: dict[TopicPartition, int] = {}
         self._is_closed = False
+        of_client = settings.of_client()
+        self._most_bytes = int(of_client[QUEUED]) * KIBIBYTE
         try:
-            self._consumer: Any = Consumer({**settings.of_client(), "error_cb": self._problems.of_client})
+            self._consumer: Any = Consumer({**of_client, "error_cb": self._problems.of_client})
         except KafkaException as error:
             raise refused_settings(kafka_error(error).str()) from error
 
@@ -88,18 +90,22 @@ class ConsumerReader:
         self._problems.raise_first()
         found: dict[TopicPartition, _News] = {}
         try:
-            remaining = max_records - self._take(self._first(timeout_s), found)
-            while remaining > 0:
-                messages = self._consumer.consume(min(_AT_ONCE, remaining), timeout=0)
-                if not messages:
+            first = self._consumer.poll(timeout_s)
+            messages = [] if first is None else [first]
+            remaining, bytes_left = max_records, self._most_bytes
+            while messages:
+                self._take(messages, found)
+                remaining -= len(messages)
+                # Else a fast broker would fill the queue faster than it is emptied here.
+                bytes_left -= sum(map(len, messages))
+                if remaining <= 0 or bytes_left <= 0:
                     break
-                remaining -= self._take(messages, found)
+                messages = self._consumer.consume(min(_AT_ONCE, remaining), timeout=0)
         except KafkaException as error:
             raise translate(kafka_error(error), doing="reading", bootstrap_servers=self._bootstrap_servers) from error
         if not found:
             self._problems.raise_first()
             return []
-        self._problems.is_well()
         return [self._columns(where, news) for where, news in found.items()]
 
     def close(self) -> None:
@@ -108,11 +114,7 @@ class ConsumerReader:
             self._is_closed = True
             self._consumer.close()
 
-    def _first(self, timeout_s: float) -> list[Message]:
-        first = self._consumer.poll(timeout_s)
-        return [] if first is None else [first]
-
-    def _take(self, messages: list[Message], found: dict[TopicPartition, _News]) -> int:
+    def _take(self, messages: list[Message], found: dict[TopicPartition, _News]) -> None:
         for message in messages:
             error = message.error()
             if error is not None and message.topic() is None:
@@ -132,7 +134,6 @@ class ConsumerReader:
                 self._positions[where] = max(self._positions[where], offset)
             else:
                 self._problems.of_partition(error, where, self._positions[where])
-        return len(messages)
 
     def _columns(self, where: TopicPartition, news: _News) -> PartitionColumns:
         messages = news.messages

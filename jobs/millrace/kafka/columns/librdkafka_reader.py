@@ -98,9 +98,7 @@ class LibrdkafkaReader:
             found = self._columns(MessageTable(self._loops, messages)) if count else []
         finally:
             self._loops.destroy(messages.ctypes.data, count)
-        if found:
-            self._problems.is_well()
-        else:
+        if not found:
             self._problems.raise_first()
         return found
 
@@ -120,11 +118,8 @@ class LibrdkafkaReader:
         address = self._messages.ctypes.data
         # With room for more than one, the call would wait until all of it is full.
         count = self._consumed(int(timeout_s * 1000), address, 1)
-        while count and count < most:
-            more = self._consumed(0, address + count * self._messages.itemsize, most - count)
-            if not more:
-                break
-            count += more
+        if count and most > 1:
+            count += self._consumed(0, address + self._messages.itemsize, most - 1)
         return count
 
     def _consumed(self, timeout_ms: int, address: int, most: int) -> int:

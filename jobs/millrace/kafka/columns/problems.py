@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import deque
 
 import structlog
@@ -19,6 +20,9 @@ _UNKNOWN = frozenset({
     KafkaError.UNKNOWN_TOPIC_ID,
 })  # fmt: skip
 
+_TOLD_AGAIN_S = 5.0
+"""A client that finds no broker says so at each attempt, of which there is one a second at least."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -32,7 +36,17 @@ class ReaderProblems:
     def __init__(self, bootstrap_servers: str) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._raised: deque[MillraceError] = deque()
-        self.trouble = ""
+        self._connection_error = ""
+        self._trouble = ""
+        self._told_at = 0.0
+
+    @property
+    def trouble(self) -> str:
+        """Why no broker is reached, as the client has said within the last seconds; empty where one is."""
+        if self._trouble and time.monotonic() - self._told_at > _TOLD_AGAIN_S:
+            _log.info("a broker is reached again", brokers=self._bootstrap_servers)
+            self._trouble = ""
+        return self._trouble
 
     def of_partition(self, error: KafkaError, where: TopicPartition, position: int | None) -> None:
         """Take an error of a topic-partition; :meth:`raise_first` raises it.
@@ -62,21 +76,21 @@ class ReaderProblems:
             self._raised.append(self._translated(error, f"reading {topic}-{partition}"))
 
     def of_client(self, error: KafkaError) -> None:
-        """Take an error of the client as a whole: refusals and fatal errors are raised, the client tries the rest again
-        by itself.
+        """Take an error of the client as a whole.
+
+        Refusals and fatal errors are raised by :meth:`raise_first`; what else there is the client tries again by
+        itself, and it is in its log.
         """
         if is_refusal(error) or error.fatal():
             self._raised.append(self._translated(error, "reading"))
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            is_new = not self.trouble
+            self._trouble = ": ".join(filter(None, (error.str(), self._connection_error)))
+            self._told_at = time.monotonic()
+            if is_new:
+                _log.warning("no broker is reached", brokers=self._bootstrap_servers, reason=self._trouble)
         else:
-            if not self.trouble:
-                _log.warning("reading is in trouble", brokers=self._bootstrap_servers, problem=error.str())
-            self.trouble = error.str()
-
-    def is_well(self) -> None:
-        """The broker has answered."""
-        if self.trouble:
-            _log.info("reading goes on", brokers=self._bootstrap_servers)
-            self.trouble = ""
+            self._connection_error = error.str()
 
     def raise_first(self) -> None:
         """Raise the oldest error that was not raised yet.

@@ -75,6 +75,27 @@ class PartitionColumns:
         """The records at and behind an offset; without copying."""
         return self._rows(int(np.searchsorted(self.offsets, offset)), len(self))
 
+    def where(self, is_wanted: npt.NDArray[np.bool_]) -> PartitionColumns:
+        """The records that are wanted; the position is what it was.
+
+        Args:
+            is_wanted: of each record.
+        """
+        if is_wanted.all():
+            return self
+        mask = pa.array(is_wanted)
+        headers = None
+        if self.headers is not None:
+            headers = [own for own, wanted in zip(self.headers, is_wanted.tolist(), strict=True) if wanted]
+        return replace(
+            self,
+            offsets=self.offsets[is_wanted],
+            timestamps=self.timestamps[is_wanted],
+            keys=self.keys.filter(mask),
+            values=self.values.filter(mask),
+            headers=headers,
+        )
+
     def _rows(self, start: int, stop: int) -> PartitionColumns:
         return replace(
             self,

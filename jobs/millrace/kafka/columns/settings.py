@@ -13,7 +13,7 @@ KIBIBYTE = 1024
 _MOST_QUEUED_KB = 1024 * KIBIBYTE
 """Arrow's binary columns have offsets of 32 bits, and one poll may take what is queued and what comes meanwhile."""
 
-_QUEUED = "queued.max.messages.kbytes"
+QUEUED = "queued.max.messages.kbytes"
 
 _DEFAULTS: Mapping[str, Any] = {
     "fetch.message.max.bytes": 10 * KIBIBYTE * KIBIBYTE,
@@ -66,16 +66,16 @@ class ReaderSettings:
         chosen = {
             **base_settings(self.bootstrap_servers),
             **_DEFAULTS,
-            _QUEUED: self.queued_kbytes,
+            QUEUED: self.queued_kbytes,
             "fetch.wait.max.ms": self.fetch_wait_ms,
             **base_settings(self.bootstrap_servers, self.settings),
             "group.id": self.group,
             **_REQUIRED,
         }
-        queued = str(chosen[_QUEUED])
+        queued = str(chosen[QUEUED])
         if not queued.isdigit() or not 0 < int(queued) <= _MOST_QUEUED_KB:
             raise ConfigurationError(
-                f"consumer.{_QUEUED} is {queued}, which is not between 1 and {_MOST_QUEUED_KB}.",
+                f"consumer.{QUEUED} is {queued}, which is not between 1 and {_MOST_QUEUED_KB}.",
                 remedy=f"set it to what one poll may take into memory, for example {64 * KIBIBYTE}",
             )
         return chosen

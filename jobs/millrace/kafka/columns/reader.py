@@ -40,9 +40,10 @@ class PartitionColumns:
         headers: of each record a list, or ``None`` where it has no headers; ``None`` where no record has any.
         position: next offset to read: behind the last record, or, once the client has seen that nothing comes before
             it, behind markers and aborted records too. It never moves backwards.
-        end: where the log ended when the client reached its end, ``None`` where that is not the last that it saw. The
-            end is the last stable offset: an open transaction holds it back.
-        log_end: last stable offset by the client's newest answer from the broker, ``None`` before the first.
+        end: where the log ended when the client reached its end, ``None`` where this is not the last that it saw: the
+            last stable offset, which an open transaction holds back. It is told once for each end that is reached.
+        log_end: high watermark by the client's newest answer from the broker, ``None`` before the first. Records of an
+            open transaction lie before it, so that a reader may be at the end and never get there.
     """
 
     topic: str

@@ -85,7 +85,7 @@ def test_an_open_transaction_holds_the_end_back(bootstrap_servers: str, make_top
         produce(bootstrap_servers, topic, [Record(b"k", b"2", 1, partition=0)])
         reading = open_reading({(topic, 0): 0})
         reading.until_ends({(topic, 0): 0})
-        assert reading.got[topic, 0] == Got(position=0, end=0, log_end=0)
+        assert reading.got[topic, 0] == Got(position=0, end=0, log_end=2)
         producer.commit({}, "any")
     reading.until_ends({(topic, 0): 3})
     assert reading.got[topic, 0].values == [b"1", b"2"]

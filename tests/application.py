@@ -29,6 +29,9 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
 
 PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
+ENGINE_VARIABLE = "MILLRACE_TEST_ENGINE"
+"""Names the ``processing.engine`` of every application of a test run that does not choose one itself."""
+
 ROOT = Path(__file__).resolve().parents[1]
 SEARCH_PATH = os.pathsep.join(str(ROOT / part) for part in ("jobs", "", "plugins"))
 """``PYTHONPATH`` of what a test starts: this tree comes before what is installed, and topologies of tests are found."""
@@ -108,6 +111,7 @@ class Application:
             "bootstrap.servers": bootstrap_servers,
             "state.dir": str(self.state_directory),
             "commit.interval.ms": 250,
+            **({"processing.engine": os.environ[ENGINE_VARIABLE]} if ENGINE_VARIABLE in os.environ else {}),
             "heartbeat.interval.ms": 1000,
             # A test runs for seconds: the optimising compiler would cost it more than it brings.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import cast
 
 import numpy as np
-from confluent_kafka import KafkaError, KafkaException, Message
 
+from millrace.kafka.columns import PartitionColumns, RecordHeaders
+from millrace.state.changelog_reader import READ_RECORDS
+from millrace.state.layout import Int64Array
 from millrace.state.task_state import TaskState
 
-Headers = list[tuple[str, bytes | None]]
-
-BATCH_RECORDS = 5_000
-"""Records that are written together. More of them leave the processor's caches, fewer of them are far apart in the
-write buffer: in both cases sorting and writing take longer."""
+BATCH_RECORDS = READ_RECORDS
+"""Records that are written together."""
 
 
 @dataclass
@@ -25,8 +23,8 @@ class _Pending:
 
     keys: list[bytes] = field(default_factory=list)
     values: list[bytes | None] = field(default_factory=list)
-    timestamps: list[int] = field(default_factory=list)
-    headers: list[Headers | None] = field(default_factory=list)
+    timestamps: list[Int64Array] = field(default_factory=list)
+    headers: list[RecordHeaders | None] = field(default_factory=list)
     end: int = 0
 
 
@@ -119,32 +117,29 @@ class Replay:
         self._write()
         self._tell()
 
-    def apply(self, messages: Sequence[Message]) -> None:
-        """Take records before the end and move the position, by events too.
+    def apply(self, columns: PartitionColumns) -> None:
+        """Take records before the end, and move the position.
 
         Raises:
-            KafkaException: reading failed.
             StateError: records could not be written.
         """
-        if not messages:
-            return
-        records, position = self._before_end(messages)
+        if self._end is not None:
+            # Whatever lies between the last record before the end and one behind it was a marker or aborted.
+            columns = columns.before(self._end)
         # A source topic that serves as the changelog may have records without a key; no store has those.
-        keys = [record.key() for record in records]
-        if None in keys:
-            records = [record for record in records if record.key() is not None]
-            keys = [record.key() for record in records]
-        if keys:
+        if columns.keys.null_count:
+            columns = columns.where(columns.keys.is_valid().to_numpy(zero_copy_only=False))
+        if len(columns):
             self._first_records_after_s = self._first_records_after_s or time.monotonic() - self._started
             pending = self._pending
-            pending.keys += cast(list[bytes], keys)
-            pending.values += [record.value() for record in records]
-            pending.timestamps += [record.timestamp()[1] for record in records]
+            pending.keys += columns.keys.to_pylist()
+            pending.values += columns.values.to_pylist()
+            pending.timestamps.append(columns.timestamps)
             if self._with_headers:
-                pending.headers += [cast(Headers | None, record.headers()) for record in records]
-            pending.end = cast(int, records[-1].offset()) + 1
-        self._records += len(keys)
-        self.position = position
+                pending.headers += columns.headers or [None] * len(columns)
+            pending.end = int(columns.offsets[-1]) + 1
+        self._records += len(columns)
+        self.position = max(self.position, columns.position)
         if len(self._pending.keys) >= BATCH_RECORDS:
             self._write()
 
@@ -152,7 +147,7 @@ class Replay:
         if not self._pending.keys:
             return
         pending, self._pending = self._pending, _Pending()
-        timestamps = np.array(pending.timestamps, dtype=np.int64)
+        timestamps = np.concatenate(pending.timestamps)
         self._state.restore_batch(
             self._store,
             pending.keys,
@@ -168,33 +163,6 @@ class Replay:
         if self._on_progress is not None and self.position != self._told:
             self._told = self.position
             self._on_progress(self.progress())
-
-    def skip_to(self, offset: int) -> None:
-        """Move on without records: what lies between is none."""
-        self.position = max(self.position, offset)
-
-    def _before_end(self, messages: Sequence[Message]) -> tuple[Sequence[Message], int]:
-        """The records before the end, without events, and the offset that all of it leads to."""
-        if not any([message.error() for message in messages]):  # noqa: C419 - a list takes half of the time
-            last = cast(int, messages[-1].offset())
-            if self._end is None or last < self._end:
-                return messages, last + 1
-        records: list[Message] = []
-        position = self.position
-        for message in messages:
-            error = message.error()
-            offset = cast(int, message.offset())
-            if error is None and self._end is not None and offset >= self._end:
-                # Whatever lies between the last record and this one was a marker or aborted.
-                return records, self._end
-            if error is None:
-                position = offset + 1
-                records.append(message)
-            elif error.code() == KafkaError._PARTITION_EOF:
-                position = max(position, offset)
-            else:
-                raise KafkaException(error)
-        return records, position
 
     def progress(self) -> RestoreProgress:
         """The progress now."""

@@ -6,11 +6,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
-from confluent_kafka import KafkaException
-
-from millrace.errors import StateError
-from millrace.kafka.clients import kafka_error
-from millrace.state.changelog_reader import BrokerChangelogReader, ChangelogReader, reading_failed
+from millrace.errors import BrokerUnavailableError, OffsetOutOfRangeError, StateError
+from millrace.state.changelog_reader import BrokerChangelogReader, ChangelogReader, lost_offset
 from millrace.state.replay import Replay, RestoreProgress
 from millrace.state.task_state import TaskState
 
@@ -55,7 +52,7 @@ def restore(
         StateError: the log is shorter than ``to_offset`` or begins after ``from_offset`` (also when that happens
             while it is read: wipe the store and restore it whole), the store is ahead of ``to_offset``, the topic is
             missing, or nothing came for ``stall_timeout_s``.
-        BrokerUnavailableError: no broker answers.
+        BrokerUnavailableError: no broker answers, for as long.
     """
     where = f"changelog {topic}, partition {partition}, of store {store}"
     source = reader or BrokerChangelogReader(topic, partition, bootstrap_servers=bootstrap_servers, settings=settings)
@@ -87,11 +84,18 @@ def restore(
         while replay.position < to_offset:
             before = replay.position
             try:
-                replay.apply(source.read())
-            except KafkaException as exception:
-                raise reading_failed(kafka_error(exception), where, replay.position, bootstrap_servers) from exception
+                news = source.read()
+            except OffsetOutOfRangeError as error:
+                raise lost_offset(error, where) from error
+            for columns in news:
+                replay.apply(columns)
             if replay.position > before:
                 deadline = time.monotonic() + stall_timeout_s
+            elif time.monotonic() > deadline and source.trouble:
+                raise BrokerUnavailableError(
+                    f"No broker answered at {bootstrap_servers} while the {where} was read: {source.trouble}.",
+                    remedy="start the broker, or correct bootstrap.servers",
+                )
             elif time.monotonic() > deadline:
                 raise StateError(
                     f"The {where} gave nothing for {stall_timeout_s:g} s at offset {replay.position}; offset "

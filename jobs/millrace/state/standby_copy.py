@@ -14,14 +14,14 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import Self, cast
+from typing import Self
 
 import structlog
-from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from millrace.kafka.clients import base_settings, kafka_error
+from millrace.errors import OffsetOutOfRangeError
+from millrace.kafka.columns import PartitionColumns, open_reader
 from millrace.kafka.offsets import End, begin_offsets, end_offsets
-from millrace.state.changelog_reader import CONSUMER_SETTINGS, admin_beside_consumer, next_portion, reading_failed
+from millrace.state.changelog_reader import READ_RECORDS, admin_beside_consumer, changelog_settings, lost_offset
 from millrace.state.position import TaskPosition
 from millrace.state.replay import Replay
 from millrace.state.task_state import StateOptions, TaskState
@@ -133,13 +133,12 @@ class StandbyCopy:
         options: StateOptions | None = None,
     ) -> None:
         self._task = task
-        self._bootstrap_servers = bootstrap_servers
         self._committed = committed
         self._runs = runs
         self._run = 0
         self._store_of = {topic: store for store, topic in task.changelogs.items()}
         self._admin = admin_beside_consumer(bootstrap_servers, settings)
-        self._paused: set[str] = set()
+        self._held_back: set[str] = set()
         self._limits: dict[str, int] = {}
         self._started = time.monotonic()
         self._opened_at_ms = int(time.time() * 1000)
@@ -152,8 +151,8 @@ class StandbyCopy:
         try:
             self._state = TaskState.open(task.directory, task.stores, options=options)
             self._opened.callback(self._state.close)
-            self._consumer = Consumer({**base_settings(bootstrap_servers, settings), **CONSUMER_SETTINGS})
-            self._opened.callback(self._consumer.close)
+            self._reader = open_reader(changelog_settings(bootstrap_servers, settings))
+            self._opened.callback(self._reader.close)
             self._replays: dict[str, Replay] = {}
             self._begin()
         except BaseException:
@@ -195,23 +194,13 @@ class StandbyCopy:
             StateError: records are gone that the copy does not have (:meth:`begin_anew` helps), or the disk fails.
             BrokerUnavailableError: the broker refuses for good.
         """
-        messages = next_portion(self._consumer, wait_s)
-        by_topic: dict[str, list[Message]] = {}
-        for message in messages:
-            by_topic.setdefault(cast(str, message.topic()), []).append(message)
-        for topic, of_topic in by_topic.items():
-            replay = self._replays[self._store_of[topic]]
-            try:
-                allowed, refused = self._allowed(topic, of_topic)
-                replay.apply(allowed)
-                if refused is not None:
-                    replay.skip_to(refused)
-            except KafkaException as exception:
-                where = f"changelog {topic}, partition {self._task.partition}, of store {self._store_of[topic]}"
-                raise reading_failed(
-                    kafka_error(exception), where, replay.position, self._bootstrap_servers
-                ) from exception
-        self._changed = self._changed or bool(messages)
+        try:
+            news = self._reader.poll(wait_s, READ_RECORDS)
+        except OffsetOutOfRangeError as error:
+            raise lost_offset(error, f"changelog of task {self._task.name}") from error
+        for columns in news:
+            self._replays[self._store_of[columns.topic]].apply(self._allowed(columns))
+        self._changed = self._changed or bool(news)
         now = time.monotonic()
         if now - self._looked_at >= LOOK_INTERVAL_S:
             if self._is_from_before_a_reset():
@@ -221,7 +210,7 @@ class StandbyCopy:
         interval = LOAD_COMMIT_INTERVAL_S if self._state.is_loading and self._lag else COMMIT_INTERVAL_S
         if now - self._committed_at >= interval:
             self.commit()
-        return bool(messages)
+        return bool(news)
 
     def reach_ends(self, ends: Mapping[str, int], *, until: Callable[[], bool] = lambda: False) -> None:
         """Applies records up to ends of the changelogs, by store, or until somebody says that it is enough."""
@@ -287,8 +276,9 @@ class StandbyCopy:
             replays[store] = Replay(
                 self._state, store, *place, position=known.get(store, begins[place]), end=None, on_progress=None
             )
-        self._consumer.assign([TopicPartition(*places[store], replay.position) for store, replay in replays.items()])
-        self._paused = set()
+        self._reader.unassign(places.values())
+        self._reader.assign({places[store]: replay.position for store, replay in replays.items()})
+        self._held_back = set()
         self._replays = replays
         self._run = self._state.position.run_id if known else runs.newest if runs.are_known else 0
         self._look_at_ends()
@@ -316,23 +306,15 @@ class StandbyCopy:
                     known[store] = at
         return known
 
-    def _allowed(self, topic: str, messages: list[Message]) -> tuple[list[Message], int | None]:
-        """Those of the messages that the application has committed, and where they end if others were left out.
-
-        Those are read again later.
-        """
-        limit = self._limits.get(topic)
-        if limit is None:
-            return messages, None
-        refused = [offset for each in messages if not each.error() and (offset := cast(int, each.offset())) >= limit]
-        if not refused:
-            return messages, None
-        place = (topic, self._task.partition)
-        self._consumer.pause([TopicPartition(*place)])
-        self._consumer.seek(TopicPartition(*place, refused[0]))
-        self._paused.add(topic)
-        # An event behind what is refused would move the position over it. Before the limit there are only markers.
-        return [each for each in messages if not each.error() and cast(int, each.offset()) < limit], limit
+    def _allowed(self, columns: PartitionColumns) -> PartitionColumns:
+        """Those of the records that the application has committed; the others are read again later."""
+        limit = self._limits.get(columns.topic)
+        if limit is None or not len(columns) or columns.offsets[-1] < limit:
+            return columns
+        self._reader.unassign([columns.topic_partition])
+        self._held_back.add(columns.topic)
+        # Before the limit there are only markers.
+        return columns.before(limit)
 
     def _is_from_before_a_reset(self) -> bool:
         runs = self._runs()
@@ -349,9 +331,10 @@ class StandbyCopy:
         self._lag = sum(behind.values())
         if not self._lag:
             self._complete_at_ms = looked_at_ms
-        for topic in [topic for topic in self._paused if behind[self._store_of[topic]]]:
-            self._consumer.resume([TopicPartition(topic, self._task.partition)])
-            self._paused.discard(topic)
+        for topic in [topic for topic in self._held_back if behind[self._store_of[topic]]]:
+            position = self._replays[self._store_of[topic]].position
+            self._reader.assign({(topic, self._task.partition): position})
+            self._held_back.discard(topic)
 
 
 def copied_stores(stores: Sequence[StoreSpec], application_id: str) -> dict[str, str]:

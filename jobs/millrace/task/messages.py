@@ -1,4 +1,4 @@
-"""Messages of a consumer of our own as rows of a task's input."""
+"""What a partition reader brought, as rows of a task's input."""
 
 from __future__ import annotations
 
@@ -6,32 +6,32 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-from confluent_kafka import Message
 
-from millrace.task.input import InputBatch
-from millrace.task.records import object_array
-
-_NO_TIMESTAMP = -1
+from millrace.kafka.columns import PartitionColumns
+from millrace.task.input import InputBatch, empty_input
+from millrace.task.records import concat_headers, object_array
 
 
-def input_rows(messages: Sequence[Message], topics: tuple[str, ...]) -> InputBatch:
-    """The messages, none of which is an error, in their order.
+def input_rows(parts: Sequence[PartitionColumns], topics: tuple[str, ...]) -> InputBatch:
+    """The records of topic-partitions, one part behind the other.
 
     Args:
-        messages: of any of the topics.
+        parts: of any of the topics.
         topics: names that the rows' topic column counts.
     """
-    size = len(messages)
-    numbers = {topic: number for number, topic in enumerate(topics)}
-    headers = [message.headers() or None for message in messages]
-    stamps = [message.timestamp() for message in messages]
+    parts = [part for part in parts if len(part)]
+    if not parts:
+        return empty_input(topics)
+    sizes = [len(part) for part in parts]
+    numbers = [topics.index(part.topic) for part in parts]
+    headers = [None if part.headers is None else object_array(part.headers) for part in parts]
     return InputBatch(
         topics=topics,
-        topic=np.fromiter((numbers[message.topic() or ""] for message in messages), dtype=np.int64, count=size),
-        partition=np.fromiter((message.partition() for message in messages), dtype=np.int64, count=size),
-        offset=np.fromiter((message.offset() for message in messages), dtype=np.int64, count=size),
-        timestamp=np.array([time_ms if kind else _NO_TIMESTAMP for kind, time_ms in stamps], dtype=np.int64),
-        keys=pa.array([message.key() for message in messages], type=pa.binary()),
-        values=pa.array([message.value() for message in messages], type=pa.binary()),
-        headers=object_array(headers) if any(headers) else None,
+        topic=np.repeat(np.array(numbers, dtype=np.int64), sizes),
+        partition=np.repeat(np.array([part.partition for part in parts], dtype=np.int64), sizes),
+        offset=np.concatenate([part.offsets for part in parts]),
+        timestamp=np.concatenate([part.timestamps for part in parts]),
+        keys=pa.concat_arrays([part.keys for part in parts]),
+        values=pa.concat_arrays([part.values for part in parts]),
+        headers=concat_headers(headers, sizes),
     )

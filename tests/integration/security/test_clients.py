@@ -58,7 +58,7 @@ def test_a_login_reaches_every_client(secure_broker: SecureBroker, login: dict[s
         unique, 0, bootstrap_servers=connection.bootstrap_servers, settings=connection.consumer
     )
     reader.start(0)
-    read = [message.value() for message in reader.read() if not message.error()]
+    read = [value for columns in reader.read() for value in columns.values.to_pylist()]
     reader.close()
     assert read == [b"v"]
     assert committed_offsets(admin, unique)[unique, 0].offset == 7

@@ -7,10 +7,11 @@ import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
-from confluent_kafka import Message
+import numpy as np
 
 from millrace.config import StreamsConfig
 from millrace.errors import OperationError
+from millrace.kafka.columns import PartitionColumns
 from millrace.ops.audit.database import prepare_scratch
 from millrace.state import TaskState
 from millrace.state.changelog_reader import BrokerChangelogReader
@@ -40,10 +41,9 @@ class SampledReader(BrokerChangelogReader):
         partition: the partition.
         config: the application's configuration.
         sample: the share.
-        end: what lies from this offset on is handed on, since it tells that the end was reached.
     """
 
-    def __init__(self, topic: str, partition: int, config: StreamsConfig, *, sample: float, end: int) -> None:
+    def __init__(self, topic: str, partition: int, config: StreamsConfig, *, sample: float) -> None:
         super().__init__(
             topic,
             partition,
@@ -51,17 +51,15 @@ class SampledReader(BrokerChangelogReader):
             settings=config.client_settings("consumer."),
         )
         self._sample = sample
-        self._end = end
 
-    def read(self) -> Sequence[Message]:
-        """The next records of the sample, and events."""
-        return [message for message in super().read() if self._is_wanted(message)]
+    def read(self) -> Sequence[PartitionColumns]:
+        """The next records of the sample, and positions."""
+        return [self._sampled(columns) for columns in super().read()]
 
-    def _is_wanted(self, message: Message) -> bool:
-        if message.error() is not None:
-            return True
-        offset, key = message.offset(), message.key()
-        return (offset is not None and offset >= self._end) or (key is not None and is_sampled(key, self._sample))
+    def _sampled(self, columns: PartitionColumns) -> PartitionColumns:
+        keys = columns.keys.to_pylist()
+        wanted = [key is not None and is_sampled(key, self._sample) for key in keys]
+        return columns.where(np.array(wanted, dtype=np.bool_))
 
 
 def replay(
@@ -122,7 +120,7 @@ def replay(
             to_offset=end,
             bootstrap_servers=config.bootstrap_servers,
             on_progress=on_progress,
-            reader=SampledReader(topic, partition, config, sample=sample, end=end),
+            reader=SampledReader(topic, partition, config, sample=sample),
         ).records
         # Makes durable what was loaded; the scratch store stands for nothing else.
         state.commit(state.position)

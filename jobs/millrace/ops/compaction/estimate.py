@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import time
 
-from confluent_kafka import KafkaException
-
 from millrace.config import StreamsConfig
-from millrace.kafka.clients import kafka_error, translate
 from millrace.state.changelog_reader import BrokerChangelogReader
 
 MOST_RECORDS = 500_000
@@ -42,23 +39,11 @@ def superfluous_share(config: StreamsConfig, topic: str, partition: int, *, most
         reader.start(max(begin, end - most_records))
         position = begin
         while position < end and time.monotonic() < deadline:
-            for message in reader.read():
-                offset = message.offset()
-                error = message.error()
-                if error is not None and error.code() != error._PARTITION_EOF:
-                    raise KafkaException(error)
-                if error is not None:
-                    position = end
-                elif offset is not None and offset < end:
-                    position = offset + 1
-                    records += 1
-                    keys.add(hash(message.key()))
-                else:
-                    position = end
-    except KafkaException as exception:
-        raise translate(
-            kafka_error(exception), doing=f"reading {topic}-{partition}", bootstrap_servers=config.bootstrap_servers
-        ) from exception
+            for columns in reader.read():
+                of_log = columns.before(end)
+                position = of_log.position
+                records += len(of_log)
+                keys.update(map(hash, of_log.keys.to_pylist()))
     finally:
         reader.close()
     return 1 - len(keys) / records if records else 0.0

@@ -1,0 +1,111 @@
+"""Whether messages of the loaded librdkafka are laid out as the kernel reads them."""
+
+from __future__ import annotations
+
+import time
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from confluent_kafka import KafkaError
+
+from millrace.kafka.columns.c_interface import (
+    DESTROY_WITHOUT_CONSUMER_CLOSE,
+    EVENT_DELIVERY,
+    MESSAGE_COPY,
+    PRODUCER,
+    PURGE_QUEUE,
+    InterfaceUnavailableError,
+    librdkafka,
+    new_client,
+)
+from millrace.kafka.columns.kernel import (
+    ERROR,
+    KEY,
+    KEY_BYTES,
+    OFFSET,
+    PARTITION,
+    TABLE_ROWS,
+    TOPIC,
+    VALUE,
+    VALUE_BYTES,
+    Kernel,
+    kernel,
+)
+
+_TOPIC = b"layout"
+_PARTITION = 7
+_CONTENT_KEY = b"a key"
+_CONTENT_VALUE = b"a longer value"
+_NO_OFFSET = -1001
+_WAIT_MS = 10_000
+
+
+@lru_cache(maxsize=1)
+def checked_kernel() -> tuple[Any, Kernel]:
+    """The library and the kernel, after a message of the library's own has been read by the kernel.
+
+    The message is one that a producer without a broker gives back when it is told to drop what it has: topic,
+    partition, key, value, offset and error are known. Once in a process.
+
+    Raises:
+        InterfaceUnavailableError: the kernel reads something else, or there is none.
+    """
+    library = librdkafka()
+    loops = kernel()
+    settings = {"client.id": "millrace-layout", "log_level": 0}
+    try:
+        client = new_client(library, PRODUCER, settings, events=EVENT_DELIVERY)
+    except ValueError as error:
+        raise InterfaceUnavailableError(f"no client can be made: {error}") from error
+    topic = library.rd_kafka_topic_new(client, _TOPIC, None)
+    queue = library.rd_kafka_queue_get_main(client)
+    try:
+        _check(library, loops, client, topic, queue)
+    finally:
+        library.rd_kafka_queue_destroy(queue)
+        library.rd_kafka_topic_destroy(topic)
+        library.rd_kafka_destroy_flags(client, DESTROY_WITHOUT_CONSUMER_CLOSE)
+    return library, loops
+
+
+def _check(library: Any, loops: Kernel, client: int, topic: int, queue: int) -> None:
+    sent = (_CONTENT_VALUE, len(_CONTENT_VALUE), _CONTENT_KEY, len(_CONTENT_KEY))
+    if library.rd_kafka_produce(topic, _PARTITION, MESSAGE_COPY, *sent, None) != 0:
+        raise InterfaceUnavailableError("a message for the check of the layout was not taken")
+    library.rd_kafka_purge(client, PURGE_QUEUE)
+    deadline = time.monotonic() + _WAIT_MS / 1000
+    while time.monotonic() < deadline:
+        event = library.rd_kafka_queue_poll(queue, _WAIT_MS)
+        if not event:
+            continue
+        try:
+            message = np.zeros(1, dtype=np.uint64)
+            if library.rd_kafka_event_message_array(event, message.ctypes.data, 1) == 1:
+                _compare(loops, message, topic)
+                return
+        finally:
+            library.rd_kafka_event_destroy(event)
+    raise InterfaceUnavailableError("the message for the check of the layout did not come back")
+
+
+def _compare(loops: Kernel, message: np.ndarray[Any, Any], topic: int) -> None:
+    table = np.zeros((TABLE_ROWS, 1), dtype=np.int64)
+    loops.examine(message.ctypes.data, 1, table.ctypes.data)
+    found = table[:, 0]
+    expected = {
+        ERROR: KafkaError._PURGE_QUEUE,
+        TOPIC: topic,
+        PARTITION: _PARTITION,
+        VALUE_BYTES: len(_CONTENT_VALUE),
+        KEY_BYTES: len(_CONTENT_KEY),
+        OFFSET: _NO_OFFSET,
+    }
+    wrong = {row: int(found[row]) for row, value in expected.items() if found[row] != value}
+    if not wrong:
+        key, value = np.empty(len(_CONTENT_KEY), np.uint8), np.empty(len(_CONTENT_VALUE), np.uint8)
+        loops.gather(table[KEY].ctypes.data, table[KEY_BYTES].ctypes.data, 1, key.ctypes.data)
+        loops.gather(table[VALUE].ctypes.data, table[VALUE_BYTES].ctypes.data, 1, value.ctypes.data)
+        if key.tobytes() == _CONTENT_KEY and value.tobytes() == _CONTENT_VALUE:
+            return
+    raise InterfaceUnavailableError(f"messages of this librdkafka are laid out in another way: {wrong or 'contents'}")

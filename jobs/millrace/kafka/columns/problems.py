@@ -1,0 +1,105 @@
+"""What the client's errors mean for who reads columns."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+
+import structlog
+from confluent_kafka import KafkaError
+
+from millrace.errors import MillraceError, OffsetOutOfRangeError, UnknownTopicError
+from millrace.kafka.clients import is_refusal, translate
+from millrace.kafka.columns.reader import TopicPartition
+
+_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+_UNKNOWN = frozenset({
+    KafkaError._UNKNOWN_PARTITION,
+    KafkaError._UNKNOWN_TOPIC,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.UNKNOWN_TOPIC_ID,
+})  # fmt: skip
+
+_TOLD_AGAIN_S = 5.0
+"""A client that finds no broker says so at each attempt, of which there is one a second at least."""
+
+_log = structlog.get_logger(__name__)
+
+
+class ReaderProblems:
+    """What went wrong since the last poll, and whether a broker is there.
+
+    Args:
+        bootstrap_servers: as messages name the cluster.
+    """
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self._raised: deque[MillraceError] = deque()
+        self._connection_error = ""
+        self._trouble = ""
+        self._told_at = 0.0
+
+    @property
+    def trouble(self) -> str:
+        """Why no broker is reached, as the client has said within the last seconds; empty where one is."""
+        if self._trouble and time.monotonic() - self._told_at > _TOLD_AGAIN_S:
+            _log.info("a broker is reached again", brokers=self._bootstrap_servers)
+            self._trouble = ""
+        return self._trouble
+
+    def of_partition(self, error: KafkaError, where: TopicPartition, position: int | None) -> None:
+        """Take an error of a topic-partition; :meth:`raise_first` raises it.
+
+        Args:
+            error: what the client said.
+            where: the topic-partition.
+            position: the offset that was to be read next, ``None`` where that is the begin of the log.
+        """
+        topic, partition = where
+        if error.code() in _OUT_OF_RANGE:
+            self._raised.append(
+                OffsetOutOfRangeError(
+                    f"Offset {'at the begin' if position is None else position} of {topic}-{partition} is not in the "
+                    f"log any more: {error.str()}.",
+                    remedy="restore a savepoint, or reset the application to an offset that exists",
+                )
+            )
+        elif error.code() in _UNKNOWN:
+            self._raised.append(
+                UnknownTopicError(
+                    f"Topic {topic} has no partition {partition} at {self._bootstrap_servers}: {error.str()}.",
+                    remedy="create the topic, or see who deleted it",
+                )
+            )
+        else:
+            self._raised.append(self._translated(error, f"reading {topic}-{partition}"))
+
+    def of_client(self, error: KafkaError) -> None:
+        """Take an error of the client as a whole.
+
+        Refusals and fatal errors are raised by :meth:`raise_first`; what else there is the client tries again by
+        itself, and it is in its log.
+        """
+        if is_refusal(error) or error.fatal():
+            self._raised.append(self._translated(error, "reading"))
+        elif error.code() == KafkaError._ALL_BROKERS_DOWN:
+            is_new = not self.trouble
+            self._trouble = ": ".join(filter(None, (error.str(), self._connection_error)))
+            self._told_at = time.monotonic()
+            if is_new:
+                _log.warning("no broker is reached", brokers=self._bootstrap_servers, reason=self._trouble)
+        else:
+            self._connection_error = error.str()
+
+    def raise_first(self) -> None:
+        """Raise the oldest error that was not raised yet.
+
+        Raises:
+            MillraceError: see :meth:`PartitionReader.poll`.
+        """
+        if self._raised:
+            raise self._raised.popleft()
+
+    def _translated(self, error: KafkaError, doing: str) -> MillraceError:
+        return translate(error, doing=doing, bootstrap_servers=self._bootstrap_servers)

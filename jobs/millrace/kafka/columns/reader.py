@@ -1,0 +1,156 @@
+"""What reads the records of assigned topic-partitions, in columns: the contract, and what it gives.
+
+A reader is assigned, never subscribed: its group is a name that the client library asks for, and commits nothing. Only
+committed records are given. It never resets: an offset that the log does not have is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+TopicPartition = tuple[str, int]
+
+RecordHeaders = list[tuple[str, bytes | None]]
+"""Names and values in the order in which the producer set them; a name may come twice."""
+
+BEGINNING = -2
+"""As an offset to start at: wherever the log begins."""
+
+NO_TIMESTAMP = -1
+"""Timestamp of a record that has none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartitionColumns:
+    """What one poll brought of one topic-partition: records, or news of its position, or both.
+
+    Args:
+        topic: the topic.
+        partition: its partition.
+        offsets: of each record, int64, ascending. Markers, aborted records and what was compacted away leave gaps.
+        timestamps: of each record, int64 milliseconds; :data:`NO_TIMESTAMP` where it has none.
+        keys: a binary Arrow array, null where the record has no key.
+        values: a binary Arrow array, null where the record is a tombstone.
+        headers: of each record a list, or ``None`` where it has no headers; ``None`` where no record has any.
+        position: next offset to read: behind the last record, or, once the client has seen that nothing comes before
+            it, behind markers and aborted records too. It never moves backwards.
+        end: where the log ended when the client reached its end, ``None`` where this is not the last that it saw: the
+            last stable offset, which an open transaction holds back. It is told once for each end that is reached.
+        log_end: high watermark by the client's newest answer from the broker, ``None`` before the first. Records of an
+            open transaction lie before it, so that a reader may be at the end and never get there.
+    """
+
+    topic: str
+    partition: int
+    offsets: npt.NDArray[np.int64]
+    timestamps: npt.NDArray[np.int64]
+    keys: pa.Array
+    values: pa.Array
+    headers: Sequence[RecordHeaders | None] | None = None
+    position: int
+    end: int | None = None
+    log_end: int | None = None
+
+    def __len__(self) -> int:
+        return len(self.offsets)
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Topic and partition."""
+        return self.topic, self.partition
+
+    def before(self, offset: int) -> PartitionColumns:
+        """The records before an offset, and the position that they lead to; without copying."""
+        rows = int(np.searchsorted(self.offsets, offset))
+        if rows == len(self) and self.position <= offset:
+            return self
+        return replace(self._rows(0, rows), position=min(self.position, offset), end=None)
+
+    def since(self, offset: int) -> PartitionColumns:
+        """The records at and behind an offset; without copying."""
+        return self._rows(int(np.searchsorted(self.offsets, offset)), len(self))
+
+    def where(self, is_wanted: npt.NDArray[np.bool_]) -> PartitionColumns:
+        """The records that are wanted; the position is what it was.
+
+        Args:
+            is_wanted: of each record.
+        """
+        if is_wanted.all():
+            return self
+        mask = pa.array(is_wanted)
+        headers = None
+        if self.headers is not None:
+            headers = [own for own, wanted in zip(self.headers, is_wanted.tolist(), strict=True) if wanted]
+        return replace(
+            self,
+            offsets=self.offsets[is_wanted],
+            timestamps=self.timestamps[is_wanted],
+            keys=self.keys.filter(mask),
+            values=self.values.filter(mask),
+            headers=headers,
+        )
+
+    def _rows(self, start: int, stop: int) -> PartitionColumns:
+        return replace(
+            self,
+            offsets=self.offsets[start:stop],
+            timestamps=self.timestamps[start:stop],
+            keys=self.keys.slice(start, stop - start),
+            values=self.values.slice(start, stop - start),
+            headers=None if self.headers is None else self.headers[start:stop],
+        )
+
+
+class PartitionReader(Protocol):
+    """Reads assigned topic-partitions. For one thread.
+
+    What a call raises ends nothing by itself: the other topic-partitions can be read on, and no record of theirs is
+    lost. A broker that is away is no error: nothing comes until it is back, see :attr:`trouble`.
+    """
+
+    @property
+    def trouble(self) -> str:
+        """Why nothing may come at present, as the client says it ("all brokers are down"); empty where all is well."""
+
+    def assign(self, starts: Mapping[TopicPartition, int]) -> None:
+        """Read further topic-partitions, beside those that are read already.
+
+        Args:
+            starts: first offset of each that is wanted, or :data:`BEGINNING`. One that is read already begins anew.
+        """
+
+    def unassign(self, partitions: Collection[TopicPartition]) -> None:
+        """Read topic-partitions no more: no later poll has anything of them. Those that are not read are ignored."""
+
+    def pause(self, partitions: Collection[TopicPartition]) -> None:
+        """Bring nothing of topic-partitions until they are resumed; what the client has of them is read again then."""
+
+    def resume(self, partitions: Collection[TopicPartition]) -> None:
+        """Go on with topic-partitions where they were paused."""
+
+    def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
+        """What there is: waits for the first, takes along what is there already, and waits no more.
+
+        Args:
+            timeout_s: longest wait for the first, seconds.
+            max_records: most records, over all topic-partitions.
+
+        Returns:
+            One for each topic-partition of which there is news, in the order in which the client had them.
+
+        Raises:
+            OffsetOutOfRangeError: the log of a topic-partition does not have the offset that was to be read.
+            UnknownTopicError: a topic-partition does not exist (any more).
+            PreflightError: the broker refuses the login or a permission.
+            OperationError: anything else that the client does not try again by itself.
+        """
+
+    def close(self) -> None:
+        """Stop reading. Idempotent."""

@@ -8,18 +8,11 @@ from collections import deque
 import structlog
 from confluent_kafka import KafkaError
 
-from millrace.errors import MillraceError, OffsetOutOfRangeError, UnknownTopicError
+from millrace.errors import MillraceError, OffsetOutOfRangeError
 from millrace.kafka.clients import is_refusal, translate
 from millrace.kafka.columns.reader import TopicPartition
 
 _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-_UNKNOWN = frozenset({
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.UNKNOWN_TOPIC_ID,
-})  # fmt: skip
-
 _TOLD_AGAIN_S = 5.0
 """A client that finds no broker says so at each attempt, of which there is one a second at least."""
 
@@ -63,13 +56,6 @@ class ReaderProblems:
                     f"Offset {'at the begin' if position is None else position} of {topic}-{partition} is not in the "
                     f"log any more: {error.str()}.",
                     remedy="restore a savepoint, or reset the application to an offset that exists",
-                )
-            )
-        elif error.code() in _UNKNOWN:
-            self._raised.append(
-                UnknownTopicError(
-                    f"Topic {topic} has no partition {partition} at {self._bootstrap_servers}: {error.str()}.",
-                    remedy="create the topic, or see who deleted it",
                 )
             )
         else:

@@ -112,7 +112,9 @@ class PartitionReader(Protocol):
     """Reads assigned topic-partitions. For one thread.
 
     What a call raises ends nothing by itself: the other topic-partitions can be read on, and no record of theirs is
-    lost. A broker that is away is no error: nothing comes until it is back, see :attr:`trouble`.
+    lost. A broker that is away is no error: nothing comes until it is back, see :attr:`trouble`. Nor is a
+    topic-partition that does not exist: librdkafka waits for it without a word, and reads on by the name once a topic
+    is created anew, wherever its offsets then are. Who must know compares topic ids.
     """
 
     @property
@@ -147,7 +149,6 @@ class PartitionReader(Protocol):
 
         Raises:
             OffsetOutOfRangeError: the log of a topic-partition does not have the offset that was to be read.
-            UnknownTopicError: a topic-partition does not exist (any more).
             PreflightError: the broker refuses the login or a permission.
             OperationError: anything else that the client does not try again by itself.
         """

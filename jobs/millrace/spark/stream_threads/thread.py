@@ -479,7 +479,7 @@ class StreamThread:
 
     def _reading_failed(self, error: MillraceError) -> None:
         """The input of a task cannot be read: it is closed, with what the broker says of why."""
-        place: TopicPartition | None = getattr(error, "topic_partition", None)
+        place = self._reader.failed
         tasks = list(self._tasks.values()) if place is None else [self._owners[place]] if place in self._owners else []
         for task in tasks:
             if task.activity is Activity.READY or task.is_busy:

@@ -344,14 +344,17 @@ def test_a_task_that_cannot_be_opened_for_the_moment_is_tried_again(world: World
 
 
 def test_an_input_that_cannot_be_read_fails_with_what_is_behind_it(world: World) -> None:
-    task = world.task("0_0")
+    task, other = world.task("0_0"), world.task("0_1")
     task.explained = StateError("The topic was deleted.", remedy="reset")
-    running(world, "0_0")
+    running(world, "0_0", "0_1")
+    world.reader.failed = ("in", 0)
     world.reader.problem = OffsetOutOfRangeError("Gone.", remedy="reset")
     world.turn_until(lambda: [said for said in world.driver.said if isinstance(said, Failed)])
     (failed,) = [said for said in world.driver.said if isinstance(said, Failed)]
     assert failed.problem.message == "The topic was deleted."
     assert not task.is_open
+    assert other.is_open
+    assert other.opened == 1
 
 
 def test_input_that_is_gone_because_another_attempt_committed_is_read_from_there(world: World) -> None:

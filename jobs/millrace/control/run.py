@@ -248,11 +248,15 @@ class _Run:
         return not with_frames
 
     def _stream_threads(self, session: SparkSession, plans: Sequence[QueryPlan]) -> StreamThreads:
-        slots = session.sparkContext.defaultParallelism
-        wanted = self._config.num_stream_threads or slots
-        if wanted > slots:
-            _log.warning("there are fewer slots than num.stream.threads", slots=slots, wanted=wanted)
-        count = min(wanted, slots, sum(plan.tasks for plan in plans))
+        tasks = sum(plan.tasks for plan in plans)
+
+        def count() -> int:
+            slots: int = session.sparkContext.defaultParallelism
+            wanted = self._config.num_stream_threads or slots
+            if wanted > slots:
+                _log.warning("there are fewer slots than num.stream.threads", slots=slots, wanted=wanted)
+            return min(wanted, slots, tasks)
+
         bind, host = driver_address(session)
         exactly_once = self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
         return StreamThreads(
@@ -260,7 +264,7 @@ class _Run:
             run=self._run_id,
             bind=bind,
             host=host,
-            make_epochs=lambda function: Epochs(session, self._config.application_id, threads=count, function=function),
+            make_epochs=lambda function: Epochs(session, self._config.application_id, count=count, function=function),
             fence=self._fence_tasks,
         )
 

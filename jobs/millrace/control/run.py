@@ -224,7 +224,7 @@ class _Run:
         )
         plans = [self._with_reports(plan) for plan in preparation.plans]
         if self._runs_stream_threads:
-            threads = self._threads = self._stream_threads(session, plans)
+            threads = self._threads = self._stream_threads(session)
             self._queries = tuple(StreamThreadsQuery(threads, plan, hooks) for plan in plans)
         else:
             self._queries = tuple(SparkQuery(session, plan, hooks) for plan in plans)
@@ -247,15 +247,13 @@ class _Run:
             )
         return not with_frames
 
-    def _stream_threads(self, session: SparkSession, plans: Sequence[QueryPlan]) -> StreamThreads:
-        tasks = sum(plan.tasks for plan in plans)
-
+    def _stream_threads(self, session: SparkSession) -> StreamThreads:
         def count() -> int:
             slots: int = session.sparkContext.defaultParallelism
             wanted = self._config.num_stream_threads or slots
             if wanted > slots:
                 _log.warning("there are fewer slots than num.stream.threads", slots=slots, wanted=wanted)
-            return min(wanted, slots, tasks)
+            return min(wanted, slots, sum(query.plan.tasks for query in self._queries))
 
         bind, host = driver_address(session)
         exactly_once = self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import multiprocessing
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import pytest
 import structlog
@@ -33,10 +35,25 @@ def opened_kind() -> type:
     return type(reader)
 
 
+def said_of_reader(logs: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Without what a reader says of the broker, which there is not."""
+    return [line for line in logs if line["event"].startswith("records are read by")]
+
+
 def test_the_reader_over_the_c_interface_is_used_where_it_can_be() -> None:
     with structlog.testing.capture_logs() as logs:
         assert opened_kind() is LibrdkafkaReader
-    assert logs == []
+    assert said_of_reader(logs) == []
+
+
+def test_a_closed_reader_says_so() -> None:
+    for opener in choice.OPENERS.values():
+        reader = opener(SETTINGS)
+        reader.close()
+        with pytest.raises(RuntimeError, match="closed"):
+            reader.poll(0, 1)
+        with pytest.raises(RuntimeError, match="closed"):
+            reader.assign({("any", 0): 0})
 
 
 def test_a_process_that_cannot_compile_says_once_what_that_costs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,10 +64,27 @@ def test_a_process_that_cannot_compile_says_once_what_that_costs(monkeypatch: py
     with structlog.testing.capture_logs() as logs:
         assert opened_kind() is ConsumerReader
         assert opened_kind() is ConsumerReader
-    (line,) = logs
+    (line,) = said_of_reader(logs)
     assert line["log_level"] == "warning"
     assert "2 microseconds more a record" in line["event"]
     assert "memory may not be made executable" in line["reason"]
+
+
+def test_a_process_that_is_forked_reads_with_what_its_parent_has_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert opened_kind() is LibrdkafkaReader
+
+    def compiled_again(source: str) -> None:
+        raise AssertionError("the parent has done it")
+
+    monkeypatch.setattr(kernel, "_compiled", compiled_again)
+    child = multiprocessing.get_context("fork").Process(target=_open_as_expected)
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+
+
+def _open_as_expected() -> None:
+    assert opened_kind() is LibrdkafkaReader
 
 
 def test_the_environment_chooses(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from millrace.errors import (
 )
 from millrace.spark.stream_threads.conversation import Ended
 from millrace.spark.stream_threads.messages import Act, Answer, CommitNow, End, Failed, Report, TaskState
-from millrace.spark.stream_threads.thread import DriverLostError
+from millrace.spark.stream_threads.thread import MOST_BUFFERED_BYTES, DriverLostError
 
 World = Any
 INTERVAL_S = 0.1
@@ -102,6 +102,17 @@ def test_reading_pauses_where_two_batches_are_buffered_and_goes_on_behind_a_comm
     world.executor.run_all()
     world.turn_until(lambda: task.committed["in", 0] == 4_000)
     assert not world.reader.paused
+
+
+def test_the_partitions_of_a_thread_share_the_memory(world: World) -> None:
+    world.task("0_0")
+    world.task("0_1")
+    running(world, "0_0", "0_1")
+    shares = {task.input.most_bytes for task in world.thread._tasks.values()}
+    assert shares == {MOST_BUFFERED_BYTES // 2}
+    world.driver.assign("0_1")
+    world.turn_until(lambda: [each.task for each in world.driver.last_report.tasks] == ["0_1"])
+    assert world.thread._tasks["0_1"].input.most_bytes == MOST_BUFFERED_BYTES
 
 
 def test_positions_that_moved_over_markers_only_are_committed_after_a_second(world: World) -> None:

@@ -71,7 +71,7 @@ class StreamThreadsQuery:
         self._durations: deque[float] = deque(maxlen=_REMEMBERED_COMMITS)
         self._progress = QueryProgress(sub_topology=plan.sub_topology.number)
         self._log = _log.bind(application=plan.config.application_id, query=self.name)
-        threads.listen(self.sub_topology, self)
+        threads.add(self.sub_topology, self, plan_digest(self._encoded_plan), self._encoded_plan)
 
     @property
     def name(self) -> str:

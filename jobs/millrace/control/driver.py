@@ -82,6 +82,7 @@ class Driver:
             heartbeat_interval_ms=round(settings.heartbeat_interval_s * 1000),
             end_offsets=hooks.end_offsets,
             high_watermarks=hooks.high_watermarks,
+            stream_threads=hooks.stream_threads,
         )
         self._supervisor: QuerySupervisor | None = None
         self._failure: BaseException | None = None

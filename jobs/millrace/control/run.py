@@ -18,6 +18,7 @@ from pyspark.sql import SparkSession
 
 from millrace.config import ProcessingEngine, ProcessingGuarantee, StreamsConfig
 from millrace.control.coordinator.coordinator import CoordinatorSettings
+from millrace.control.coordinator.thread_status import shown, totals_of
 from millrace.control.driver import Driver
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
 from millrace.control.preparation import Preparation, Preparer, start_transactional_id
@@ -25,7 +26,7 @@ from millrace.control.query import TopicPartition
 from millrace.control.reporter import Application, Prepared
 from millrace.control.restarts import RestartPolicy
 from millrace.control.savepoint import SAVEPOINT_OPERATION, TakeSavepoint
-from millrace.control.status import ApplicationStatus
+from millrace.control.status import ApplicationStatus, StreamThreadStatus
 from millrace.control.status_topic import StatusPublisher
 from millrace.control.stream_threads.query import StreamThreadsQuery
 from millrace.control.stream_threads.threads import StreamThreads
@@ -145,6 +146,7 @@ class _Run:
                 cancel_jobs=self._cancel_jobs,
                 end_process=end_process,
                 on_restart=self._metrics.count_query_restart,
+                stream_threads=self._stream_thread_statuses,
                 metrics=self._exposition,
                 describe=topology.describe,
                 picture=lambda: picture(topology).encode(),
@@ -344,6 +346,10 @@ class _Run:
             )
         return ends
 
+    def _stream_thread_statuses(self) -> tuple[tuple[StreamThreadStatus, ...], str]:
+        threads = self._threads
+        return ((), "") if threads is None else (tuple(map(shown, threads.threads)), threads.shortage)
+
     def _statistics_reported(self, statistics: TaskStatistics) -> None:
         self._metrics.record(statistics)
 
@@ -360,6 +366,8 @@ class _Run:
         status = self._driver.status()
         self._metrics.set_application(state=status.state, driver_epoch=status.driver_epoch, paused=status.paused)
         self._show_progress(status, now=time.time())
+        if self._threads is not None:
+            self._metrics.set_stream_threads({str(each.slot): totals_of(each) for each in self._threads.threads})
         return self._metrics.exposition()
 
     def _show_progress(self, status: ApplicationStatus, *, now: float) -> None:

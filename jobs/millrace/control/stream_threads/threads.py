@@ -230,6 +230,11 @@ class StreamThreads:
         return self._coordinator.reason
 
     @property
+    def shortage(self) -> str:
+        """That fewer threads run than there are to be; empty where all do."""
+        return self._coordinator.shortage
+
+    @property
     def threads(self) -> tuple[ThreadStatus, ...]:
         """The threads that are connected."""
         return self._coordinator.threads()

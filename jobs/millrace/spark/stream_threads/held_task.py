@@ -25,6 +25,7 @@ class HeldThreadTask:
         warm: the open tasks of this process.
         reporter: tells the driver of restorations and lost transactions.
         act: does a named action with a task.
+        is_stale: whether what this process holds open of it is out of date, so that it is closed first.
     """
 
     def __init__(
@@ -33,11 +34,14 @@ class HeldThreadTask:
         warm: WarmTasks,
         reporter: TaskReporter,
         act: Callable[[Task, str, Mapping[str, object]], object],
+        *,
+        is_stale: bool = False,
     ) -> None:
         self._spec = spec
         self._warm = warm
         self._reporter = reporter
         self._act = act
+        self._is_stale = is_stale
         self._held: HeldTask | None = None
         self._global_ends = GlobalEnds(
             KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin.")),
@@ -57,6 +61,9 @@ class HeldThreadTask:
     def open(self) -> BatchOutcome:
         """Open it, or take it over as it is from the thread before."""
         held = self._held = self._warm.hold(self._spec, self._reporter)
+        if self._is_stale:
+            held.task.close()
+            self._is_stale = False
         return self._used(held, lambda task: task.run_batch([], {}, global_ends=self._global_ends.now()))
 
     def run(

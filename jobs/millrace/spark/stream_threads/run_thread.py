@@ -138,7 +138,13 @@ class _TaskMaker:
         spec = plan.task_spec(int(assignment.task.rpartition("_")[2]))
         most = plan.config.max_batch_records
         return (
-            HeldThreadTask(spec, self._warm, TaskReporter(plan.progress_address, spec.name), _act),
+            HeldThreadTask(
+                spec,
+                self._warm,
+                TaskReporter(plan.progress_address, spec.name),
+                _act,
+                is_stale=assignment.is_stale,
+            ),
             TaskSettings(
                 commit_interval_s=plan.config.commit_interval_ms / 1000,
                 recommit_s=plan.offsets_retention_s / 4,

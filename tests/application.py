@@ -29,6 +29,9 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
 
 PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
+ENGINE_VARIABLE = "MILLRACE_TEST_ENGINE"
+"""Names the ``processing.engine`` of every application of a test run that does not choose one itself."""
+
 ROOT = Path(__file__).resolve().parents[1]
 SEARCH_PATH = os.pathsep.join(str(ROOT / part) for part in ("jobs", "", "plugins"))
 """``PYTHONPATH`` of what a test starts: this tree comes before what is installed, and topologies of tests are found."""
@@ -108,6 +111,7 @@ class Application:
             "bootstrap.servers": bootstrap_servers,
             "state.dir": str(self.state_directory),
             "commit.interval.ms": 250,
+            **({"processing.engine": os.environ[ENGINE_VARIABLE]} if ENGINE_VARIABLE in os.environ else {}),
             "heartbeat.interval.ms": 1000,
             # A test runs for seconds: the optimising compiler would cost it more than it brings.
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
@@ -188,7 +192,9 @@ class Application:
         return wait_until(ask, timeout_s=timeout_s, what=f"{self.application_id}: {what}")
 
     def wait_until_caught_up(self, timeout_s: float = 60.0) -> None:
-        """Returns once everything that is on the input topics now, internal ones included, is committed."""
+        """Returns once everything that is on the input topics now, internal ones included, is committed, and the driver
+        has heard of it: then its metrics have it too.
+        """
 
         def caught_up() -> bool:
             self._fail_if_ended("catching up")
@@ -197,7 +203,12 @@ class Application:
             # be seen before its marker stands behind what it sent, so that would not be below the last stable offset.
             committed = self.committed()
             ends = end_offsets(self.admin, places, End.HIGH_WATERMARK)
-            return bool(places) and all(committed.get(place, -1) >= ends[place] for place in places)
+            if not places or not all(committed.get(place, -1) >= ends[place] for place in places):
+                return False
+            status = self.status()
+            return status is not None and all(
+                status.offsets.get(topic, {}).get(number, -1) >= ends[topic, number] for topic, number in places
+            )
 
         wait_until(caught_up, timeout_s=timeout_s, what=f"{self.application_id}: committed = end")
 

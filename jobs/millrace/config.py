@@ -66,6 +66,13 @@ class ProcessingGuarantee(StrEnum):
     AT_LEAST_ONCE = "at_least_once"
 
 
+class ProcessingEngine(StrEnum):
+    """What executes a topology on Spark."""
+
+    MICRO_BATCHES = "micro-batches"
+    STREAM_THREADS = "stream-threads"
+
+
 class Compression(StrEnum):
     """How the blocks of a store's files are compressed."""
 
@@ -121,6 +128,18 @@ class StreamsConfig(BaseModel):
     processing_guarantee: ProcessingGuarantee = Field(
         ProcessingGuarantee.EXACTLY_ONCE_V2, description="exactly_once_v2 or at_least_once."
     )
+    processing_engine: ProcessingEngine = Field(
+        ProcessingEngine.MICRO_BATCHES,
+        description="What executes the topology: `micro-batches` has Spark read the input and commits once a "
+        "micro-batch; with `stream-threads`, long Spark tasks read by themselves and commit by `commit.interval.ms`. "
+        "An application with frame functions is executed in micro-batches in any case. Not in Kafka Streams.",
+    )
+    num_stream_threads: int | None = Field(
+        None,
+        ge=1,
+        description="Stream threads of the application, over all executors: each takes a slot of Spark. Unset takes "
+        "all slots, but no more than there are tasks. In Kafka Streams of each instance, and 1 by default.",
+    )
     rocksdb_memory_bytes: int = Field(
         134_217_728,
         ge=1_048_576,
@@ -172,7 +191,10 @@ class StreamsConfig(BaseModel):
         "are lost.",
     )
     commit_interval_ms: int = Field(
-        100, ge=0, description="Least time between the starts of two micro-batches of a query, milliseconds."
+        100,
+        ge=0,
+        description="Least time between the starts of two micro-batches of a query, or, with stream threads, of two "
+        "batches of a task, which each end with a commit, milliseconds. 0 waits for nothing.",
     )
     max_batch_records: int | None = Field(
         None,

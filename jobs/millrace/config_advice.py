@@ -39,7 +39,6 @@ INSTEAD: dict[str, str] = {
     "metrics.recording.level": _METRICS,
     "metrics.sample.window.ms": _METRICS,
     "num.standby.replicas": _STANDBY,
-    "num.stream.threads": _TASKS,
     "poll.ms": "`commit.interval.ms`",
     "probing.rebalance.interval.ms": _TASKS,
     "processing.exception.handler.global.enabled": "nothing: global stores ask `processing.exception.handler` as well",

@@ -69,3 +69,9 @@ class MillraceContestant:
 
 
 MILLRACE = MillraceContestant()
+
+MILLRACE_STREAM_THREADS = MillraceContestant(
+    name="millrace-stream-threads",
+    title="Millrace (stream threads)",
+    settings={"processing.engine": "stream-threads"},
+)

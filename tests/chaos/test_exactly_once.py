@@ -18,7 +18,8 @@ from tests.chaos.drills.results import Result, record
 from tests.chaos.kills import Chaos
 from tests.chaos.load import SteadyLoad
 
-POINTS_OF_A_TASK = [point for point in CrashPoint if not point.startswith("driver-")]
+POINTS_OF_A_TASK = [point for point in CrashPoint if not point.startswith(("driver-", "thread-"))]
+POINTS_OF_A_THREAD = [CrashPoint.THREAD_ASSIGNED, CrashPoint.THREAD_REPORTS]
 
 SLOWER_WITH_OPEN_TRANSACTION_S = 10.0
 """A start that meets a transaction with sent offsets may take this much longer than one that does not; waiting for the

@@ -49,6 +49,10 @@ def exit_code(rows: Sequence[Row]) -> int:
     return NOT_PROGRESSING if Verdict.STALLED in verdicts else 0
 
 
+_MOST_THREADS = 8
+"""Most stream threads of an application that are shown."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     """One application.
@@ -127,9 +131,23 @@ def explanations(rows: Sequence[Row]) -> list[Text]:
             remedy = f" Remedy: {seen.remedy}" if seen.remedy else ""
             text = f"{seen.text.rstrip('.')}." if remedy else seen.text
             lines.append(Text(f"{seen.application}: {_one_line(text + remedy)}", style=_COLOURS[seen.verdict]))
+        lines += [Text(f"{seen.application}: {line}") for line in _stream_threads(seen)]
         if seen.note:
             lines.append(Text(f"{seen.application}: note: {_one_line(seen.note)}", style="yellow"))
     return lines
+
+
+def _stream_threads(seen: Observation) -> list[str]:
+    """Which stream thread has which tasks, and what it spends its time on."""
+    lines = [
+        f"stream thread {each.slot} on {each.worker}: {' '.join(each.tasks) or 'no task'}; {each.poll:.0%} poll, "
+        f"{each.process:.0%} process, {each.commit:.0%} commit, {each.idle:.0%} idle; "
+        f"{each.commits_per_s:.1f} commits/s"
+        + ("" if each.commit_latency_s is None else f" of {each.commit_latency_s * 1000:.0f} ms")
+        for each in seen.stream_threads[:_MOST_THREADS]
+    ]
+    more = len(seen.stream_threads) - _MOST_THREADS
+    return lines if more <= 0 else [*lines, f"{more} more stream threads: see /tasks of its control plane"]
 
 
 def _one_line(text: str) -> str:

@@ -82,6 +82,7 @@ class Driver:
             heartbeat_interval_ms=round(settings.heartbeat_interval_s * 1000),
             end_offsets=hooks.end_offsets,
             high_watermarks=hooks.high_watermarks,
+            stream_threads=hooks.stream_threads,
         )
         self._supervisor: QuerySupervisor | None = None
         self._failure: BaseException | None = None
@@ -362,7 +363,8 @@ class Driver:
             if self._supervisor.all_active:
                 self._move(_State.RUNNING, "")
             else:
-                self._move(_State.REBALANCING, "a query is being started again, or tasks are being restored")
+                general = "a query is being started again, or tasks are being restored"
+                self._move(_State.REBALANCING, self._supervisor.waits_for or general)
             due = self._supervisor.next_due_s
             # The listener wakes this thread; the wait is limited in case that its notice is lost.
             with contextlib.suppress(queue.Empty):

@@ -12,7 +12,7 @@ from millrace.control.health import HealthLimits
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Prepared
 from millrace.control.restarts import RestartPolicy
-from millrace.control.status import ApplicationStatus
+from millrace.control.status import ApplicationStatus, StreamThreadStatus
 
 __all__ = ["DriverHooks", "DriverSettings", "ExitCode"]
 
@@ -30,6 +30,7 @@ class DriverHooks:
         watch: checks at each heartbeat that nobody moved the application's offsets or took its topics away.
         end_offsets: the last stable offset of each input partition now.
         high_watermarks: the end of each input partition's log now.
+        stream_threads: the stream threads now, and that there are fewer than there are to be; none for micro-batches.
         cancel_jobs: cancels every job that runs for the application; called repeatedly once a newer driver took over.
         end_process: ends this process at once with an exit code; ``None`` where the process is not the driver's own.
         on_restart: told of a query's death, by the number of its sub-topology.
@@ -47,6 +48,7 @@ class DriverHooks:
     watch: Callable[[], None] = lambda: None
     end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
     high_watermarks: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {}
+    stream_threads: Callable[[], tuple[Sequence[StreamThreadStatus], str]] = lambda: ((), "")
     cancel_jobs: Callable[[], None] = lambda: None
     end_process: Callable[[int], None] | None = None
     on_restart: Callable[[int], None] = lambda _: None

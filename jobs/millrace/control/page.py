@@ -28,12 +28,20 @@ td.number, th.number { text-align: right; font-variant-numeric: tabular-nums }
 <th class="number">lag</th><th>last batch</th></tr>$queries</table>
 <h2>Tasks</h2>
 <table><tr><th>task</th><th>state</th><th>worker</th><th class="number">to restore</th></tr>$tasks</table>
-<h2>Input</h2>
+$threads<h2>Input</h2>
 <table><tr><th>topic</th><th class="number">partition</th><th class="number">offset</th><th class="number">lag</th></tr>
 $inputs</table>
 <p><a href="/topology">topology</a> · <a href="/metrics">metrics</a> · <a href="/status">status</a> ·
 <a href="/tasks">tasks</a> · <a href="/health/ready">health</a></p>
 </body></html>
+""")
+
+
+_THREADS = Template("""<h2>Stream threads</h2>
+<p class="note">$shortage</p>
+<table><tr><th>thread</th><th>worker</th><th>tasks</th><th class="number">poll</th><th class="number">process</th>
+<th class="number">commit</th><th class="number">idle</th><th class="number">commits/s</th>
+<th class="number">ms a commit</th></tr>$rows</table>
 """)
 
 
@@ -55,6 +63,18 @@ def page(status: ApplicationStatus, health: Health) -> str:
         for _, each in sorted(status.progress.items())
         for task, state in sorted(each.task_states.items())
     ]
+    threads = [
+        _row(
+            each.slot,
+            each.worker,
+            ", ".join(f"{task} (leaves)" if task in each.leaving else task for task in each.tasks) or "-",
+            *(f"{share:.0%}" for share in (each.poll, each.process, each.commit, each.idle)),
+            f"{each.commits_per_s:.1f}",
+            "-" if each.commit_latency_s is None else f"{each.commit_latency_s * 1000:.0f}",
+            numbers={3, 4, 5, 6, 7, 8},
+        )
+        for each in status.stream_threads
+    ]
     inputs = [
         _row(topic, partition, offset, _or_dash(status.lag.get(topic, {}).get(partition)), numbers={1, 2, 3})
         for topic, offsets in sorted(status.offsets.items())
@@ -73,6 +93,7 @@ def page(status: ApplicationStatus, health: Health) -> str:
         updated=_time(status.updated_at),
         queries="".join(queries),
         tasks="".join(tasks),
+        threads=_THREADS.substitute(shortage=escape(status.shortage), rows="".join(threads)) if threads else "",
         inputs="".join(inputs),
     )
 

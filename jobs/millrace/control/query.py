@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from typing import Protocol
 
 import structlog
@@ -15,6 +14,16 @@ from millrace.task.task import TaskAction
 __all__ = ["Query", "QueryProgress", "TopicPartition", "cause_of_death", "is_alive"]
 
 log = structlog.get_logger(__name__)
+
+
+class BatchLock(Protocol):
+    """A lock that its thread may take again, see :class:`threading.RLock`."""
+
+    def acquire(self, blocking: bool = ..., timeout: float = ...) -> bool:
+        """Take it, and return whether that succeeded within ``timeout`` seconds."""
+
+    def release(self) -> None:
+        """Give it back."""
 
 
 class Query(Protocol):
@@ -34,8 +43,8 @@ class Query(Protocol):
         """Number of the sub-topology."""
 
     @property
-    def lock(self) -> threading.RLock:
-        """Held by the query during a batch."""
+    def lock(self) -> BatchLock:
+        """Held by the query during a batch. One that is taken without waiting may not keep a batch from beginning."""
 
     @property
     def is_active(self) -> bool:

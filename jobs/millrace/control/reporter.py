@@ -11,7 +11,13 @@ from typing import Any, Protocol, TypeVar
 from millrace.control.lifecycle import Lifecycle
 from millrace.control.progress import input_ends, lag_by_partition, observe
 from millrace.control.query import Query, QueryProgress, TopicPartition, is_alive
-from millrace.control.status import ApplicationStatus, DriverIdentity, InputEnd, SubTopologyStatus
+from millrace.control.status import (
+    ApplicationStatus,
+    DriverIdentity,
+    InputEnd,
+    StreamThreadStatus,
+    SubTopologyStatus,
+)
 
 T = TypeVar("T")
 
@@ -88,6 +94,7 @@ class StatusReporter:
         heartbeat_interval_ms: stated in the record, so that readers know when a heartbeat is overdue.
         end_offsets: last stable offsets of all input partitions now.
         high_watermarks: ends of their logs now; called after ``end_offsets``.
+        stream_threads: the stream threads now, and that there are fewer than there are to be.
         clock: seconds since the epoch.
     """
 
@@ -100,8 +107,10 @@ class StatusReporter:
         heartbeat_interval_ms: int,
         end_offsets: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]],
         high_watermarks: Callable[[Sequence[TopicPartition]], Mapping[TopicPartition, int]] = lambda _: {},
+        stream_threads: Callable[[], tuple[Sequence[StreamThreadStatus], str]] = lambda: ((), ""),
         clock: Callable[[], float] = time.time,
     ) -> None:
+        self._stream_threads = stream_threads
         self._application = application
         self._lifecycle = lifecycle
         self._publisher = publisher
@@ -218,6 +227,7 @@ class StatusReporter:
     def status(self) -> ApplicationStatus:
         """The status now; its ``updated_at`` is the last heartbeat's, as the judgement of health needs it."""
         progresses = self._refresh_positions()
+        threads, shortage = self._stream_threads()
         with self._lock:
             ends = {**{p: end for each in progresses.values() for p, end in each.end_offsets.items()}, **self._ends}
             return self._base().model_copy(
@@ -227,6 +237,8 @@ class StatusReporter:
                     "input_ends": _nested(self._input_ends),
                     "broker_answered_at": self._answered_at,
                     "progress": dict(self._observed),
+                    "stream_threads": list(threads),
+                    "shortage": shortage,
                     "task_hosts": {
                         task: host for each in progresses.values() for task, host in each.task_hosts.items()
                     },

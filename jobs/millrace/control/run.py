@@ -13,9 +13,12 @@ from pathlib import Path
 from uuid import uuid4
 
 import psutil
+import structlog
 from pyspark.sql import SparkSession
 
-from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.config import ProcessingEngine, ProcessingGuarantee, StreamsConfig
+from millrace.control.coordinator.coordinator import CoordinatorSettings
+from millrace.control.coordinator.thread_status import shown, totals_of
 from millrace.control.driver import Driver
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
 from millrace.control.preparation import Preparation, Preparer, start_transactional_id
@@ -23,8 +26,10 @@ from millrace.control.query import TopicPartition
 from millrace.control.reporter import Application, Prepared
 from millrace.control.restarts import RestartPolicy
 from millrace.control.savepoint import SAVEPOINT_OPERATION, TakeSavepoint
-from millrace.control.status import ApplicationStatus
+from millrace.control.status import ApplicationStatus, StreamThreadStatus
 from millrace.control.status_topic import StatusPublisher
+from millrace.control.stream_threads.query import StreamThreadsQuery
+from millrace.control.stream_threads.threads import StreamThreads
 from millrace.control.task_databases import database_operations
 from millrace.control.watch import InputWatch
 from millrace.kafka.admin import KafkaAdmin
@@ -35,12 +40,15 @@ from millrace.spark.plan import QueryPlan
 from millrace.spark.query import QueryHooks, SparkQuery
 from millrace.spark.restore_reports import RestoreReport
 from millrace.spark.session import driver_address, set_arrow_batches
+from millrace.spark.stream_threads.epochs import Epochs
 from millrace.spark.task_reports import LostTransaction, TaskReports
 from millrace.spark.warm_up import warm_up
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.topology.picture import picture
 from millrace.topology.summary import summarize
 from millrace.topology.topology import Topology
+
+_log = structlog.get_logger(__name__)
 
 
 def run_application(
@@ -111,7 +119,8 @@ class _Run:
         self._preparer = Preparer(config, topology, gives_up_state=gives_up_state)
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
         self._input_watch = InputWatch(self._admin, config)
-        self._queries: tuple[SparkQuery, ...] = ()
+        self._queries: tuple[SparkQuery | StreamThreadsQuery, ...] = ()
+        self._threads: StreamThreads | None = None
         self._prepared: Prepared | None = None
         self._starts: Mapping[TopicPartition, int] = {}
         # The JVM takes seconds to come up; meanwhile the broker is asked what there is.
@@ -137,6 +146,7 @@ class _Run:
                 cancel_jobs=self._cancel_jobs,
                 end_process=end_process,
                 on_restart=self._metrics.count_query_restart,
+                stream_threads=self._stream_thread_statuses,
                 metrics=self._exposition,
                 describe=topology.describe,
                 picture=lambda: picture(topology).encode(),
@@ -169,6 +179,8 @@ class _Run:
                 self._end_process(code)
             return int(code)
         finally:
+            if self._threads is not None:
+                self._threads.close()
             if self._reports is not None:
                 self._reports.close()
             # A session that ends in order waits for what runs; of a fenced driver nothing is waited for.
@@ -182,6 +194,18 @@ class _Run:
                 [*transactional_ids, start_transactional_id(self._config.application_id)],
                 settings=self._config.client_settings("producer."),
             )
+
+    def _fence_tasks(self, tasks: Sequence[str]) -> None:
+        """Takes the transactional ids of tasks over, whose stream thread went away."""
+        # A driver that slept would take its successor's ids back.
+        self._driver.confirm_newest()
+        specs = [query.plan.task_spec(number) for query in self._queries for number in range(query.plan.tasks)]
+        ids = {spec.name: spec.transactional_id for spec in specs}
+        fence_transactional_ids(
+            self._config.bootstrap_servers,
+            [transactional_id for task in tasks if (transactional_id := ids.get(task)) is not None],
+            settings=self._config.client_settings("producer."),
+        )
 
     def _cancel_jobs(self) -> None:
         if self._session.done() and self._session.exception() is None:
@@ -200,10 +224,49 @@ class _Run:
             on_batch=self._metrics.observe_batch,
             replan=self._replan,
         )
-        self._queries = tuple(SparkQuery(session, self._with_reports(plan), hooks) for plan in preparation.plans)
+        plans = [self._with_reports(plan) for plan in preparation.plans]
+        if self._runs_stream_threads:
+            threads = self._threads = self._stream_threads(session)
+            self._queries = tuple(StreamThreadsQuery(threads, plan, hooks) for plan in plans)
+        else:
+            self._queries = tuple(SparkQuery(session, plan, hooks) for plan in plans)
         self._starts = {place: start.offset for place, start in preparation.starts.items()}
         self._prepared = self._as_prepared(preparation)
         return self._prepared
+
+    @property
+    def _runs_stream_threads(self) -> bool:
+        if self._config.processing_engine is not ProcessingEngine.STREAM_THREADS:
+            return False
+        with_frames = [
+            source.name for part in self._topology.sub_topologies for source in part.sources if source.frame_functions
+        ]
+        if with_frames:
+            _log.warning(
+                "micro-batches execute the application: frame functions need Spark's own source",
+                application=self._config.application_id,
+                sources=with_frames,
+            )
+        return not with_frames
+
+    def _stream_threads(self, session: SparkSession) -> StreamThreads:
+        def count() -> int:
+            slots: int = session.sparkContext.defaultParallelism
+            wanted = self._config.num_stream_threads or slots
+            if wanted > slots:
+                _log.warning("there are fewer slots than num.stream.threads", slots=slots, wanted=wanted)
+            return min(wanted, slots, sum(query.plan.tasks for query in self._queries))
+
+        bind, host = driver_address(session)
+        exactly_once = self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
+        return StreamThreads(
+            CoordinatorSettings(application=self._config.application_id, fences=exactly_once),
+            run=self._run_id,
+            bind=bind,
+            host=host,
+            make_epochs=lambda function: Epochs(session, self._config.application_id, count=count, function=function),
+            fence=self._fence_tasks,
+        )
 
     def _preparation(self, last: ApplicationStatus | None) -> Preparation:
         epoch = self._publisher.epoch
@@ -256,9 +319,9 @@ class _Run:
 
     def _warm_up(self) -> None:
         starts = self._starts
-        warm_up(
-            self._session.result(), [query.plan for query in self._queries], starts, end_offsets(self._admin, starts)
-        )
+        # Stream threads read by themselves: of Spark's source there is nothing to warm up.
+        plans = [query.plan for query in self._queries if isinstance(query, SparkQuery)]
+        warm_up(self._session.result(), plans, starts, end_offsets(self._admin, starts) if plans else {})
 
     def _live_members(self) -> Sequence[str]:
         membership = live_members(self._admin, self._config.application_id)
@@ -283,6 +346,10 @@ class _Run:
             )
         return ends
 
+    def _stream_thread_statuses(self) -> tuple[tuple[StreamThreadStatus, ...], str]:
+        threads = self._threads
+        return ((), "") if threads is None else (tuple(map(shown, threads.threads)), threads.shortage)
+
     def _statistics_reported(self, statistics: TaskStatistics) -> None:
         self._metrics.record(statistics)
 
@@ -299,6 +366,8 @@ class _Run:
         status = self._driver.status()
         self._metrics.set_application(state=status.state, driver_epoch=status.driver_epoch, paused=status.paused)
         self._show_progress(status, now=time.time())
+        if self._threads is not None:
+            self._metrics.set_stream_threads({str(each.slot): totals_of(each) for each in self._threads.threads})
         return self._metrics.exposition()
 
     def _show_progress(self, status: ApplicationStatus, *, now: float) -> None:

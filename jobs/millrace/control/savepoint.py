@@ -10,7 +10,6 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +25,9 @@ from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.state import StateDirectory
 from millrace.state.record_file import RecordBatch, write_records
+from millrace.task.actions import CheckpointTask
 from millrace.task.gap_reader import read_gap
 from millrace.task.signature import Signature
-from millrace.task.task import Task
 from millrace.topology.topology import Topology, full_topic_name
 
 SAVEPOINT_OPERATION = "savepoint"
@@ -85,25 +84,6 @@ class Checkpoints(_Model):
     input_ends: dict[str, dict[int, int]] = Field(description="Last stable offset of each input partition.")
     output_ends: dict[str, dict[int, int]] = Field(description="Last stable offset of each output partition.")
     waiting: list[WaitingRecords] = Field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class CheckpointTask:
-    """What each task does: keeps its stores as they are. Crosses to the workers.
-
-    Args:
-        directory: where the checkpoints of all tasks go.
-    """
-
-    directory: Path
-
-    def __call__(self, task: Task) -> dict[Place, int]:
-        """The offsets that the stores stand for."""
-        target = self.directory / task.spec.name
-        # An attempt before this one may have come this far.
-        shutil.rmtree(target, ignore_errors=True)
-        task.state.checkpoint(target)
-        return dict(task.committed)
 
 
 class ApplicationPoint:
@@ -296,7 +276,11 @@ class TakeSavepoint:
         with gate.without_purge():
             with gate.hold() as tasks:
                 began = time.monotonic()
-                held = tasks.run(CheckpointTask(directory))
+                answers = tasks.run(CheckpointTask(directory))
+                held = {
+                    task: {(topic, partition): offset for topic, partition, offset in offsets}
+                    for task, offsets in answers.items()
+                }
                 point = self._point.describe(directory, held)
                 held_s = time.monotonic() - began
             point = self._point.with_waiting(point)

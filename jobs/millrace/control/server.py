@@ -235,12 +235,14 @@ class _Server(uvicorn.Server):
 
 
 def tasks_of(status: ApplicationStatus) -> dict[str, dict[str, Any]]:
-    """State, worker and restore of each task, by task id."""
+    """State, worker, stream thread and restore of each task, by task id."""
+    threads = {task: each.slot for each in status.stream_threads for task in each.tasks}
     return {
         task: {
             "sub_topology": number,
             "state": state,
             "worker": status.task_hosts.get(task),
+            "stream_thread": threads.get(task),
             "restore_remaining": progress.restore_remaining.get(task, 0),
             "restore_rate": progress.restore_rates.get(task, 0.0),
             "restore_eta_s": progress.restore_eta_s(task),

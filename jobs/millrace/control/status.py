@@ -73,6 +73,22 @@ class SubTopologyStatus(_StatusModel):
         return remaining / rate if remaining and rate > 0 else None
 
 
+class StreamThreadStatus(_StatusModel):
+    """What a stream thread has and does."""
+
+    slot: int = Field(description="Number of its Spark task.")
+    worker: str = Field(description="host/pid of its process.")
+    tasks: list[str] = Field(default_factory=list, description="Ids of its tasks.")
+    leaving: list[str] = Field(default_factory=list, description="Those that it is to hand over to another thread.")
+    poll: float = Field(0.0, description="Part of the last half minute that it spent reading.")
+    process: float = Field(0.0, description="The same in processing.")
+    commit: float = Field(0.0, description="The same in commits during which nothing else could be done.")
+    idle: float = Field(0.0, description="The same with nothing to do.")
+    commits_per_s: float = Field(0.0, description="Commits of tasks, a second, over that time.")
+    commit_latency_s: float | None = Field(None, description="Mean time of a commit over that time, seconds.")
+    longest_commit_s: float = Field(0.0, description="Longest commit of the last report, seconds.")
+
+
 class InputEnd(_StatusModel):
     """Where an input partition ends, for whom."""
 
@@ -127,6 +143,10 @@ class ApplicationStatus(_StatusModel):
     )
     progress: dict[int, SubTopologyStatus] = Field(default_factory=dict, description="By sub-topology.")
     task_hosts: dict[str, str] = Field(default_factory=dict, description="host/pid of the worker, by task id.")
+    stream_threads: list[StreamThreadStatus] = Field(
+        default_factory=list, description="The stream threads that are connected; none where it runs in micro-batches."
+    )
+    shortage: str = Field("", description="That fewer stream threads run than there are to be, and what to do.")
     processing_guarantee: str = ""
     heartbeat_interval_ms: int = Field(3_000, description="Longest time between two of these records.")
     started_at: float = Field(0.0, description="When the driver started, seconds since the epoch.")

@@ -88,8 +88,17 @@ class QuerySupervisor:
 
     @property
     def all_active(self) -> bool:
-        """Whether no query waits for a restart and no task is being restored."""
-        return not self._due and not any(any(query.progress.restore_remaining.values()) for query in self._queries)
+        """Whether no query waits for a restart, every task has a process, and none is being restored."""
+        return (
+            not self._due
+            and not self.waits_for
+            and not any(any(query.progress.restore_remaining.values()) for query in self._queries)
+        )
+
+    @property
+    def waits_for(self) -> str:
+        """Why tasks are run by no process at the moment; empty where all are."""
+        return next((query.progress.waits_for for query in self._queries if query.progress.waits_for), "")
 
     @property
     def next_due_s(self) -> float | None:

@@ -2,60 +2,21 @@
 
 from __future__ import annotations
 
-import socket
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from millrace.control.driver_operations import DriverOperation, TaskGate
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
-from millrace.task.task import Task
+from millrace.task.actions import CompactDatabase, LinkDatabase
 
 LINK_DATABASES = "link-databases"
 BEGIN_COMPACTION = "begin-compaction"
 LOOK_AT_COMPACTION = "look-at-compaction"
 PURGE = "purge-repartition-topics"
-
-
-@dataclass(frozen=True)
-class LinkDatabase:
-    """Has a task copy its database, in hard links.
-
-    Args:
-        directory: where the copies go, on the file system of the state directory.
-    """
-
-    directory: Path
-
-    def __call__(self, task: Task) -> Mapping[str, Any]:
-        """Makes the copy in ``<directory>/<task>``."""
-        self.directory.mkdir(parents=True, exist_ok=True)
-        path = self.directory / task.spec.name
-        linked = bool(task.spec.sub_topology.stores) and task.state.link_database(path)
-        return {"host": socket.gethostname(), "directory": str(path) if linked else None}
-
-
-@dataclass(frozen=True)
-class CompactDatabase:
-    """Has a task begin to compact its database in the background, or tell how far it is.
-
-    Args:
-        budget_s: for how long parts are begun, seconds; ``None`` only looks.
-    """
-
-    budget_s: float | None = None
-
-    def __call__(self, task: Task) -> Mapping[str, Any] | None:
-        """The progress; ``None`` where nothing was begun since the task's stores were opened."""
-        if not task.spec.sub_topology.stores:
-            return None
-        if self.budget_s is not None:
-            task.state.begin_compaction(budget_s=self.budget_s)
-        progress = task.state.compaction
-        return None if progress is None else asdict(progress)
 
 
 def link_databases(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:

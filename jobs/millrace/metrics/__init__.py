@@ -23,7 +23,7 @@ from millrace.metrics.histograms import (
     observe,
     record_lateness_ms,
 )
-from millrace.metrics.registry import ApplicationMetrics, records_lag
+from millrace.metrics.registry import ApplicationMetrics, StreamThreadTotals, records_lag
 from millrace.metrics.statistics import TaskStatistics
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "MetricKind",
     "Phase",
     "SilentDrop",
+    "StreamThreadTotals",
     "TaskStatistics",
     "TransactionOutcome",
     "no_observations",

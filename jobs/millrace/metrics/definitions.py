@@ -380,6 +380,39 @@ PAUSED = MetricDefinition(
     "0 or 1",
 )
 
+STREAM_THREAD_TASKS = MetricDefinition(
+    "millrace_stream_thread_tasks",
+    MetricKind.GAUGE,
+    ("thread",),
+    "Tasks that the stream thread has, those that it is to hand over included.",
+    "tasks",
+    "stream-thread-metrics: task-created-total, task-closed-total",
+)
+STREAM_THREAD_SECONDS_TOTAL = MetricDefinition(
+    "millrace_stream_thread_seconds_total",
+    MetricKind.COUNTER,
+    ("thread", "activity"),
+    "Time that the stream thread has spent in poll, process, commit (while nothing else could be done) and idle since "
+    "it began; it begins again with each epoch.",
+    "seconds",
+    "stream-thread-metrics: poll-ratio, process-ratio, commit-ratio",
+)
+STREAM_THREAD_COMMITS_TOTAL = MetricDefinition(
+    "millrace_stream_thread_commits_total",
+    MetricKind.COUNTER,
+    ("thread",),
+    "Commits of tasks by the stream thread since it began.",
+    "commits",
+    "stream-thread-metrics: commit-rate, commit-total",
+)
+STREAM_THREAD_COMMIT_SECONDS_TOTAL = MetricDefinition(
+    "millrace_stream_thread_commit_latency_seconds_total",
+    MetricKind.COUNTER,
+    ("thread",),
+    "Time from the begin to the end of these commits, added up.",
+    "seconds",
+    "stream-thread-metrics: commit-latency-avg",
+)
 STANDBY_LAG = MetricDefinition(
     "millrace_standby_lag_records",
     MetricKind.GAUGE,
@@ -439,6 +472,10 @@ METRICS: tuple[MetricDefinition, ...] = (
     APPLICATION_STATE,
     DRIVER_EPOCH,
     PAUSED,
+    STREAM_THREAD_TASKS,
+    STREAM_THREAD_SECONDS_TOTAL,
+    STREAM_THREAD_COMMITS_TOTAL,
+    STREAM_THREAD_COMMIT_SECONDS_TOTAL,
 )
 """Those of the driver, in the order of the exposition and of the reference page."""
 

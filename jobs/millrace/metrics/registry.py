@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from prometheus_client import CollectorRegistry
@@ -33,6 +34,23 @@ def records_lag(committed: int | None, end: int | None) -> int | None:
     if committed is None or end is None or committed < 0 or end < 0:
         return None
     return max(0, end - committed)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StreamThreadTotals:
+    """What a stream thread has and has done since it began.
+
+    Args:
+        tasks: how many tasks it has.
+        seconds: time by activity, seconds.
+        commits: commits of tasks.
+        commit_seconds: from the begin to the end of each of them, added up, seconds.
+    """
+
+    tasks: int
+    seconds: Mapping[str, float]
+    commits: int
+    commit_seconds: float
 
 
 class ApplicationMetrics(Collector):
@@ -93,6 +111,24 @@ class ApplicationMetrics(Collector):
         """Counts a transaction that ended without a row of statistics: the task that aborts or is fenced raises."""
         with self._lock:
             self._add(m.TRANSACTIONS_TOTAL, (task_id.partition("_")[0], task_id, outcome), 1)
+
+    def set_stream_threads(self, threads: Mapping[str, StreamThreadTotals]) -> None:
+        """Sets what stream threads have and do, by their numbers; those not in ``threads`` disappear."""
+        shown = (
+            m.STREAM_THREAD_TASKS,
+            m.STREAM_THREAD_SECONDS_TOTAL,
+            m.STREAM_THREAD_COMMITS_TOTAL,
+            m.STREAM_THREAD_COMMIT_SECONDS_TOTAL,
+        )
+        with self._lock:
+            for metric in shown:
+                self._numbers[metric.name].clear()
+            for thread, totals in threads.items():
+                self._set(m.STREAM_THREAD_TASKS, (thread,), totals.tasks)
+                self._set(m.STREAM_THREAD_COMMITS_TOTAL, (thread,), totals.commits)
+                self._set(m.STREAM_THREAD_COMMIT_SECONDS_TOTAL, (thread,), totals.commit_seconds)
+                for activity, seconds in totals.seconds.items():
+                    self._set(m.STREAM_THREAD_SECONDS_TOTAL, (thread, activity), seconds)
 
     def set_restore_progress(self, task_id: str, *, remaining: int, records_per_second: float) -> None:
         """Progress of a restore that still runs."""

@@ -13,6 +13,7 @@ from typing import Any
 
 from millrace.control.ending import ExitCode
 from millrace.control.health import HealthLimits, HealthReason, assess
+from millrace.control.status import StreamThreadStatus
 from millrace.ops.changes import code_note
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.ending import last_line
@@ -106,6 +107,7 @@ class Observation:
         lag_at: when the ends were read that the lag counts to, seconds since the epoch.
         heard: what the driver said last, where it does not answer.
         held_back: input partitions in which the application waits behind an open transaction, and for how many seconds.
+        stream_threads: the stream threads that execute its tasks.
         note: what is to be known beside it, in one line: that its specification is wrong, or differs from what was
             launched.
         at: when it was looked, seconds since the epoch.
@@ -133,6 +135,7 @@ class Observation:
     lag_at: float | None = None
     heard: LastHeard | None = None
     held_back: tuple[tuple[str, float], ...] = ()
+    stream_threads: tuple[StreamThreadStatus, ...] = ()
     note: str = ""
     at: float = 0.0
 
@@ -261,7 +264,9 @@ def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observati
         answer: what the driver said; none where its process is not there to be asked.
         now: seconds since the epoch.
     """
-    note = "; ".join(dict.fromkeys(filter(None, (evidence.spec_error, evidence.note, evidence.code_note))))
+    shortage = answer.status.shortage if answer is not None and answer.status is not None else ""
+    notes = (evidence.spec_error, evidence.note, evidence.code_note, shortage)
+    note = "; ".join(dict.fromkeys(filter(None, notes)))
     return replace(_judged(evidence, answer, now), note=note)
 
 
@@ -409,6 +414,7 @@ def _with_status(spec: ApplicationSpec, record: JobRecord, answer: Answer, now: 
         untried=tuple(number for number, each in status.progress.items() if not each.records and each.lag != 0),
         restore_remaining=status.restore_remaining,
         restore_rate=status.restore_rate,
+        stream_threads=tuple(status.stream_threads),
         last_commit_at=status.last_commit_at,
         lag_at=status.lag_at,
         held_back=tuple(

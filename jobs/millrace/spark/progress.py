@@ -27,6 +27,7 @@ class QueryProgress:
         task_states: state of each task, by task id.
         restore_remaining: changelog records that each restoring task has still to apply, by task id.
         restore_rates: changelog records per second that each of them applies, by task id.
+        waits_for: why tasks are run by no process at the moment, and what for; empty where all are.
     """
 
     sub_topology: int
@@ -43,3 +44,4 @@ class QueryProgress:
     task_states: Mapping[str, str] = field(default_factory=dict)
     restore_remaining: Mapping[str, int] = field(default_factory=dict)
     restore_rates: Mapping[str, float] = field(default_factory=dict)
+    waits_for: str = ""

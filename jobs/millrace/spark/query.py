@@ -29,6 +29,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.metrics import TaskStatistics
 from millrace.spark.due_punctuations import DuePunctuations
+from millrace.spark.global_ends import GlobalEnds
 from millrace.spark.offset_log import batch_ends
 from millrace.spark.own_source import unreadable_timestamp
 from millrace.spark.plan import QueryPlan
@@ -42,9 +43,6 @@ from millrace.task.task import TaskAction
 
 IDLE_COMMIT_S = 1.0
 """How long input without records (markers, aborted transactions) may stay uncommitted."""
-
-NEW_GLOBAL_PARTITIONS_S = 5.0
-"""How long partitions that are added to the topic of a global store may stay unnoticed."""
 
 KEEP_WARM_S = 20.0
 """How long a query is idle before its tasks run without rows: Spark ends workers that are idle for a minute."""
@@ -114,8 +112,7 @@ class SparkQuery:
         self._purged: dict[TopicPartition, int] = {}
         self._purged_at = time.monotonic()
         self.purges = True
-        self._global_places: list[TopicPartition] = []
-        self._global_places_known_at = float("-inf")
+        self._global_ends = GlobalEnds(self._admin, plan.global_stores)
         self._has_new_partitions = False
         self._last_run_at = time.monotonic()
         self._tickets = itertools.count()
@@ -180,6 +177,7 @@ class SparkQuery:
         if self._has_new_partitions and self._hooks.replan is not None:
             self._plan = self._hooks.replan(self.sub_topology)
             self._encoded_plan = self._plan.to_bytes()
+            self._global_ends = GlobalEnds(self._admin, self._plan.global_stores)
             self._has_new_partitions = False
         self._committed_at = {}
         self._punctuations.clear()
@@ -199,7 +197,7 @@ class SparkQuery:
         # That of a query that died is still there: the driver starts it again without stopping it.
         self._remove_checkpoint()
         self._refuse_if_fenced()
-        self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=_scratch_directory()))
+        self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=scratch_directory()))
         self._query = (
             frame.writeStream.queryName(self.name)
             .option("checkpointLocation", str(self._checkpoint))
@@ -336,7 +334,7 @@ class SparkQuery:
         ranges = self._ranges(ends)
         self._set_progress(batch_id=batch_id, last_batch_started_at=started, end_offsets=ends)
         # Asked after Spark planned the batch: what was in the topic before a record of the batch is seen by it.
-        global_ends = self._global_ends()
+        global_ends = self._global_ends.now()
         results = self._run_with_rows(frame, ranges, ends, global_ends)
         self._ends = ends
         self._take(results)
@@ -403,22 +401,6 @@ class SparkQuery:
         """
         if len(self._plan.topics) > 1:
             self._known_ends = end_offsets(self._admin, list(self._ends))
-
-    def _global_ends(self) -> dict[TopicPartition, int]:
-        """Where the topics of the global stores end for readers of committed records."""
-        if not self._plan.global_stores:
-            return {}
-        now = time.monotonic()
-        if now - self._global_places_known_at > NEW_GLOBAL_PARTITIONS_S:
-            self._global_places_known_at = now
-            topics = {spec.part.topic: spec.partitions for spec in self._plan.global_stores}
-            found = self._admin.describe_topics(topics)
-            self._global_places = [
-                (topic, number)
-                for topic, count in topics.items()
-                for number in range(found[topic].partitions if topic in found else count)
-            ]
-        return end_offsets(self._admin, self._global_places)
 
     def _ranges(self, ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetRange]:
         """The batch's part of each partition. What a task has not committed although no row of it came is empty."""
@@ -525,7 +507,7 @@ class SparkQuery:
             run_id=self._run_name,
             with_rows=False,
             recommit=recommit,
-            global_ends=self._global_ends(),
+            global_ends=self._global_ends.now(),
             action=action,
         )
         results = self._launch(frame, function)
@@ -610,7 +592,8 @@ def _number(task: str) -> int:
     return int(task.rpartition("_")[2])
 
 
-def _scratch_directory() -> str | None:
+def scratch_directory() -> str | None:
+    """Where checkpoints go that nothing reads again: in memory, where the host has such a directory."""
     shared_memory = Path("/dev/shm")
     return str(shared_memory) if shared_memory.is_dir() else None
 

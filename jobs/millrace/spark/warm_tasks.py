@@ -86,8 +86,8 @@ class BatchRequest:
         return sum(len(batch) for batch in self.rows)
 
 
-class _Entry:
-    """An open task, and whether a batch of it runs."""
+class HeldTask:
+    """A task of this process, and whether something of it runs. Made by :meth:`WarmTasks.hold`."""
 
     def __init__(self, task: Task) -> None:
         self.task = task
@@ -98,7 +98,7 @@ class WarmTasks:
     """The open tasks of this process. One per process: see :func:`warm_tasks`."""
 
     def __init__(self) -> None:
-        self._entries: dict[Path, _Entry] = {}
+        self._entries: dict[Path, HeldTask] = {}
         self._copies = GlobalCopies()
         self._guard = threading.Lock()
         self._pid = os.getpid()
@@ -127,7 +127,52 @@ class WarmTasks:
                 return outcome
         return self._run_here(self._take(request.spec, reporter), request)
 
-    def _run_here(self, entry: _Entry, request: BatchRequest) -> BatchOutcome:
+    def hold(self, spec: TaskSpec, reporter: TaskReporter) -> HeldTask:
+        """Has this process hold a task, which another worker gives up for it.
+
+        The task is in use when this returns: whoever has used it calls :meth:`release` or :meth:`discard`. Between two
+        uses another worker may ask for it.
+
+        Args:
+            spec: the task.
+            reporter: tells the driver of the task, where it has to be opened here.
+
+        Raises:
+            StateDirectoryLockedError: a process that is not a worker of ours holds the task's directory.
+        """
+        return self._take(spec, reporter)
+
+    def use(self, held: HeldTask) -> bool:
+        """Takes a held task into use again; ``False`` where this process does not hold it any more."""
+        if not held.in_use.acquire(timeout=ANSWER_LIMIT_S):
+            return False
+        with self._guard:
+            current = self._entries.get(held.task.spec.state_directory) is held
+        if not current:
+            held.in_use.release()
+        return current
+
+    def release(self, held: HeldTask) -> None:
+        """Ends a use; the task stays open."""
+        held.in_use.release()
+
+    def discard(self, held: HeldTask) -> None:
+        """Ends a use and closes the task."""
+        directory = held.task.spec.state_directory
+        with self._guard:
+            if self._entries.get(directory) is held:
+                del self._entries[directory]
+        try:
+            held.task.close()
+        finally:
+            held.in_use.release()
+
+    def held(self) -> list[TaskSpec]:
+        """The tasks that are open in this process."""
+        with self._guard:
+            return [held.task.spec for held in self._entries.values()]
+
+    def _run_here(self, entry: HeldTask, request: BatchRequest) -> BatchOutcome:
         try:
             outcome = entry.task.run_batch(
                 request.rows, request.ranges, recommit=request.recommit, global_ends=request.global_ends
@@ -141,7 +186,7 @@ class WarmTasks:
         finally:
             entry.in_use.release()
 
-    def _take(self, spec: TaskSpec, reporter: TaskReporter) -> _Entry:
+    def _take(self, spec: TaskSpec, reporter: TaskReporter) -> HeldTask:
         directory = spec.state_directory
         while True:
             with self._guard:
@@ -165,7 +210,7 @@ class WarmTasks:
             entry.in_use.release()
         _take_from_holder(directory)
         task = Task(spec, reporter.restoring, on_lost_transaction=reporter.lost_transaction, copies=self._copies)
-        entry = _Entry(task)
+        entry = HeldTask(task)
         entry.in_use.acquire()
         with self._guard:
             self._entries[directory] = entry

@@ -17,7 +17,7 @@ DIRECTORY_VARIABLE = "MILLRACE_CRASH_POINTS"
 
 
 class CrashPoint(StrEnum):
-    """The places, in the order of the protocol."""
+    """The places, in the order of the protocol; those of a driver and of a stream thread begin with their names."""
 
     TASK_OPENED = "task-opened"
     BEFORE_PROCESSING = "before-processing"
@@ -29,6 +29,10 @@ class CrashPoint(StrEnum):
     AFTER_STORE_WRITE = "after-store-write"
     DRIVER_BEFORE_BATCH = "driver-before-batch"
     DRIVER_AFTER_BATCH = "driver-after-batch"
+    THREAD_ASSIGNED = "thread-assigned"
+    THREAD_RELEASES = "thread-releases"
+    THREAD_COMMANDED = "thread-commanded"
+    THREAD_REPORTS = "thread-reports"
 
 
 def crash_here(point: CrashPoint | str) -> None:

@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Protocol
+from typing import NoReturn, Protocol
 
 import numpy as np
 import structlog
@@ -34,6 +34,7 @@ from millrace.errors import (
     BrokerUnavailableError,
     ConfigurationError,
     DriverFencedError,
+    MillraceError,
     OffsetOutOfRangeError,
     OffsetsMovedError,
     StateCorruptedError,
@@ -222,6 +223,22 @@ class Task:
             # What looks like damage may be what another attempt has done: its remedies would discard good state.
             explain_by_newer_run(self._admin, self.spec, self._committed, error)
             raise
+
+    def explain(self, error: MillraceError) -> NoReturn:
+        """Raises why the task's input cannot be read: what a newer attempt or a deleted topic has to do with it.
+
+        Args:
+            error: what the reader says.
+
+        Raises:
+            DriverFencedError: a newer run of the application has taken over.
+            TaskMigratedError: another attempt has committed meanwhile.
+            StateError: an input topic was deleted, perhaps created again.
+            MillraceError: none of these: ``error`` itself.
+        """
+        explain_by_newer_run(self._admin, self.spec, self._committed, error)
+        check_input_topics(self._admin, self.spec.topic_ids, self.spec.config.application_id)
+        raise error
 
     def _run_or_rebuild(
         self,

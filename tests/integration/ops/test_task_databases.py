@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.control.task_databases import CompactDatabase, LinkDatabase
 from millrace.ops.audit import audit
 from millrace.ops.audit.database import opened
+from millrace.task.actions import CompactDatabase, LinkDatabase
 from millrace.task.task import Task
 from tests.application import PREFIX_VARIABLE, wait_until
 from tests.integration.ops.worked import Worked

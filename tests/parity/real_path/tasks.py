@@ -22,7 +22,7 @@ from tests.parity.scenario_topology import ScenarioTopology
 from tests.records import ReadRecord, produce, read_topic
 
 _CUT_PERCENT, _RESTART_PERCENT, _LOSS_PERCENT, _KILL_PERCENT, _AGAIN_PERCENT = 40, 25, 40, 20, 50
-_POINTS = [point for point in CrashPoint if not point.startswith("driver-")]
+_POINTS = [point for point in CrashPoint if not point.startswith(("driver-", "thread-"))]
 KEPT = {"retention.ms": "-1"}
 """Settings of topics whose records are of 1970."""
 

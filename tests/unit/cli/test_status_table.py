@@ -7,6 +7,7 @@ import re
 from rich.console import Console
 
 from millrace.cli.status_table import Row, exit_code, explanations, table
+from millrace.control.status import StreamThreadStatus
 from millrace.ops import Observation, Reason, Verdict
 from millrace.ops.launchers.local_process import LocalProcess
 from millrace.processes import ProcessIdentity
@@ -22,6 +23,7 @@ def row(
     lag_age_s: float = 1.0,
     remedy: str = "",
     note: str = "",
+    stream_threads: tuple[StreamThreadStatus, ...] = (),
 ) -> Row:
     observation = Observation(
         application="orders",
@@ -37,6 +39,7 @@ def row(
         at=at,
         remedy=remedy,
         note=note,
+        stream_threads=stream_threads,
     )
     return Row(observation=observation, address="http://127.0.0.1:5000")
 
@@ -68,6 +71,26 @@ def test_what_is_wrong_is_said_in_whole_lines_below_the_table() -> None:
 def test_what_is_to_be_known_beside_it_is_said_of_a_healthy_application_too() -> None:
     assert [str(line) for line in explanations([row(note="its file differs")])] == ["orders: note: its file differs"]
     assert explanations([row()]) == []
+
+
+def test_stream_threads_are_shown_with_their_tasks_and_what_they_spend_their_time_on() -> None:
+    thread = StreamThreadStatus(
+        slot=1,
+        worker="h/12",
+        tasks=["0_1", "1_0"],
+        poll=0.125,
+        process=0.25,
+        commit=0.025,
+        idle=0.6,
+        commits_per_s=9.84,
+        commit_latency_s=0.0312,
+    )
+    (line,) = explanations([row(stream_threads=(thread,))])
+    assert str(line) == (
+        "orders: stream thread 1 on h/12: 0_1 1_0; 12% poll, 25% process, 2% commit, 60% idle; 9.8 commits/s of 31 ms"
+    )
+    lines = explanations([row(stream_threads=(thread,) * 10)])
+    assert str(lines[-1]) == "orders: 2 more stream threads: see /tasks of its control plane"
 
 
 def test_a_lag_that_the_broker_has_not_said_for_long_is_shown_with_its_age() -> None:

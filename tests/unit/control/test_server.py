@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 from millrace.control.health import Health, HealthReason
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.server import ControlServer, ControlSurface
-from millrace.control.status import SubTopologyStatus
+from millrace.control.status import StreamThreadStatus, SubTopologyStatus
 from millrace.errors import ConfigurationError, OperationError
 
 WELL = Health(alive=True, ready=True, reason=HealthReason.WORKING, text="works")
@@ -90,6 +90,21 @@ def test_health_follows_the_judgement(client: httpx.Client, world: World) -> Non
     assert client.get("/health/live").status_code == 503
 
 
+def test_stream_threads_are_seen_with_their_tasks(client: httpx.Client, world: World) -> None:
+    assert "Stream threads" not in client.get("/").text
+    thread = StreamThreadStatus(
+        slot=1, worker="h/12", tasks=["0_0", "0_1"], leaving=["0_1"], poll=0.125, idle=0.875, commit_latency_s=0.031
+    )
+    world.status = world.status.model_copy(
+        update={"stream_threads": [thread], "shortage": "1 of 2 stream threads run <here>"}
+    )
+    assert {task: each["stream_thread"] for task, each in client.get("/tasks").json().items()} == {"0_0": 1, "0_1": 1}
+    text = client.get("/").text
+    assert "<td>1</td><td>h/12</td><td>0_0, 0_1 (leaves)</td>" in text
+    assert "1 of 2 stream threads run &lt;here&gt;" in text
+    assert client.get("/status").json()["stream_threads"][0]["worker"] == "h/12"
+
+
 def test_what_can_be_seen(client: httpx.Client, world: World) -> None:
     assert client.get("/metrics").text == "records_total 1.0\n"
     assert client.get("/metrics").headers["content-type"].startswith("text/plain")
@@ -102,6 +117,7 @@ def test_what_can_be_seen(client: httpx.Client, world: World) -> None:
             "sub_topology": 0,
             "state": "RESTORING",
             "worker": None,
+            "stream_thread": None,
             "restore_remaining": 6,
             "restore_rate": 3.0,
             "restore_eta_s": 2.0,
@@ -110,6 +126,7 @@ def test_what_can_be_seen(client: httpx.Client, world: World) -> None:
             "sub_topology": 0,
             "state": "RUNNING",
             "worker": "h/12",
+            "stream_thread": None,
             "restore_remaining": 0,
             "restore_rate": 0.0,
             "restore_eta_s": None,

@@ -21,6 +21,7 @@ from millrace.metrics import (
     DropReason,
     Phase,
     SilentDrop,
+    StreamThreadTotals,
     TaskStatistics,
     TransactionOutcome,
     observe,
@@ -254,6 +255,9 @@ def test_every_metric_of_the_table_is_exposed_under_its_name_and_kind(metrics: A
     metrics.observe_batch(0, 0.4)
     metrics.set_input_ends(0, {("in", 0): (5, 7, 1.5)})
     metrics.set_heard(broker_answered_at=3.0, last_commits={0: 2.0})
+    metrics.set_stream_threads(
+        {"0": StreamThreadTotals(tasks=2, seconds={"poll": 1.5}, commits=3, commit_seconds=0.25)}
+    )
     families = {family.name: family for family in text_string_to_metric_families(metrics.exposition().decode())}
     assert len(families) == len(METRICS)
     for metric in METRICS:
@@ -262,6 +266,16 @@ def test_every_metric_of_the_table_is_exposed_under_its_name_and_kind(metrics: A
         assert family.documentation == metric.help
         labels = set(family.samples[0].labels) - {"le"}
         assert labels == {"application_id", *metric.labels}
+
+
+def test_stream_threads_that_are_gone_disappear(metrics: ApplicationMetrics) -> None:
+    totals = StreamThreadTotals(tasks=2, seconds={"poll": 1.5, "idle": 4.0}, commits=3, commit_seconds=0.25)
+    metrics.set_stream_threads({"0": totals, "1": totals})
+    metrics.set_stream_threads({"1": totals})
+    text = metrics.exposition().decode()
+    assert 'millrace_stream_thread_tasks{application_id="fraud",thread="1"} 2.0' in text
+    assert 'millrace_stream_thread_seconds_total{activity="idle",application_id="fraud",thread="1"} 4.0' in text
+    assert 'thread="0"' not in text
 
 
 def test_the_format_follows_the_scrape_s_accept_header(metrics: ApplicationMetrics) -> None:

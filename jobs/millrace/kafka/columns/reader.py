@@ -121,6 +121,10 @@ class PartitionReader(Protocol):
     def trouble(self) -> str:
         """Why nothing may come at present, as the client says it ("all brokers are down"); empty where all is well."""
 
+    @property
+    def failed(self) -> TopicPartition | None:
+        """Which topic-partition the last error of :meth:`poll` is about; ``None`` where it is about all of them."""
+
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read further topic-partitions, beside those that are read already.
 

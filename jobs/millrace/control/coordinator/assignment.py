@@ -1,0 +1,187 @@
+"""Which stream thread has which task: pure functions of what there is.
+
+Every task goes to exactly one thread. The numbers of tasks of any two threads differ by one at most. Under that, as few
+tasks move as possible, and one that has no thread goes where its state is: open in the thread's process, on the disk of
+its host, or as a standby copy there. Where nothing of that decides, the tasks of a sub-topology are spread, then the
+measured load.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+
+from millrace.spark.stream_threads.messages import HeldState, HeldTask
+
+_RANK = {HeldState.OPEN: 3, HeldState.DISK: 2, HeldState.STANDBY: 1}
+
+LOAD_TOLERANCE = 0.25
+"""How much more than the mean a thread may be busy before tasks are exchanged for it, as a part of the mean."""
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A thread that tasks can be given to.
+
+    Args:
+        thread: its name.
+        held: what its process and host have of tasks, by task.
+    """
+
+    thread: str
+    held: Mapping[str, HeldTask] = field(default_factory=dict)
+
+    def rank(self, task: str) -> tuple[int, int]:
+        """How near the state of a task is; greater is nearer."""
+        held = self.held.get(task)
+        return (0, 0) if held is None else (_RANK[held.state], held.position)
+
+
+def assign(
+    tasks: Mapping[str, float],
+    candidates: Sequence[Candidate],
+    current: Mapping[str, str],
+) -> dict[str, str]:
+    """Give every task to one thread.
+
+    Args:
+        tasks: measured load of each task, as a part of a thread's time; 0 where nothing is known.
+        candidates: the threads, each once.
+        current: thread that each task has, or is on its way to; threads that are no candidates do not count.
+
+    Returns:
+        the thread of each task; empty without threads.
+    """
+    if not candidates:
+        return {}
+    by_name = {each.thread: each for each in sorted(candidates, key=lambda each: each.thread)}
+    having = _having(tasks, by_name, current)
+    least, more = divmod(len(tasks), len(by_name))
+    assigned: dict[str, str] = {}
+    # Those that have most keep the ones beyond an even number, so that fewest move.
+    for name in sorted(having, key=lambda name: (-len(having[name]), name)):
+        kept = sorted(having[name], key=lambda task: _dispensable(task, name, having[name], by_name))
+        beyond = more > 0 and len(kept) > least
+        more -= beyond
+        assigned.update(dict.fromkeys(kept[: least + beyond], name))
+    _place(tasks, by_name, assigned, least, more)
+    return assigned
+
+
+def exchange_for_load(
+    loads: Mapping[str, float], assigned: Mapping[str, str], candidates: Sequence[Candidate]
+) -> dict[str, str]:
+    """Find the one exchange, or move, that evens out the load most, where it is uneven.
+
+    Numbers of tasks differ by one at most afterwards too.
+
+    Args:
+        loads: measured load of each task, as a part of a thread's time.
+        assigned: thread of each task, as :func:`assign` gives them.
+        candidates: the threads.
+
+    Returns:
+        the new thread of one or two tasks; empty where the load is even, or cannot be made more so.
+    """
+    names = [each.thread for each in candidates]
+    if len(names) < 2:
+        return {}
+    total = dict.fromkeys(names, 0.0)
+    for task, name in assigned.items():
+        total[name] += loads.get(task, 0.0)
+    mean = sum(total.values()) / len(names)
+    busiest = max(sorted(names), key=total.__getitem__)
+    idlest = min(sorted(names), key=total.__getitem__)
+    excess = total[busiest] - mean
+    if excess <= LOAD_TOLERANCE * mean:
+        return {}
+    of = {name: sorted(task for task, thread in assigned.items() if thread == name) for name in (busiest, idlest)}
+    options: list[tuple[str, str | None]] = list(product(of[busiest], of[idlest]))
+    if len(of[busiest]) > len(of[idlest]):
+        options += [(task, None) for task in of[busiest]]
+
+    def highest(option: tuple[str, str | None]) -> float:
+        given, taken = option
+        moved = loads.get(given, 0.0) - (loads.get(taken, 0.0) if taken is not None else 0.0)
+        return max(total[busiest] - moved, total[idlest] + moved)
+
+    best = min(options, key=highest, default=None)
+    # One that gains less than half of what is allowed would come back with the next measurement.
+    if best is None or total[busiest] - highest(best) < LOAD_TOLERANCE * mean / 2:
+        return {}
+    given, taken = best
+    return {given: idlest} | ({} if taken is None else {taken: busiest})
+
+
+def _having(
+    tasks: Mapping[str, float], by_name: Mapping[str, Candidate], current: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """What each thread has: its tasks, and those that are open in its process and that no other thread has."""
+    having: dict[str, list[str]] = {name: [] for name in by_name}
+    for task in sorted(tasks):
+        owner = current.get(task)
+        if owner not in by_name:
+            opened = [name for name in by_name if by_name[name].rank(task)[0] == _RANK[HeldState.OPEN]]
+            owner = max(opened, key=lambda name: by_name[name].rank(task), default=None)
+        if owner is not None:
+            having[owner].append(task)
+    return having
+
+
+def _dispensable(task: str, name: str, kept: Sequence[str], by_name: Mapping[str, Candidate]) -> tuple[object, ...]:
+    """Orders a thread's tasks; the last are given away first: those with state elsewhere."""
+    elsewhere = max((each.rank(task) for other, each in by_name.items() if other != name), default=(0, 0))
+    same = sum(_sub_topology(other) == _sub_topology(task) for other in kept)
+    return elsewhere, same, task
+
+
+def _place(
+    tasks: Mapping[str, float],
+    by_name: Mapping[str, Candidate],
+    assigned: dict[str, str],
+    least: int,
+    more: int,
+) -> None:
+    """Give the tasks that have no thread to those with room, nearest state first, the heaviest before the others.
+
+    A thread has room for ``least`` tasks, and ``more`` of them for one beyond.
+    """
+    count = Counter(assigned.values())
+    of_sub_topology = Counter((name, _sub_topology(task)) for task, name in assigned.items())
+    load = dict.fromkeys(by_name, 0.0)
+    for task, name in assigned.items():
+        load[name] += tasks[task]
+    missing = sorted(set(tasks) - assigned.keys())
+    free: list[str] = []
+    while missing:
+        if free != (free := [name for name in by_name if count[name] < least + (more > 0)]):
+            # The nearest state first; of equals, the one that fewest threads are near to. Taken from the end.
+            ranks = {task: [by_name[name].rank(task) for name in free] for task in missing}
+            missing.sort(key=lambda task: (*_nearest(ranks[task]), -tasks[task], task), reverse=True)
+        task = missing.pop()
+        name = max(
+            free,
+            key=lambda name: (
+                by_name[name].rank(task),
+                -of_sub_topology[name, _sub_topology(task)],
+                -count[name],
+                -load[name],
+            ),
+        )
+        assigned[task] = name
+        more -= count[name] == least
+        count[name] += 1
+        of_sub_topology[name, _sub_topology(task)] += 1
+        load[name] += tasks[task]
+
+
+def _nearest(ranks: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+    """Orders tasks by the nearest of their states, then by how few threads have any."""
+    rank, position = max(ranks)
+    return -rank, -position, sum(each > 0 for each, _ in ranks)
+
+
+def _sub_topology(task: str) -> str:
+    return task.rpartition("_")[0]

@@ -1,0 +1,89 @@
+"""What threads were asked to do with tasks, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from millrace.errors import MillraceError, OperationError
+from millrace.spark.stream_threads.messages import Answer
+from millrace.spark.stream_threads.problems import error_of
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a command.
+
+    Args:
+        answers: of each task.
+        error: why there is not one of each.
+    """
+
+    answers: Mapping[str, Any]
+    error: MillraceError | None = None
+
+
+@dataclass
+class _Pending:
+    waiting: dict[int, tuple[str, ...]]
+    answers: dict[str, Any] = field(default_factory=dict)
+    error: MillraceError | None = None
+
+
+class Commands:
+    """The commands that were given. Each has its outcome once all threads have answered, or are gone."""
+
+    def __init__(self) -> None:
+        self._numbers = 0
+        self._pending: dict[int, _Pending] = {}
+
+    def begin(self, waiting: Mapping[int, tuple[str, ...]], without_thread: list[str]) -> int:
+        """Notes a command.
+
+        Args:
+            waiting: the tasks by the connections whose answers are awaited.
+            without_thread: tasks that nobody can be asked for.
+
+        Returns:
+            its number.
+        """
+        self._numbers += 1
+        error = None if not without_thread else _absent(without_thread, "no stream thread has them at the moment")
+        self._pending[self._numbers] = _Pending(dict(waiting), error=error)
+        return self._numbers
+
+    def answered(self, connection: int, answer: Answer) -> None:
+        """Takes an answer. One that is not awaited, or not any more, is ignored."""
+        pending = self._pending.get(answer.command)
+        if pending is None or pending.waiting.pop(connection, None) is None:
+            return
+        pending.answers.update(answer.answers)
+        if answer.problem is not None:
+            pending.error = pending.error or error_of(answer.problem)
+        elif answer.missing:
+            pending.error = pending.error or _absent(answer.missing, "their thread had handed them over")
+
+    def connection_ended(self, connection: int) -> None:
+        """Nothing more comes from a thread."""
+        for pending in self._pending.values():
+            tasks = pending.waiting.pop(connection, ())
+            if tasks:
+                pending.error = pending.error or _absent(tasks, "their thread went away")
+
+    def outcome(self, number: int) -> Outcome | None:
+        """What came of a command; ``None`` while answers are awaited."""
+        pending = self._pending[number]
+        return None if pending.waiting else Outcome(pending.answers, pending.error)
+
+    def end(self, number: int) -> tuple[str, ...]:
+        """Whoever gave a command waits no more; gives the tasks whose answers are missing."""
+        pending = self._pending.pop(number)
+        return tuple(task for tasks in pending.waiting.values() for task in tasks)
+
+
+def _absent(tasks: tuple[str, ...] | list[str], why: str) -> OperationError:
+    return OperationError(
+        f"Tasks {', '.join(sorted(tasks))} could not be asked: {why}.",
+        remedy="ask again once the application is RUNNING",
+    )

@@ -1,0 +1,226 @@
+"""Where stream threads connect to: the coordinator's port."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import socket
+import threading
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+import structlog
+
+from millrace.errors import ConfigurationError
+from millrace.spark.stream_threads.conversation import Conversation, Ended
+from millrace.spark.stream_threads.frames import Channel, MessageError
+from millrace.spark.stream_threads.messages import (
+    FromDriver,
+    FromThread,
+    Hello,
+    Welcome,
+    from_driver_to_bytes,
+    from_thread,
+)
+
+_GREETING_S = 5.0
+"""How long what connects may take to show that it has the token, seconds."""
+
+_MOST_STRANGERS = 64
+"""Connections at a time that have not shown the token yet; more are closed at once."""
+
+_ACCEPT_RETRY_S = 0.1
+
+_log = structlog.get_logger(__name__)
+
+
+class ThreadEvents(Protocol):
+    """Takes what comes from stream threads, each connection's in order, from threads of the server."""
+
+    def joined(self, connection: int, hello: Hello) -> None:
+        """A thread has shown the token, and was welcomed."""
+
+    def received(self, connection: int, message: FromThread) -> None:
+        """It has said something."""
+
+    def left(self, connection: int, reason: str) -> None:
+        """Its connection has ended; nothing else comes of it."""
+
+
+class CoordinatorServer:
+    """Listens for stream threads, and has a connection to each.
+
+    Args:
+        bind: the address that is listened on.
+        host: the name or address at which workers reach the driver.
+        token: what they must have.
+        application: the application id.
+        run: identifies the driver's run.
+        lease_s: how long a thread may process after the last of its messages that was seen here, seconds.
+        events: takes what comes.
+
+    Raises:
+        ConfigurationError: the address cannot be listened on.
+    """
+
+    def __init__(
+        self,
+        bind: str,
+        host: str,
+        token: str,
+        *,
+        application: str,
+        run: str,
+        lease_s: float,
+        events: ThreadEvents,
+    ) -> None:
+        self._host = host
+        self._token = token
+        self._application = application
+        self._run = run
+        self._lease_s = lease_s
+        self._events = events
+        self._numbers = itertools.count(1)
+        self._guard = threading.Lock()
+        self._strangers: set[socket.socket] = set()
+        self._conversations: dict[int, Conversation[FromDriver, FromThread]] = {}
+        self._ending = threading.Event()
+        try:
+            family = socket.getaddrinfo(bind.strip("[]"), 0, type=socket.SOCK_STREAM)[0][0]
+            self._listener = socket.create_server((bind.strip("[]"), 0), family=family, backlog=128)
+        except OSError as error:
+            raise ConfigurationError(
+                f"The coordinator of {application} cannot listen on {bind}: {error}.",
+                remedy="correct spark.driver.bindAddress",
+            ) from error
+        self._thread = threading.Thread(target=self._accept, name="coordinator-accepts", daemon=True)
+        self._thread.start()
+
+    @property
+    def address(self) -> str:
+        """``host:port`` for workers."""
+        return f"{self._host}:{self._listener.getsockname()[1]}"
+
+    def send(self, connection: int, message: FromDriver) -> None:
+        """Sends a message to a thread; returns at once. To a connection that has ended it goes nowhere."""
+        with self._guard:
+            conversation = self._conversations.get(connection)
+        if conversation is not None:
+            conversation.send(message)
+
+    def close_connection(self, connection: int, reason: str) -> None:
+        """Ends a thread's connection behind what was sent; ``left`` comes of it."""
+        with self._guard:
+            conversation = self._conversations.get(connection)
+        if conversation is not None:
+            _log.info("connection of a stream thread is closed", connection=connection, reason=reason)
+            conversation.finish()
+
+    def break_connection(self, connection: int, reason: str) -> None:
+        """Ends a thread's connection at once, for one that does not read; ``left`` comes of it."""
+        with self._guard:
+            conversation = self._conversations.get(connection)
+        if conversation is not None:
+            conversation.break_off(reason)
+
+    def close(self) -> None:
+        """Stops listening and ends all connections. May be called more than once."""
+        with self._guard:
+            self._ending.set()
+            conversations = list(self._conversations.values())
+            strangers = list(self._strangers)
+        for each in [self._listener, *strangers]:
+            with contextlib.suppress(OSError):
+                # A closed socket alone does not wake a thread that waits on it.
+                each.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for conversation in conversations:
+            conversation.break_off("the coordinator ends")
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                connection, peer = self._listener.accept()
+            except OSError as error:
+                if self._ending.is_set():
+                    return
+                # One that was gone before it was taken, or too many open files: the next one may be luckier.
+                _log.warning("a connection was not accepted", problem=str(error))
+                self._ending.wait(_ACCEPT_RETRY_S)
+                continue
+            with self._guard:
+                known = not self._ending.is_set() and len(self._strangers) < _MOST_STRANGERS
+                if known:
+                    self._strangers.add(connection)
+            if not known:
+                connection.close()
+                continue
+            threading.Thread(
+                target=self._greet, args=(connection, _readable(peer)), name="coordinator-greets", daemon=True
+            ).start()
+
+    def _greet(self, connection: socket.socket, peer: str) -> None:
+        try:
+            self._take_in(connection)
+        except (OSError, EOFError, MessageError) as error:
+            problem = error.message if isinstance(error, MessageError) else str(error)
+            _log.warning("what connected is no stream thread of this driver", peer=peer, problem=problem)
+            connection.close()
+        except Exception:
+            # A fault of ours: the thread is told by the end of its connection.
+            _log.exception("a stream thread was not taken in", peer=peer)
+            connection.close()
+        finally:
+            with self._guard:
+                self._strangers.discard(connection)
+
+    def _take_in(self, connection: socket.socket) -> None:
+        connection.settimeout(_GREETING_S)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        channel = Channel(connection, self._token, is_driver=True)
+        hello = from_thread(channel.receive())
+        if not isinstance(hello, Hello):
+            raise MessageError(f"The first message is {hello.kind}, not hello.", remedy="report this")
+        if (hello.application, hello.run) != (self._application, self._run):
+            raise MessageError(
+                f"Thread {hello.thread} is of run {hello.run} of {hello.application}, not of {self._run} of "
+                f"{self._application}.",
+                remedy="none needed: it leaves",
+            )
+        seen_at = time.monotonic()
+        channel.send(from_driver_to_bytes(Welcome(lease_s=self._lease_s)))
+        number = next(self._numbers)
+        conversation: Conversation[FromDriver, FromThread] = Conversation(
+            connection,
+            channel,
+            encode=from_driver_to_bytes,
+            decode=from_thread,
+            on_message=self._taking(number),
+            on_end=lambda ended: self._end(number, ended),
+            seen_at=seen_at,
+            name=f"stream-thread-{number}",
+        )
+        with self._guard:
+            if self._ending.is_set():
+                raise OSError("the coordinator has ended")
+            self._conversations[number] = conversation
+        self._events.joined(number, hello)
+        conversation.start()
+
+    def _taking(self, number: int) -> Callable[[FromThread], object]:
+        def take(message: FromThread) -> None:
+            if isinstance(message, Hello):
+                raise MessageError("A thread has said hello twice.", remedy="report this")
+            self._events.received(number, message)
+
+        return take
+
+    def _end(self, number: int, ended: Ended) -> None:
+        with self._guard:
+            self._conversations.pop(number, None)
+        self._events.left(number, ended.reason)
+
+
+def _readable(peer: tuple[object, ...]) -> str:
+    return f"{peer[0]}:{peer[1]}"

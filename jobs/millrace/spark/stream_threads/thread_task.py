@@ -1,0 +1,297 @@
+"""One task of a stream thread: when something of it is due, and what runs. One thing of it runs at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from millrace.errors import (
+    BrokerUnavailableError,
+    MillraceError,
+    StateDirectoryLockedError,
+    TaskMigratedError,
+    TransactionAbortedError,
+)
+from millrace.spark.stream_threads.commit_schedule import BatchLimit, CommitSchedule
+from millrace.spark.stream_threads.task_input import TaskInput
+from millrace.task.input import InputBatch, OffsetRange, TopicPartition
+from millrace.task.task import BatchOutcome
+
+RETRIED = (BrokerUnavailableError, StateDirectoryLockedError, TaskMigratedError, TransactionAbortedError)
+"""Errors after which opening the task again may help; every other one would only come again."""
+
+MOST_ATTEMPTS = 4
+"""At opening a task and running its next batch, before it is reported as failed."""
+
+_FIRST_RETRY_S = 0.1
+
+
+class OpenTask(Protocol):
+    """A task as a stream thread uses it. Called by one thread at a time, not always the same one."""
+
+    @property
+    def name(self) -> str:
+        """The task's name, for example ``1_3``."""
+
+    @property
+    def inputs(self) -> tuple[TopicPartition, ...]:
+        """Its input partitions."""
+
+    def open(self) -> BatchOutcome:
+        """Open the stores and the producer, and bring the stores to the committed offsets.
+
+        Raises:
+            MillraceError: see :meth:`millrace.task.task.Task.run_batch`.
+        """
+
+    def run(
+        self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange], *, recommit: bool
+    ) -> BatchOutcome:
+        """Process and commit a batch, see :meth:`millrace.task.task.Task.run_batch`. An error closes the task.
+
+        Raises:
+            MillraceError: nothing was committed, or it shows in the committed offsets.
+        """
+
+    def act(self, action: str, arguments: Mapping[str, object]) -> object:
+        """Do a named action with the open task."""
+
+    def explain(self, error: MillraceError) -> None:
+        """Close the task, whose input cannot be read, and raise why: that error, or what is behind it.
+
+        Raises:
+            MillraceError: always.
+        """
+
+    def close(self) -> None:
+        """Close stores and producer. Nothing where it is not open."""
+
+
+class Activity(StrEnum):
+    """What a task is about."""
+
+    CLOSED = "closed"
+    """To be opened, perhaps after a wait."""
+    OPENING = "opening"
+    READY = "ready"
+    """Open, and nothing of it runs."""
+    PROCESSING = "processing"
+    ACTING = "acting"
+    EXPLAINING = "explaining"
+    """Its input cannot be read: it is closed, and the reason looked for."""
+    CLOSING = "closing"
+    FAILED = "failed"
+    """For good, as far as the thread is concerned."""
+    GONE = "gone"
+    """Closed because it belongs to another thread from now on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSettings:
+    """What the loop must know of a task's application.
+
+    Args:
+        commit_interval_s: least time between the starts of two batches, seconds.
+        recommit_s: after how long offsets that have not moved are committed again, seconds.
+        most_records: most records of one partition that a batch takes.
+        wall_clock_ms: the clock of punctuations, milliseconds since the epoch.
+    """
+
+    commit_interval_s: float
+    recommit_s: float
+    most_records: int
+    wall_clock_ms: Callable[[], float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """Something of a task has ended.
+
+    Args:
+        activity: what it was.
+        began_at: when it began, by the loop's clock.
+        ended_at: when it was seen to have ended.
+        outcome: of a batch, or of opening.
+        answer: of an action.
+        error: why it failed.
+    """
+
+    activity: Activity
+    began_at: float
+    ended_at: float
+    outcome: BatchOutcome | None = None
+    answer: object = None
+    error: Exception | None = None
+
+
+class ThreadTask:
+    """A task while a stream thread has it.
+
+    Args:
+        task: how it is used.
+        plan: digest of the plan that it was made with.
+        settings: what the loop must know.
+        executor: runs what takes long.
+    """
+
+    def __init__(self, task: OpenTask, plan: str, settings: TaskSettings, executor: Executor) -> None:
+        self.task = task
+        self.plan = plan
+        self.paused = False
+        self.leaving = False
+        self.activity = Activity.CLOSED
+        self.input: TaskInput | None = None
+        self.suspended: set[TopicPartition] = set()
+        """Partitions whose reading is paused, since enough of them is buffered."""
+        self.attempts = 0
+        self.due_to_open_at = float("-inf")
+        self._settings = settings
+        self._executor = executor
+        self._schedule = self._new_schedule()
+        self._limit = BatchLimit(settings.most_records)
+        self._running: Future[object] | None = None
+        self._began_at = 0.0
+        self._took = 0
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        return self.task.name
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something of it runs."""
+        return self._running is not None
+
+    def open(self, now: float) -> None:
+        """Begin to open it."""
+        self._start(Activity.OPENING, now, self.task.open)
+
+    def run(self, now: float) -> None:
+        """Begin the next batch."""
+        assert self.input is not None
+        rows, ranges = self.input.batch()
+        self._took = sum(len(batch) for batch in rows)
+        recommit = self._schedule.recommits(now)
+        self._schedule.begin(now)
+        self._start(Activity.PROCESSING, now, lambda: self.task.run(rows, ranges, recommit=recommit))
+
+    def act(self, now: float, action: str, arguments: Mapping[str, object]) -> None:
+        """Begin an action."""
+        self._start(Activity.ACTING, now, lambda: self.task.act(action, arguments))
+
+    def fail(self, now: float, error: MillraceError) -> None:
+        """Begin to find out why its input cannot be read; it is closed."""
+        self._start(Activity.EXPLAINING, now, lambda: self.task.explain(error))
+
+    def close(self, now: float) -> None:
+        """Begin to close it, for good."""
+        self._start(Activity.CLOSING, now, self.task.close)
+
+    def ask_for_commit(self) -> None:
+        """Have what is read committed without waiting for the interval."""
+        self._schedule.ask()
+
+    def read(self, now: float) -> None:
+        """Something was read for it."""
+        self._schedule.moved(now)
+
+    def due_in(self, now: float) -> float:
+        """Seconds until something of it is to begin; infinite where nothing is known."""
+        if self.is_busy:
+            return float("inf")
+        if self.activity is Activity.CLOSED:
+            return max(0.0, self.due_to_open_at - now)
+        if self.activity is not Activity.READY or self.paused or self.input is None:
+            return float("inf")
+        return self._schedule.due_in(now, self.input)
+
+    @property
+    def has_uncommitted(self) -> bool:
+        """Whether something is read that could be committed now."""
+        return self.input is not None and (self.input.is_decidable or self.input.has_passed_markers)
+
+    def wait(self) -> None:
+        """Return once what runs has ended, however it ended."""
+        if self._running is not None:
+            self._running.exception()
+
+    def take_ended(self, now: float) -> Ended | None:
+        """What has ended since the last call, with the state after it; ``None`` where nothing has."""
+        if self._running is None or not self._running.done():
+            return None
+        future, self._running = self._running, None
+        activity, error = self.activity, future.exception()
+        if error is not None and not isinstance(error, Exception):
+            raise error
+        ended = Ended(
+            activity=activity,
+            began_at=self._began_at,
+            ended_at=now,
+            outcome=result if error is None and isinstance(result := future.result(), BatchOutcome) else None,
+            answer=future.result() if error is None and activity is Activity.ACTING else None,
+            error=error,
+        )
+        self._move(ended, now)
+        return ended
+
+    def _move(self, ended: Ended, now: float) -> None:
+        if ended.activity is Activity.CLOSING:
+            self.activity, self.input = Activity.GONE, None
+        elif ended.activity is Activity.ACTING and isinstance(ended.error, MillraceError | None):
+            # An action reads: one that failed says so to whoever asked, and the task goes on.
+            self.activity = Activity.READY
+        elif ended.error is not None:
+            self._failed(ended.error, now)
+        elif ended.activity is Activity.OPENING:
+            self._opened(ended, now)
+        else:
+            self._processed(ended, now)
+
+    def _opened(self, ended: Ended, now: float) -> None:
+        assert ended.outcome is not None
+        self.activity = Activity.READY
+        self.input = TaskInput(self.task.inputs, ended.outcome.positions, most_records=self._limit.records)
+        self._schedule = self._new_schedule()
+        self._schedule.open(now, punctuation_ms=ended.outcome.next_punctuation_ms)
+
+    def _processed(self, ended: Ended, now: float) -> None:
+        outcome = ended.outcome
+        assert outcome is not None
+        assert self.input is not None
+        self.activity = Activity.READY
+        self.attempts = 0
+        self.input.commit_to(outcome.positions)
+        self._limit.observe(self._took, now - ended.began_at)
+        self.input.most_records = self._limit.records
+        self._schedule.end(
+            now,
+            committed="commit" in outcome.durations,
+            punctuation_ms=outcome.next_punctuation_ms,
+            is_empty=not self.input.records and not self.input.has_passed_markers,
+        )
+
+    def _failed(self, error: Exception, now: float) -> None:
+        self.input = None
+        self.attempts += 1
+        if isinstance(error, RETRIED) and self.attempts < MOST_ATTEMPTS:
+            self.activity = Activity.CLOSED
+            self.due_to_open_at = now + _FIRST_RETRY_S * 2 ** (self.attempts - 1)
+        else:
+            self.activity = Activity.FAILED
+
+    def _start(self, activity: Activity, now: float, call: Callable[[], object]) -> None:
+        assert self._running is None, f"{self.name} is {self.activity}"
+        self.activity = activity
+        self._began_at = now
+        self._running = self._executor.submit(call)
+
+    def _new_schedule(self) -> CommitSchedule:
+        return CommitSchedule(
+            interval_s=self._settings.commit_interval_s,
+            recommit_s=self._settings.recommit_s,
+            wall_clock_ms=self._settings.wall_clock_ms,
+        )

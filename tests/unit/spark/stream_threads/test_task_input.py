@@ -1,0 +1,137 @@
+"""What is buffered of a task's input, and what a batch takes of it."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from millrace.kafka.columns import PartitionColumns
+from millrace.spark.stream_threads import task_input
+from millrace.spark.stream_threads.task_input import TaskInput
+from millrace.task.input import OffsetRange
+
+A, B = ("a", 0), ("b", 0)
+
+
+def read(
+    place: tuple[str, int],
+    *offsets: int,
+    position: int | None = None,
+    end: int | None = None,
+    log_end: int | None = None,
+    size: int = 1,
+) -> PartitionColumns:
+    """What a poll brought."""
+    return PartitionColumns(
+        topic=place[0],
+        partition=place[1],
+        offsets=np.array(offsets, dtype=np.int64),
+        timestamps=np.array(offsets, dtype=np.int64),
+        keys=pa.array([b""] * len(offsets), type=pa.binary()),
+        values=pa.array([b"x" * size] * len(offsets), type=pa.binary()),
+        position=offsets[-1] + 1 if position is None else position,
+        end=end,
+        log_end=log_end,
+    )
+
+
+def offsets_of(given: TaskInput) -> list[int]:
+    rows, _ = given.batch()
+    return [offset for batch in rows for offset in batch.offset.tolist()]
+
+
+def test_a_range_reaches_from_the_commit_to_behind_the_markers_that_were_passed() -> None:
+    given = TaskInput([A], {A: 5}, most_records=10)
+    given.add(read(A, 6, 7, position=8))
+    assert given.batch()[1] == {A: OffsetRange(5, 8, 9)}
+    given.add(read(A, position=9, end=9))
+    assert given.batch()[1] == {A: OffsetRange(5, 9, 9)}
+    assert offsets_of(given) == [6, 7]
+
+
+def test_what_a_batch_leaves_is_more_to_come() -> None:
+    given = TaskInput([A], {A: 0}, most_records=3)
+    given.add(read(A, 0, 1))
+    given.add(read(A, 2, 5, position=7, end=7))
+    assert given.batch()[1] == {A: OffsetRange(0, 2, 3)}
+    given.commit_to({A: 2})
+    assert given.batch()[1] == {A: OffsetRange(2, 7, 7)}
+
+
+def test_one_part_that_is_larger_than_a_batch_is_taken_whole() -> None:
+    given = TaskInput([A], {A: 0}, most_records=3)
+    given.add(read(A, *range(8)))
+    assert offsets_of(given) == list(range(8))
+
+
+def test_a_batch_takes_no_more_bytes_than_an_array_can_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(task_input, "MOST_BATCH_BYTES", 100)
+    given = TaskInput([A], {A: 0}, most_records=100)
+    given.add(read(A, 0, size=50))
+    given.add(read(A, 1, size=60))
+    assert given.is_full
+    assert offsets_of(given) == [0]
+
+
+def test_a_partition_that_has_its_share_of_the_memory_is_read_no_further() -> None:
+    given = TaskInput([A, B], {A: 0, B: 0}, most_records=1_000)
+    given.most_bytes = 100
+    given.add(read(A, 0, size=60))
+    assert given.is_full
+    assert not given.overflowing()
+    given.add(read(A, 1, size=60))
+    assert given.overflowing() == [A]
+    given.commit_to({A: 1, B: 0})
+    assert not given.overflowing()
+
+
+def test_rows_behind_a_commit_in_the_middle_of_what_was_read_stay() -> None:
+    given = TaskInput([A], {A: 0}, most_records=100)
+    given.add(read(A, 0, 1, 4, 5))
+    given.commit_to({A: 4})
+    assert offsets_of(given) == [4, 5]
+    assert given.records == 2
+    given.commit_to({A: 6})
+    assert given.records == given.size_bytes == 0
+
+
+@pytest.mark.parametrize("position", [1, 7])
+def test_a_commit_that_is_no_position_of_what_was_read_is_an_error(position: int) -> None:
+    given = TaskInput([A], {A: 2}, most_records=100)
+    given.add(read(A, 2, 3))
+    with pytest.raises(AssertionError, match="a-0 was committed"):
+        given.commit_to({A: position})
+
+
+def test_nothing_is_certain_while_one_input_has_more_and_nothing_buffered() -> None:
+    given = TaskInput([A, B], {A: 0, B: 0}, most_records=100)
+    given.add(read(A, 0))
+    assert not given.is_decidable
+    given.add(read(B, position=0, end=0))
+    assert given.is_decidable
+
+
+def test_the_answer_that_brings_the_last_record_of_a_log_says_that_it_is_the_last() -> None:
+    given = TaskInput([A, B], {A: 0, B: 0}, most_records=100)
+    given.add(read(A, 0, log_end=1))
+    given.add(read(B, position=0, end=0))
+    assert given.batch()[1] == {A: OffsetRange(0, 1, 1), B: OffsetRange(0, 0, 0)}
+
+
+@pytest.mark.parametrize(
+    ("log_end", "expected"), [(None, False), (1, False), (2, False), (1_000, False), (1_001, True)]
+)
+def test_a_marker_or_what_has_just_come_is_no_backlog(log_end: int | None, *, expected: bool) -> None:
+    given = TaskInput([A], {A: 0}, most_records=250_000)
+    given.add(read(A, 0, log_end=log_end))
+    assert given.has_backlog is expected
+
+
+def test_markers_only_are_seen_as_such() -> None:
+    given = TaskInput([A], {A: 3}, most_records=10)
+    assert not given.has_passed_markers
+    given.add(read(A, position=4, end=4))
+    assert given.has_passed_markers
+    given.commit_to({A: 4})
+    assert not given.has_passed_markers

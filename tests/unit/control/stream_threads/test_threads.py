@@ -49,9 +49,9 @@ class PlayedEpochs:
 class PlayedThread:
     """A stream thread that does what it is told."""
 
-    def __init__(self, made: RunThread) -> None:
-        identity = ProcessIdentity.current()
-        hello = Hello(made.application, made.run, made.epoch, 0, 0, "h", os.getpid(), identity.start_time, 1.0)
+    def __init__(self, made: RunThread, process: int) -> None:
+        began = ProcessIdentity.current().start_time + process
+        hello = Hello(made.application, made.run, made.epoch, 0, 0, "h", os.getpid(), began, 1.0)
         self.plans = made.plans
         self.connection = CoordinatorConnection(made.address, made.token, hello)
         self.sequence = 0
@@ -110,9 +110,9 @@ class World:
     def start(self, plan: bytes = b"plan", *, tasks: Sequence[str] = ("0_0", "0_1")) -> None:
         self.threads.start(0, f"digest of {plan.decode()}", plan, tasks, paused=False)
 
-    def thread(self) -> PlayedThread:
-        """The thread of a new epoch."""
-        return PlayedThread(self.epochs[0].function(0))
+    def thread(self, *, process: int = 0) -> PlayedThread:
+        """The thread of a new epoch, in a process of that number."""
+        return PlayedThread(self.epochs[0].function(0), process)
 
 
 @pytest.fixture
@@ -220,7 +220,7 @@ def test_a_thread_that_goes_without_a_goodbye_is_fenced_before_another_one_has_i
     thread.reports(thread.awaits(Assign))
     world.threads.wait_until_open(["0_0"], lambda: False)
     thread.connection.abandon("killed")
-    assert [each.task for each in world.thread().awaits(Assign).tasks] == ["0_0", "0_1"]
+    assert [each.task for each in world.thread(process=1).awaits(Assign).tasks] == ["0_0", "0_1"]
     assert world.fenced == ["0_0", "0_1"]
 
 

@@ -168,7 +168,7 @@ def test_a_plan_that_comes_between_the_begin_of_an_epoch_and_its_threads_ends_it
     world.start()
     made = world.epochs[0].function(0)
     world.start(b"other")
-    late = PlayedThread(made)
+    late = PlayedThread(made, 0)
     late.awaits(End)
     late.connection.leave("told to")
     assert [each.plan for each in world.thread().awaits(Assign).tasks] == ["digest of other"] * 2

@@ -74,7 +74,10 @@ def run(platform: Platform, *, seconds: float | None, rate: float) -> bool:
     with _step(f"starting {platform.services} and Airflow") as tell:
         platform.start(tell)
     assert platform.airflow is not None
-    out.print(f"Airflow        {platform.airflow.address}  user admin, password {platform.airflow.password}")
+    out.print(
+        f"Airflow        {platform.airflow.address}  user admin, password {platform.airflow.password}\n"
+        f"Kafka          {platform.bootstrap_servers}"
+    )
     readings = Readings()
     readers = [
         TopicReader(platform.bootstrap_servers, ALERTS, readings.alert),
@@ -86,9 +89,7 @@ def run(platform: Platform, *, seconds: float | None, rate: float) -> bool:
         with _step(f"deploying {APPLICATION}") as tell:
             platform.deploy(tell, is_at_work=lambda: bool(readings.alerts))
         control = platform.control_plane
-        out.print(
-            f"control plane  {control}\nmetrics        {control}/metrics\nKafka          {platform.bootstrap_servers}"
-        )
+        out.print(f"control plane  {control}\nmetrics        {control}/metrics")
         with recording_classes():
             _watch(platform, sender, readings, seconds=seconds)
     with _step("waiting until everything is processed"):

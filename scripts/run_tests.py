@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -193,36 +194,76 @@ class Result:
 
 
 @dataclass(frozen=True)
-class Running:
-    """A part that has begun.
+class Ended:
+    """A part whose process has ended.
 
     Args:
         part: it.
-        process: its process.
-        output: what takes its output; none where that is shown as it comes.
-        begin: when it began, by the monotonic clock.
+        code: its exit code.
+        seconds: how long it took.
+        output: what it wrote; none where that was shown as it came.
     """
 
     part: Part
-    process: subprocess.Popen[bytes]
-    output: IO[bytes] | None
-    begin: float
+    code: int
+    seconds: float
+    output: IO[bytes] | None = None
 
-    def finish(self) -> Result:
-        """Wait for its end."""
-        part, code = self.part, self.process.wait()
+    def result(self) -> Result:
+        """How it ended, with the second attempt of those of its tests that may have one."""
+        part, begin = self.part, time.monotonic()
         if self.output is not None:
             say(f"\n=== {part.name}, which ran beside the others ===")
             self.output.seek(0)
             shutil.copyfileobj(self.output, sys.stdout.buffer)
             sys.stdout.flush()
         twice: tuple[str, ...] = ()
-        outcome, ok = ("passed", True) if code == 0 else (f"FAILED (exit code {code})", False)
-        if code == TESTS_FAILED and part.directory:
+        outcome, ok = ("passed", True) if self.code == 0 else (f"FAILED (exit code {self.code})", False)
+        if self.code == TESTS_FAILED and part.directory:
             twice = second_attempt(part)
             if twice:
                 outcome, ok = f"passed, {len(twice)} of its tests at the second attempt", True
-        return Result(part, outcome, time.monotonic() - self.begin, ok, twice)
+        return Result(part, outcome, self.seconds + time.monotonic() - begin, ok, twice)
+
+
+class BesideOthers:
+    """Runs parts in the background, one after the other: two of them at once would keep each other waiting.
+
+    Args:
+        parts: which, in their order.
+    """
+
+    def __init__(self, parts: list[Part]) -> None:
+        self._parts = parts
+        self._ended: list[Ended] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="beside-others", daemon=True)
+
+    def start(self) -> None:
+        """Begin with the first part."""
+        self._thread.start()
+
+    def finish(self) -> list[Result]:
+        """Wait for the last part; a second call has nothing to add."""
+        self._thread.join()
+        ended, self._ended = self._ended, []
+        return [each.result() for each in ended]
+
+    def stop(self) -> None:
+        """Interrupt the part that runs, which ends what its tests started, and begin no other."""
+        self._stopping.set()
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(signal.SIGINT)
+        self._thread.join()
+
+    def _run(self) -> None:
+        for part in self._parts:
+            if self._stopping.is_set():
+                return
+            output, begin = tempfile.TemporaryFile(), time.monotonic()  # noqa: SIM115 - it is read after the part
+            self._process = start(part, output)
+            self._ended.append(Ended(part, self._process.wait(), time.monotonic() - begin, output))
 
 
 def second_attempt(part: Part) -> tuple[str, ...]:
@@ -239,36 +280,32 @@ def second_attempt(part: Part) -> tuple[str, ...]:
     return tuple(sorted(failed)) if failed <= passed else ()
 
 
-def start(part: Part, *, shown: bool = True) -> Running:
-    """Begin a part."""
-    output = None if shown else tempfile.TemporaryFile()  # noqa: SIM115 - it is open as long as the part runs
+def start(part: Part, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:
+    """Begin a part; what it writes is shown unless there is a file for it."""
     part.report().parent.mkdir(exist_ok=True)
     part.report().unlink(missing_ok=True)
-    process = subprocess.Popen(part.line(), cwd=ROOT, stdout=output, stderr=output and subprocess.STDOUT)
-    return Running(part, process, output, time.monotonic())
+    return subprocess.Popen(part.line(), cwd=ROOT, stdout=output, stderr=output and subprocess.STDOUT)
 
 
 def run(chosen: list[Part]) -> list[Result]:
     """Run parts: those that wait beside the others, those that need the machine for themselves at the end."""
     results: list[Result] = []
-    beside = [start(part, shown=False) for part in chosen if part.beside_others and len(chosen) > 1]
+    beside = BesideOthers([part for part in chosen if part.beside_others and len(chosen) > 1])
+    beside.start()
     try:
         for number, part in enumerate(chosen, start=1):
             if part.alone:
-                results += [running.finish() for running in beside]
-                beside.clear()
+                results += beside.finish()
             if not part.exists():
                 results.append(Result(part, f"no tests in {part.directory}", 0.0, ok=True))
             elif not part.beside_others or len(chosen) == 1:
                 say(f"\n=== {number}/{len(chosen)} {part.name}: {part.what} ===")
-                results.append(start(part).finish())
-        results += [running.finish() for running in beside]
+                begin = time.monotonic()
+                code = start(part).wait()
+                results.append(Ended(part, code, time.monotonic() - begin).result())
+        results += beside.finish()
     finally:
-        for running in beside:
-            if running.process.poll() is None:
-                # pytest ends what its tests started when it is interrupted.
-                running.process.send_signal(signal.SIGINT)
-                running.process.wait()
+        beside.stop()
     return results
 
 

@@ -192,7 +192,9 @@ class Application:
         return wait_until(ask, timeout_s=timeout_s, what=f"{self.application_id}: {what}")
 
     def wait_until_caught_up(self, timeout_s: float = 60.0) -> None:
-        """Returns once everything that is on the input topics now, internal ones included, is committed."""
+        """Returns once everything that is on the input topics now, internal ones included, is committed, and the driver
+        has heard of it: then its metrics have it too.
+        """
 
         def caught_up() -> bool:
             self._fail_if_ended("catching up")
@@ -201,7 +203,12 @@ class Application:
             # be seen before its marker stands behind what it sent, so that would not be below the last stable offset.
             committed = self.committed()
             ends = end_offsets(self.admin, places, End.HIGH_WATERMARK)
-            return bool(places) and all(committed.get(place, -1) >= ends[place] for place in places)
+            if not places or not all(committed.get(place, -1) >= ends[place] for place in places):
+                return False
+            status = self.status()
+            return status is not None and all(
+                status.offsets.get(topic, {}).get(number, -1) >= ends[topic, number] for topic, number in places
+            )
 
         wait_until(caught_up, timeout_s=timeout_s, what=f"{self.application_id}: committed = end")
 

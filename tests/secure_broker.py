@@ -1,4 +1,4 @@
-"""A broker with one listener that takes SCRAM over TLS, and nobody's requests that no ACL allows.
+"""A broker with listeners that take SCRAM and OAuth over TLS, and nobody's requests that no ACL allows.
 
 Its other listener is the test's own: plain, and its anonymous users may do everything.
 """
@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -27,6 +28,7 @@ from millrace.kafka.broker import HOST, EmbeddedBroker, free_ports
 from millrace.kafka.groups import fence_transactional_ids
 from tests.application import wait_until
 from tests.broker import BROKER_PROPERTIES
+from tests.identity_provider import AUDIENCE, IdentityProvider
 
 _LIMIT_S = 30
 
@@ -44,20 +46,31 @@ class SecureBroker:
         self.passwords = directory / "passwords"
         _make_certificates(self.authority, directory / "broker.pem")
         _make_certificates(self.other_authority, directory / "other.pem")
-        (port,) = free_ports(1)
-        self.bootstrap_servers = f"{HOST}:{port}"
+        port, oauth_port = free_ports(2)
+        self.bootstrap_servers, self.oauth_servers = f"{HOST}:{port}", f"{HOST}:{oauth_port}"
+        self.identity_provider = IdentityProvider({})
         self._broker = EmbeddedBroker(directory / "broker", properties=BROKER_PROPERTIES)
         plain = f"PLAINTEXT://{self._broker.bootstrap_servers},SECURE://{self.bootstrap_servers}"
+        plain += f",OAUTH://{self.oauth_servers}"
+        oauth, package = "listener.name.oauth.oauthbearer", "org.apache.kafka.common.security.oauthbearer"
         self._broker.properties |= {
             "listeners": f"{plain},CONTROLLER://{self._broker.controller}",
             "advertised.listeners": plain,
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL,OAUTH:SASL_SSL",
             "listener.name.secure.sasl.enabled.mechanisms": "SCRAM-SHA-512",
             "listener.name.secure.scram-sha-512.sasl.jaas.config": (
                 "org.apache.kafka.common.security.scram.ScramLoginModule required;"
             ),
             "listener.name.secure.ssl.keystore.type": "PEM",
             "listener.name.secure.ssl.keystore.location": str(directory / "broker.pem"),
+            "listener.name.oauth.sasl.enabled.mechanisms": "OAUTHBEARER",
+            "listener.name.oauth.ssl.keystore.type": "PEM",
+            "listener.name.oauth.ssl.keystore.location": str(directory / "broker.pem"),
+            f"{oauth}.sasl.jaas.config": f"{package}.OAuthBearerLoginModule required;",
+            f"{oauth}.sasl.server.callback.handler.class": f"{package}.OAuthBearerValidatorCallbackHandler",
+            f"{oauth}.sasl.oauthbearer.jwks.endpoint.url": self.identity_provider.keys_endpoint,
+            f"{oauth}.sasl.oauthbearer.expected.audience": AUDIENCE,
+            f"{oauth}.sasl.oauthbearer.expected.issuer": self.identity_provider.address,
             "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
             "super.users": "User:ANONYMOUS",
         }
@@ -69,21 +82,26 @@ class SecureBroker:
 
     def start(self) -> None:
         """Returns when it answers, and its coordinators have loaded what they know of transactions."""
-        self._broker.start(timeout_s=300)
+        self.identity_provider.__enter__()
+        # It takes keys only from where a property of the system allows it; Java reads this variable at its start.
+        allowed = f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={self.identity_provider.keys_endpoint}"
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("JAVA_TOOL_OPTIONS", allowed)
+            self._broker.start(timeout_s=300)
         fence_transactional_ids(self.plain_servers, [f"warm-up-{number}" for number in range(12)])
         self._admin = AdminClient({"bootstrap.servers": self.plain_servers})
 
     def stop(self) -> None:
         """Ends it."""
         self._broker.stop()
+        self.identity_provider.__exit__(None, None, None)
 
     def add_user(self, name: str, password: str) -> dict[str, str]:
         """Makes a user, who may do nothing yet, the password in a file; what a specification needs to log in so."""
         credentials = ScramCredentialInfo(ScramMechanism.SCRAM_SHA_512, 4096)
         change = UserScramCredentialUpsertion(name, credentials, password.encode())
         self._admin.alter_user_scram_credentials([change])[name].result(_LIMIT_S)
-        self.passwords.mkdir(exist_ok=True)
-        (self.passwords / name).write_text(f"{password}\n")
+        self._keep(name, password)
         return {
             "security.protocol": "SASL_SSL",
             "ssl.ca.location": str(self.authority),
@@ -91,6 +109,27 @@ class SecureBroker:
             "sasl.username": name,
             "sasl.password": f"${{dir:{self.passwords}:{name}}}",
         }
+
+    def add_client(self, name: str, secret: str) -> dict[str, str]:
+        """Makes a client of the identity provider, who may do nothing yet, the secret in a file; what a specification
+        needs to log in so.
+        """
+        self.identity_provider.clients[name] = secret
+        self._keep(name, secret)
+        return {
+            "security.protocol": "SASL_SSL",
+            "ssl.ca.location": str(self.authority),
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.method": "oidc",
+            "sasl.oauthbearer.client.id": name,
+            "sasl.oauthbearer.client.secret": f"${{dir:{self.passwords}:{name}}}",
+            "sasl.oauthbearer.scope": "streams",
+            "sasl.oauthbearer.token.endpoint.url": self.identity_provider.token_endpoint,
+        }
+
+    def _keep(self, name: str, secret: str) -> None:
+        self.passwords.mkdir(exist_ok=True)
+        (self.passwords / name).write_text(f"{secret}\n")
 
     def grant(self, bindings: Iterable[AclBinding]) -> None:
         """Adds ACLs."""

@@ -1,10 +1,14 @@
-"""Waiting in tests: for a condition, with a limit."""
+"""Waiting in tests: for a condition, with a limit, and for what a signal does."""
 
 from __future__ import annotations
 
+import os
+import signal
 import time
 from collections.abc import Callable
 from typing import TypeVar
+
+import psutil
 
 T = TypeVar("T")
 
@@ -15,3 +19,16 @@ def eventually(ask: Callable[[], T], expected: object, *, limit_s: float = 15) -
     while (answer := ask()) != expected:
         assert time.monotonic() < deadline, f"still {answer!r} after {limit_s} s, expected {expected!r}"
         time.sleep(0.05)
+
+
+def stop_process(pid: int) -> None:
+    """Stop a process (SIGSTOP) and return once the kernel shows it as stopped, which is later than the signal."""
+    os.kill(pid, signal.SIGSTOP)
+    eventually(psutil.Process(pid).status, psutil.STATUS_STOPPED)
+
+
+def kill_process(pid: int) -> None:
+    """Kill a process (SIGKILL) and return once it is gone, or only its parent's to collect."""
+    process = psutil.Process(pid)
+    process.kill()
+    eventually(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, expected=True)

@@ -2,7 +2,7 @@
 
 A key is written with dots (``commit.interval.ms``); its attribute is the same with underscores. Keys that begin with
 ``consumer.``, ``producer.``, ``admin.``, ``topic.`` or ``spark.`` are passed on to that client, topic or session; those
-that begin with ``security.``, ``sasl.`` or ``ssl.`` to every client of the broker.
+that begin with ``security.``, ``sasl.``, ``ssl.`` or ``https.`` to every client of the broker.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from millrace.serdes.checks import check_serde
 from millrace.serdes.names import check_serde_name
 
 CLIENT_PREFIXES = ("consumer.", "producer.", "admin.")
-LOGIN_PREFIXES = ("security.", "sasl.", "ssl.")
+LOGIN_PREFIXES = ("security.", "sasl.", "ssl.", "https.")
 """Settings that say how a client logs in to the broker, as librdkafka calls them."""
 
 PASSED_ON_PREFIXES = (*CLIENT_PREFIXES, "topic.", "spark.", *LOGIN_PREFIXES)

@@ -36,7 +36,7 @@ def cluster(tmp_path: Path, points: Path, prefix: str, monkeypatch: pytest.Monke
         yield started
 
 
-@pytest.mark.timeout(600)
+@pytest.mark.timeout(1200)
 def test_output_and_stores_are_exact_whatever_is_killed(
     broker: EmbeddedBroker,
     prefix: str,

@@ -226,7 +226,7 @@ class _Run:
         )
         plans = [self._with_reports(plan) for plan in preparation.plans]
         if self._runs_stream_threads:
-            threads = self._threads = self._stream_threads(session, plans)
+            threads = self._threads = self._stream_threads(session)
             self._queries = tuple(StreamThreadsQuery(threads, plan, hooks) for plan in plans)
         else:
             self._queries = tuple(SparkQuery(session, plan, hooks) for plan in plans)
@@ -249,12 +249,14 @@ class _Run:
             )
         return not with_frames
 
-    def _stream_threads(self, session: SparkSession, plans: Sequence[QueryPlan]) -> StreamThreads:
-        slots = session.sparkContext.defaultParallelism
-        wanted = self._config.num_stream_threads or slots
-        if wanted > slots:
-            _log.warning("there are fewer slots than num.stream.threads", slots=slots, wanted=wanted)
-        count = min(wanted, slots, sum(plan.tasks for plan in plans))
+    def _stream_threads(self, session: SparkSession) -> StreamThreads:
+        def count() -> int:
+            slots: int = session.sparkContext.defaultParallelism
+            wanted = self._config.num_stream_threads or slots
+            if wanted > slots:
+                _log.warning("there are fewer slots than num.stream.threads", slots=slots, wanted=wanted)
+            return min(wanted, slots, sum(query.plan.tasks for query in self._queries))
+
         bind, host = driver_address(session)
         exactly_once = self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
         return StreamThreads(
@@ -262,7 +264,7 @@ class _Run:
             run=self._run_id,
             bind=bind,
             host=host,
-            make_epochs=lambda function: Epochs(session, self._config.application_id, threads=count, function=function),
+            make_epochs=lambda function: Epochs(session, self._config.application_id, count=count, function=function),
             fence=self._fence_tasks,
         )
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from millrace.errors import OperationError
 from millrace.kafka.jars import BROKER_JARS, class_path, resolve_jars
 from millrace.kafka.java import find_java
-from millrace.kafka.java_clients import java_login, properties_text
+from millrace.kafka.java_clients import java_login, java_properties, properties_text
 
 _LIMIT_S = 180.0
 _TIMEOUTS = {"request.timeout.ms": "60000", "default.api.timeout.ms": "120000"}
@@ -42,7 +42,7 @@ def ask_broker_tool(
         properties.flush()
         connection = ["--bootstrap-server", bootstrap_servers, "--command-config", properties.name]
         filled = [part for given in arguments for part in (connection if given == "{connection}" else [given])]
-        command = [str(find_java()), "-Xmx128m", "-XX:TieredStopAtLevel=1"]
+        command = [str(find_java()), "-Xmx128m", "-XX:TieredStopAtLevel=1", *java_properties(settings or {})]
         command += ["-cp", class_path(resolve_jars(BROKER_JARS)), tool, *filled]
         try:
             result = subprocess.run(command, capture_output=True, timeout=_LIMIT_S, check=False)

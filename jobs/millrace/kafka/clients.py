@@ -11,6 +11,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient
 
 from millrace.errors import BrokerUnavailableError, ConfigurationError, MillraceError, OperationError, PreflightError
+from millrace.kafka.login import check_login
 
 # librdkafka's own messages; shown only where the logging of the application asks for them.
 client_log = logging.getLogger("millrace.librdkafka")
@@ -44,7 +45,9 @@ _REFUSED = frozenset({
     KafkaError.CLUSTER_AUTHORIZATION_FAILED,
     KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
 })  # fmt: skip
-_FILES = frozenset({"ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location"})
+_FILES = frozenset(
+    {"ssl.ca.location", "ssl.certificate.location", "ssl.key.location", "ssl.keystore.location", "https.ca.location"}
+)
 
 
 class AnsweringClient:
@@ -74,8 +77,9 @@ def base_settings(bootstrap_servers: str, overrides: Mapping[str, str] | None = 
         overrides: settings of the user, which win.
 
     Raises:
-        ConfigurationError: a file that they name cannot be read.
+        ConfigurationError: a file that they name cannot be read; see also :func:`millrace.kafka.login.check_login`.
     """
+    check_login(overrides or {})
     for key, value in (overrides or {}).items():
         if key in _FILES and not os.access(value, os.R_OK):
             raise ConfigurationError(f"{key}, {value}, cannot be read.", remedy=f"correct {key}, or the file's rights")

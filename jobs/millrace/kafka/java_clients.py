@@ -12,6 +12,7 @@ from pathlib import Path
 
 from millrace.config import login_settings
 from millrace.errors import ConfigurationError
+from millrace.kafka.login import CLIENT_ID, CLIENT_SECRET, OAUTH, OIDC_METHOD, TOKEN_ENDPOINT, check_login, mechanism
 
 _SAME_NAMES = ("security.protocol", "ssl.keystore.location", "ssl.keystore.password", "ssl.key.password")
 _LOGIN_MODULES = {
@@ -20,6 +21,16 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 _SASL = ("sasl.mechanism", "sasl.mechanisms", "sasl.username", "sasl.password")
+_OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+_OAUTH_OPTIONS = {CLIENT_ID: "clientId", CLIENT_SECRET: "clientSecret", "sasl.oauthbearer.scope": "scope"}
+_OAUTH_EXTENSIONS = "sasl.oauthbearer.extensions"
+_OAUTH_TRUSTED = {
+    "https.ca.location": "ssl.truststore.location",
+    "https.ca.pem": "ssl.truststore.certificates",
+}
+"""Whom to trust where a token is asked for; in Java options of the login, since the broker's may be others."""
+
+_OAUTH = frozenset({OIDC_METHOD, TOKEN_ENDPOINT, _OAUTH_EXTENSIONS, *_OAUTH_OPTIONS, *_OAUTH_TRUSTED})
 _TRUSTED = {"ssl.ca.location": "ssl.truststore.location", "ssl.ca.pem": "ssl.truststore.certificates"}
 _OWN_FILES = {
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
@@ -27,7 +38,7 @@ _OWN_FILES = {
 }
 _OWN_TEXTS = {"ssl.certificate.pem": "ssl.keystore.certificate.chain", "ssl.key.pem": "ssl.keystore.key"}
 _HOST_CHECK = "ssl.endpoint.identification.algorithm"
-_TRANSLATED = frozenset({*_SAME_NAMES, *_SASL, *_TRUSTED, *_OWN_FILES, *_OWN_TEXTS, _HOST_CHECK})
+_TRANSLATED = frozenset({*_SAME_NAMES, *_SASL, *_OAUTH, *_TRUSTED, *_OWN_FILES, *_OWN_TEXTS, _HOST_CHECK})
 _KEY_FORMATS = ("-----BEGIN PRIVATE KEY-----", "-----BEGIN ENCRYPTED PRIVATE KEY-----")
 
 
@@ -85,25 +96,60 @@ def properties_text(settings: Mapping[str, str]) -> str:
     return "".join(f"{key}={json.dumps(value)[1:-1]}\n" for key, value in settings.items())
 
 
+def java_properties(settings: Mapping[str, str]) -> list[str]:
+    """What the virtual machine of a client must be told on its command line, so that it may log in.
+
+    Kafka's Java clients ask for tokens only where a property of the system allows it (KIP-1139, CVE-2025-27817).
+
+    Args:
+        settings: of a client, as librdkafka calls them.
+    """
+    if mechanism(settings) != OAUTH:
+        return []
+    return [f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={settings[TOKEN_ENDPOINT]}"]
+
+
 def _sasl(login: Mapping[str, str]) -> dict[str, str]:
-    mechanism = login.get("sasl.mechanism", login.get("sasl.mechanisms"))
-    if mechanism is None:
+    asked = mechanism(login)
+    if asked is None:
         return {}
-    if mechanism not in _LOGIN_MODULES:
+    check_login(login)
+    if asked == OAUTH:
+        return _oauth(login)
+    if asked not in _LOGIN_MODULES:
         raise ConfigurationError(
-            f"Spark's Kafka source and the broker's tools cannot log in with SASL {mechanism}.",
-            remedy=f"set sasl.mechanism to one of {', '.join(_LOGIN_MODULES)}",
+            f"Spark's Kafka source and the broker's tools cannot log in with SASL {asked}.",
+            remedy=f"set sasl.mechanism to one of {', '.join((*_LOGIN_MODULES, OAUTH))}",
         )
-    user, password = _quoted(login, "sasl.username"), _quoted(login, "sasl.password")
+    options = {"username": login.get("sasl.username", ""), "password": login.get("sasl.password", "")}
+    return {"sasl.mechanism": asked, "sasl.jaas.config": _jaas(_LOGIN_MODULES[asked], options)}
+
+
+def _oauth(login: Mapping[str, str]) -> dict[str, str]:
+    """Client credentials as Java has them (KIP-768): the endpoint is a setting, the rest are options of the login."""
+    options = {java: login[name] for name, java in _OAUTH_OPTIONS.items() if name in login}
+    for pair in filter(None, login.get(_OAUTH_EXTENSIONS, "").split(",")):
+        name, _, value = pair.partition("=")
+        options[f"extension_{name.strip()}"] = value.strip()
+    for name, java in _OAUTH_TRUSTED.items():
+        if name in login:
+            options |= {"ssl.truststore.type": "PEM", java: login[name]}
     return {
-        "sasl.mechanism": mechanism,
-        "sasl.jaas.config": f"{_LOGIN_MODULES[mechanism]} required username={user} password={password};",
+        "sasl.mechanism": OAUTH,
+        TOKEN_ENDPOINT: login[TOKEN_ENDPOINT],
+        "sasl.login.callback.handler.class": f"{_OAUTH_PACKAGE}.OAuthBearerLoginCallbackHandler",
+        "sasl.jaas.config": _jaas(f"{_OAUTH_PACKAGE}.OAuthBearerLoginModule", options),
     }
 
 
-def _quoted(login: Mapping[str, str], name: str) -> str:
-    text = login.get(name, "").replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{text}"'
+def _jaas(module: str, options: Mapping[str, str]) -> str:
+    given = " ".join(f"{name}={_quoted(text)}" for name, text in options.items())
+    return f"{module} required {given};"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
 
 
 def _read(name: str, path: str) -> str:

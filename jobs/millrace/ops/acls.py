@@ -134,7 +134,8 @@ def needed_acls(spec: ApplicationSpec, *, principal: str | None = None, purpose:
     if principal is None and name is None:
         raise ConfigurationError(
             f"The configuration of {spec.name} names no user: it has no sasl.username.",
-            remedy="give --principal: that of a certificate is its distinguished name, as in User:CN=payments",
+            remedy="give --principal: that of a certificate is its distinguished name, as in User:CN=payments; "
+            "that of a token is its claim sub",
         )
     acls = [
         *_running(topology, config),

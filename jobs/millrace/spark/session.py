@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 
 from millrace.config import StreamsConfig, is_secret
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
+from millrace.kafka.java_clients import java_properties
 from millrace.spark.class_archive import class_archive_settings
 
 ARROW_BATCH_ROWS = 2_000
@@ -45,12 +46,24 @@ SETTINGS = {
     "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
     "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
 }
-"""What a session is given that the specification does not set."""
+"""What a session is given that the specification does not set; see :func:`own_settings`."""
 
+_DRIVER_JAVA, _EXECUTOR_JAVA = "spark.driver.defaultJavaOptions", "spark.executor.defaultJavaOptions"
 LOOPBACK = "127.0.0.1"
 _HOST = "spark.driver.host"
 _BIND_ADDRESS = "spark.driver.bindAddress"
 _SUBMITTED_BY = "PYSPARK_GATEWAY_PORT"
+
+
+def own_settings(config: StreamsConfig) -> dict[str, str]:
+    """What an application's session is given that its specification does not set.
+
+    Args:
+        config: the application's configuration.
+    """
+    allowed = java_properties(config.client_settings("consumer."))
+    # Not the extra ones, which users set: virtual machines get these and those.
+    return {**SETTINGS, **({_DRIVER_JAVA: " ".join(allowed), _EXECUTOR_JAVA: " ".join(allowed)} if allowed else {})}
 
 
 def is_submitted() -> bool:
@@ -109,7 +122,10 @@ def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: M
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = builder.master(config.master).appName(config.application_id)
-    own = {**SETTINGS, "spark.jars": ",".join(str(jar) for jar in jars), **class_archive}
+    given = own_settings(config)
+    own = {**given, "spark.jars": ",".join(str(jar) for jar in jars), **class_archive}
+    if _DRIVER_JAVA in given and _DRIVER_JAVA in class_archive:
+        own[_DRIVER_JAVA] = f"{class_archive[_DRIVER_JAVA]} {given[_DRIVER_JAVA]}"
     if config.master.startswith("local"):
         own |= {_HOST: LOOPBACK, _BIND_ADDRESS: LOOPBACK}
     settings = {**own, **passed_on}

@@ -11,9 +11,10 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.columns import PartitionColumns, PartitionReader, ReaderSettings, open_reader
 from millrace.kafka.offsets import End, begin_offsets, end_offsets
 
-READ_RECORDS = 5_000
-"""Most records that are taken from the client at once, which are then also written at once: more of them leave the
-processor's caches, fewer of them are far apart in the write buffer. In both cases sorting and writing take longer."""
+READ_RECORDS = 20_000
+"""Most records that are taken from the client at once, and are then sorted and written at once. The more, the nearer is
+the next key in RocksDB's write buffer: writing takes 0.66 microseconds a record with 5,000, and 0.33 with 20,000. With
+more than that, sorting takes what writing saves."""
 
 REQUEST_TIMEOUT_S = 30.0
 _POLL_S = 1.0

@@ -14,6 +14,7 @@ from millrace.control.driver_options import ExitCode
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
+from tests.waiting import stop_process
 
 Start = Callable[[str], subprocess.Popen[bytes]]
 
@@ -97,7 +98,7 @@ def test_a_suspended_driver_finds_on_waking_that_it_was_replaced(
 ) -> None:
     older = start("older")
     wait_for(bootstrap_servers, unique, is_running)
-    older.send_signal(signal.SIGSTOP)
+    stop_process(older.pid)
     start("newer")
     wait_for(bootstrap_servers, unique, lambda each: is_running(each) and each.driver_epoch == 2)
     older.send_signal(signal.SIGCONT)

@@ -11,7 +11,7 @@ from tests.secure_broker import SecureBroker
 
 @pytest.fixture(scope="session")
 def secure_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
-    """A broker with a listener for SCRAM over TLS and an authorizer. Use names of your own."""
+    """A broker with listeners for SCRAM and OAuth over TLS and an authorizer. Use names of your own."""
     broker = SecureBroker(tmp_path_factory.mktemp("secure"))
     broker.start()
     yield broker

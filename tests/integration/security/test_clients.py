@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -14,6 +15,8 @@ import pytest
 from millrace.config import StreamsConfig
 from millrace.errors import ConfigurationError, PreflightError
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.columns import PartitionReader, ReaderSettings
+from millrace.kafka.columns.choice import OPENERS
 from millrace.kafka.log_dirs import log_bytes
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
@@ -66,6 +69,30 @@ def test_a_login_reaches_every_client(secure_broker: SecureBroker, login: dict[s
     # Those are asked by the broker's own tools, Java processes.
     assert list_transactions(connection.bootstrap_servers, settings=admin.settings)[unique] == "CompleteCommit"
     assert log_bytes(connection.bootstrap_servers, [unique], settings=admin.settings)[unique, 0] > 0
+
+
+def _poll_for(reader: PartitionReader, limit_s: float) -> None:
+    deadline = time.monotonic() + limit_s
+    while time.monotonic() < deadline:
+        assert reader.poll(1.0, 10) == []
+
+
+@pytest.mark.parametrize("kind", sorted(OPENERS))
+def test_a_reader_says_that_its_login_is_refused(secure_broker: SecureBroker, login: dict[str, str], kind: str) -> None:
+    connection = Connection.of(config_of(secure_broker, {**login, "sasl.password": "other"}))
+    reader = OPENERS[kind](
+        ReaderSettings(
+            bootstrap_servers=connection.bootstrap_servers, group="refused", settings=connection.consumer or {}
+        )
+    )
+    try:
+        reader.assign({("any", 0): 0})
+        with pytest.raises(PreflightError, match="uthentication failed") as raised:
+            _poll_for(reader, 30)
+    finally:
+        reader.close()
+    assert "sasl" in raised.value.remedy
+    assert PASSWORD not in str(raised.value)
 
 
 @pytest.mark.parametrize(

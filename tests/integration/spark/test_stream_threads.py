@@ -8,9 +8,11 @@ import struct
 from collections import Counter
 from pathlib import Path
 
+import httpx
 import psutil
 import pytest
 
+from millrace.control.task_databases import LINK_DATABASES
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import Application, wait_until
 from tests.integration.spark.conftest import World
@@ -147,6 +149,43 @@ def test_nothing_is_processed_while_it_is_paused(sent: Sent, world: World) -> No
     sent.check()
 
 
+def links(application: Application, directory: Path) -> httpx.Response:
+    """Asks the driver to have every task link its database."""
+    token = (application.run_directory / "control.token").read_text().strip()
+    return httpx.post(
+        f"{application.control_address()}/operations/{LINK_DATABASES}",
+        json={"directory": str(directory)},
+        headers={"Authorization": f"Bearer {token}"},
+        timeout=120,
+    )
+
+
+@pytest.mark.kills
+def test_tasks_do_what_they_are_asked_between_two_commits_and_a_thread_that_dies_of_it_is_told(
+    sent: Sent, points: Path
+) -> None:
+    sent.check()
+    directory = sent.application.state_directory / "links"
+    done = links(sent.application, directory / "first")
+    assert done.status_code == 200
+    # Those of the second sub-topology have a store.
+    linked = {task for task, answer in done.json()["tasks"].items() if answer["directory"] is not None}
+    assert (
+        linked
+        == {f"1_{partition}" for partition in range(4)}
+        == {path.name for path in (directory / "first").iterdir()}
+    )
+
+    arm(points, CrashPoint.THREAD_COMMANDED)
+    failed = links(sent.application, directory / "second")
+    assert failed.status_code == 409
+    assert "went away" in failed.json()["error"]
+    sent.send()
+    sent.check()
+    sent.application.wait_until_running()
+    assert links(sent.application, directory / "third").status_code == 200
+
+
 def test_a_stop_ends_every_process_and_a_start_goes_on(sent: Sent) -> None:
     sent.send()
     workers = sent.application.workers()
@@ -156,3 +195,20 @@ def test_a_stop_ends_every_process_and_a_start_goes_on(sent: Sent) -> None:
     sent.application.start_and_wait()
     sent.check()
     assert sent.application.stop() == 0
+
+
+def test_a_new_partition_is_read_from_its_first_record_by_the_next_epoch(world: World) -> None:
+    world.create("in", "out")
+    copying = world.application(
+        "copying", "copying", config={"processing.engine": "stream-threads", "query.restart.backoff.ms": 100}
+    ).start_and_wait()
+    world.send("in", Record(b"a", b"1", partition=0))
+    copying.wait_until_caught_up()
+    world.admin.add_partitions(world.name("in"), 3)
+    world.send("in", *[Record(b"a", b"2", partition=number) for number in range(3)])
+    place = (world.name("in"), 2)
+    wait_until(lambda: copying.committed().get(place) == 1, timeout_s=120, what="the record of a new partition")
+    copying.wait_until_running()
+    copying.wait_until_caught_up()
+    assert sorted(record.value or b"" for record in world.read("out")) == [b"1", b"2", b"2", b"2"]
+    assert copying.stop() == 0

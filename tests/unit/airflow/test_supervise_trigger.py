@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 import time
 from typing import Any
 
@@ -14,6 +12,7 @@ from millrace.control.ending import Ending, ExitCode
 from millrace.ops import Home, observe, read_record, stop
 from millrace.ops.record import write_record
 from millrace_airflow.triggers import SuperviseTrigger, supervise
+from tests.waiting import kill_process, stop_process
 
 NAME = "payments"
 OWNER = "manual__1/1"
@@ -53,7 +52,7 @@ def test_it_is_rebuilt_from_what_it_serialises(home: Home) -> None:
 
 
 def test_it_fires_for_a_job_that_died(home: Home) -> None:
-    os.kill(pid_of(home), signal.SIGKILL)
+    kill_process(pid_of(home))
     event = asyncio.run(first_event(trigger(home)))
     assert event["kind"] == "act"
     assert event["observation"]["reason"] == "process_died"
@@ -75,7 +74,7 @@ def test_it_leaves_a_fenced_job_alone_and_has_the_task_look_now_and_then(
         reason="fenced by driver 2 on other-host",
         at=time.time(),
     ).write(home.application(NAME).ended)
-    os.kill(record.process.pid, signal.SIGKILL)
+    kill_process(record.process.pid)
     event = asyncio.run(first_event(trigger(home)))
     assert event["kind"] == "checkpoint"
     assert event["observation"]["reason"] == "fenced"
@@ -101,7 +100,7 @@ def test_it_fires_now_and_then_so_that_a_missing_triggerer_is_noticed(home: Home
 
 def test_a_hung_job_blocks_no_other_trigger(home: Home) -> None:
     """Case A10: the event loop goes on while a job does not answer, until it counts as hung."""
-    os.kill(pid_of(home), signal.SIGSTOP)
+    stop_process(pid_of(home))
     gaps: list[float] = []
 
     async def others() -> None:

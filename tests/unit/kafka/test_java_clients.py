@@ -6,7 +6,8 @@ import pytest
 
 from millrace.config import StreamsConfig
 from millrace.errors import ConfigurationError
-from millrace.kafka.java_clients import java_consumer, java_login
+from millrace.kafka.clients import base_settings
+from millrace.kafka.java_clients import java_consumer, java_login, java_properties
 
 LOGIN = {
     "security.protocol": "SASL_SSL",
@@ -67,8 +68,8 @@ def test_names_of_hosts_are_checked_unless_that_is_switched_off(given: str, java
 @pytest.mark.parametrize(
     ("login", "named"),
     [
-        ({"sasl.mechanism": "GSSAPI"}, "GSSAPI"),
-        ({"sasl.oauthbearer.method": "oidc"}, r"sasl\.oauthbearer\.method"),
+        ({"sasl.mechanism": "EXTERNAL"}, "EXTERNAL"),
+        ({"sasl.oauthbearer.grant.type": "jwt"}, r"sasl\.oauthbearer\.grant\.type"),
         ({"ssl.key.location": "/none.pem"}, r"/none\.pem"),
         ({"ssl.key.pem": "-----BEGIN RSA PRIVATE KEY-----"}, "PKCS #8"),
     ],
@@ -84,3 +85,55 @@ def test_a_login_is_of_every_client_unless_one_has_its_own() -> None:
     assert common.client_settings("consumer.") == LOGIN
     assert common.client_settings("producer.") == {**LOGIN, "sasl.username": "writer"}
     assert common.client_settings("topic.") == {"retention.ms": "1"}
+
+
+OAUTH = {
+    "security.protocol": "SASL_SSL",
+    "sasl.mechanism": "OAUTHBEARER",
+    "sasl.oauthbearer.method": "oidc",
+    "sasl.oauthbearer.client.id": "streams",
+    "sasl.oauthbearer.client.secret": 'a"b',
+    "sasl.oauthbearer.scope": "kafka",
+    "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+}
+
+
+def test_client_credentials_are_options_of_the_login_and_their_endpoint_is_allowed() -> None:
+    """Case L01."""
+    assert java_consumer(OAUTH) == {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+        "sasl.oauthbearer.token.endpoint.url": "https://idp.example/token",
+        "sasl.login.callback.handler.class": (
+            "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginCallbackHandler"
+        ),
+        "sasl.jaas.config": "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'clientId="streams" clientSecret="a\\"b" scope="kafka";',
+    }
+    assert java_properties(OAUTH) == ["-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls=https://idp.example/token"]
+    assert java_properties(LOGIN) == []
+
+
+def test_extensions_and_the_authority_of_the_token_endpoint_are_options_of_the_login_too() -> None:
+    """Confluent Cloud names the cluster in an extension."""
+    more = {"sasl.oauthbearer.extensions": "logicalCluster=lkc-1,pool=p", "https.ca.pem": "-----BEGIN\nCERT"}
+    java = java_login({**OAUTH, **more})
+    assert java["sasl.jaas.config"].endswith(
+        'extension_logicalCluster="lkc-1" extension_pool="p" ssl.truststore.type="PEM" '
+        'ssl.truststore.certificates="-----BEGIN\\nCERT";'
+    )
+
+
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        ({"sasl.mechanism": "OAUTHBEARER"}, "sasl.oauthbearer.method is 'default'"),
+        ({**OAUTH, "sasl.oauthbearer.client.secret": ""}, "needs sasl.oauthbearer.client.secret"),
+        ({"sasl.mechanism": "GSSAPI"}, "built without Kerberos"),
+    ],
+)
+def test_a_login_that_no_client_could_do_is_refused_before_there_is_one(settings: dict[str, str], reason: str) -> None:
+    with pytest.raises(ConfigurationError, match=reason):
+        java_login(settings)
+    with pytest.raises(ConfigurationError, match=reason):
+        base_settings("broker:1", settings)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -31,6 +30,7 @@ from millrace.ops.files import read_journal
 from millrace.ops.launchers.local_process import LocalProcess
 from millrace.ops.record import DesiredState, JobRecord, write_record
 from millrace.processes import ProcessIdentity
+from tests.waiting import kill_process, stop_process
 
 WriteSpec = Callable[..., Path]
 
@@ -104,7 +104,7 @@ def test_an_invalid_new_specification_leaves_the_last_good_one_running(deployed:
     outcome = reconcile(deployed, "payments")
     assert outcome.action == "nothing"
     assert "the last good specification stays" in outcome.text
-    os.kill(before, signal.SIGKILL)
+    kill_process(before)
     wait_for(lambda: observe(deployed, "payments").verdict is Verdict.DEAD)
     assert reconcile(deployed, "payments").action == "restart"
     wait_until_ready(deployed, "payments", timeout_s=20)
@@ -112,7 +112,7 @@ def test_an_invalid_new_specification_leaves_the_last_good_one_running(deployed:
 
 def test_a_killed_driver_is_started_again_and_the_journal_says_why(deployed: Home) -> None:
     before = pid_of(deployed)
-    os.kill(before, signal.SIGKILL)
+    kill_process(before)
     wait_for(lambda: observe(deployed, "payments").reason is Reason.PROCESS_DIED)
     outcome = reconcile(deployed, "payments")
     assert outcome.action == "restart"
@@ -124,7 +124,7 @@ def test_a_killed_driver_is_started_again_and_the_journal_says_why(deployed: Hom
 
 def test_a_hung_driver_is_killed_and_started_again(deployed: Home) -> None:
     before = pid_of(deployed)
-    os.kill(before, signal.SIGSTOP)
+    stop_process(before)
     assert observe(deployed, "payments").reason is Reason.PROCESS_STOPPED
     wait_for(lambda: observe(deployed, "payments").reason is Reason.HUNG)
     assert reconcile(deployed, "payments").action == "restart"
@@ -189,7 +189,7 @@ def test_restarts_end_at_the_limit_with_the_reason(home: Home, write_spec: Write
 def test_a_restart_waits_for_its_backoff(home: Home, write_spec: WriteSpec) -> None:
     write_spec(restart={"initial_backoff_s": 60.0})
     deploy(home, "payments")
-    os.kill(pid_of(home), signal.SIGKILL)
+    kill_process(pid_of(home))
     wait_for(lambda: observe(home, "payments").verdict is Verdict.DEAD)
     assert reconcile(home, "payments").action == "wait"
 
@@ -245,7 +245,7 @@ def test_a_process_number_that_somebody_else_has_now_is_not_our_driver(deployed:
 
 def test_many_reconciles_at_once_start_one_driver(deployed: Home) -> None:
     """Cases A04 and A07."""
-    os.kill(pid_of(deployed), signal.SIGKILL)
+    kill_process(pid_of(deployed))
     wait_for(lambda: observe(deployed, "payments").verdict is Verdict.DEAD)
     actions: list[str] = []
     threads = [
@@ -279,7 +279,7 @@ def test_what_a_dead_driver_left_behind_is_ended_before_the_next_start(home: Hom
     children = subprocess.run(["pgrep", "-s", str(pid), "sleep"], capture_output=True, text=True, check=True)
     left = ProcessIdentity.of(int(children.stdout))
     assert left is not None
-    os.kill(pid, signal.SIGKILL)
+    kill_process(pid)
     wait_for(lambda: observe(home, "payments").verdict is Verdict.DEAD)
     assert reconcile(home, "payments").action == "restart"
     assert not left.is_alive()

@@ -19,6 +19,7 @@ from millrace.ops.overview.look import look_at
 from millrace.ops.overview.model import Savepoints
 from millrace.ops.record import read_record
 from millrace.processes import ProcessIdentity
+from tests.waiting import kill_process, stop_process
 
 NAME = "payments"
 FENCE = "Driver 1 of payments was fenced by a newer driver: driver 2 (process 7 on other-host, run r2, started then)."
@@ -49,7 +50,7 @@ def test_a_stopped_driver_is_shown_as_what_it_is_with_what_was_heard_last(
     home: Home, job: ProcessIdentity, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert status_code() == 0
-    os.kill(job.pid, signal.SIGSTOP)
+    stop_process(job.pid)
     began = time.time()
     try:
         seen = observe(home, NAME)
@@ -87,7 +88,7 @@ def end_with(home: Home, job: ProcessIdentity, code: ExitCode, reason: str, reme
         remedy=remedy,
         at=time.time(),
     ).write(home.application(NAME).ended)
-    os.kill(job.pid, signal.SIGKILL)
+    kill_process(job.pid)
     assert job.wait_until_gone(10)
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.run_tests import ReportedTest, parts, read_report
+from scripts.run_tests import BesideOthers, Part, ReportedTest, parts, read_report
+from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -62,6 +63,36 @@ def test_a_second_attempt_is_for_tests_that_kill_and_runs_them_alone() -> None:
     assert line[-2] == "(not long and not alone) and kills"
     assert "--last-failed" in line
     assert "-n" not in line
+
+
+def beside(name: str, code: str) -> Part:
+    return Part(name, "for a test", None, ("-c", code), beside_others=True)
+
+
+def test_parts_beside_the_others_run_one_after_the_other_and_say_how_long_each_took(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    running = tmp_path / "running"
+    path = f"import pathlib, time; path = pathlib.Path({str(running)!r})"
+    alone = f"{path}; path.touch(exist_ok=False); time.sleep(0.3); path.unlink()"
+    lane = BesideOthers([beside("first", alone), beside("second", f"{alone}; print('said'); raise SystemExit(3)")])
+    lane.start()
+    first, second = lane.finish()
+    assert (first.ok, second.ok, second.outcome) == (True, False, "FAILED (exit code 3)")
+    assert 0.3 < first.seconds < 30
+    assert "second, which ran beside the others ===\nsaid" in capfd.readouterr().out
+    assert lane.finish() == []
+
+
+def test_an_interrupted_run_interrupts_the_part_beside_it_and_begins_no_other(tmp_path: Path) -> None:
+    begun, second = tmp_path / "begun", tmp_path / "second"
+    first = f"import pathlib, time; pathlib.Path({str(begun)!r}).touch(); time.sleep(600)"
+    lane = BesideOthers([beside("first", first), beside("second", f"open({str(second)!r}, 'w')")])
+    lane.start()
+    eventually(begun.exists, expected=True)
+    lane.stop()
+    assert [each.ok for each in lane.finish()] == [False]
+    assert not second.exists()
 
 
 @pytest.mark.parametrize("script", ["scripts/setup.sh", ".ci/run"])

@@ -71,7 +71,7 @@ class StreamThreadsQuery:
         self._durations: deque[float] = deque(maxlen=_REMEMBERED_COMMITS)
         self._progress = QueryProgress(sub_topology=plan.sub_topology.number)
         self._log = _log.bind(application=plan.config.application_id, query=self.name)
-        threads.listen(self.sub_topology, self)
+        threads.add(self.sub_topology, self, plan_digest(self._encoded_plan), self._encoded_plan)
 
     @property
     def name(self) -> str:
@@ -232,6 +232,11 @@ class StreamThreadsQuery:
         rows = statistics_of_report(report)
         if rows:
             crash_here(CrashPoint.DRIVER_BEFORE_BATCH)
+        # Before the positions: whoever sees those finds what was counted on the way to them.
+        for row in rows:
+            self._hooks.on_statistics(row)
+            if Phase.COMMIT in row.phases:
+                self._hooks.on_batch(self.sub_topology, sum(row.phases.values()))
         with self._guard:
             positions, ends = positions_of(report.positions), positions_of(report.ends)
             is_up = report.state in (TaskState.RUNNING, TaskState.PAUSED)
@@ -261,10 +266,6 @@ class StreamThreadsQuery:
                 task_states={**before.task_states, report.task: "RUNNING" if is_up else "RESTORING"},
                 restore_remaining=remaining,
             )
-        for row in rows:
-            self._hooks.on_statistics(row)
-            if Phase.COMMIT in row.phases:
-                self._hooks.on_batch(self.sub_topology, sum(row.phases.values()))
         if rows:
             crash_here(CrashPoint.DRIVER_AFTER_BATCH)
 

@@ -83,7 +83,10 @@ class StreamThreads:
         self._application = settings.application
         self._run = run
         self._starting = threading.Lock()
+        self._planning = threading.Lock()
         self._plans: dict[int, tuple[str, bytes]] = {}
+        self._plans_of_epoch: frozenset[str] | None = None
+        """Digests of the plans that the threads of the epoch have; ``None`` before the first one."""
         self._tasks: dict[int, tuple[str, ...]] = {}
         self._listeners: dict[int, TaskListener] = {}
         self._fenced: DriverFencedError | None = None
@@ -91,9 +94,18 @@ class StreamThreads:
         self._epochs = make_epochs(self._function)
         self._coordinator = CoordinatorService(settings, bind=bind, host=host, run=run, fence=fence, listener=self)
 
-    def listen(self, sub_topology: int, listener: TaskListener) -> None:
-        """Have a sub-topology hear of its tasks."""
+    def add(self, sub_topology: int, listener: TaskListener, digest: str, plan: bytes) -> None:
+        """Make a sub-topology known before any starts, so that the first epoch has the plans of all.
+
+        Args:
+            sub_topology: its number.
+            listener: hears of its tasks.
+            digest: of the plan.
+            plan: what threads must know to run the tasks.
+        """
         self._listeners[sub_topology] = listener
+        with self._planning:
+            self._plans[sub_topology] = (digest, plan)
 
     def start(self, sub_topology: int, digest: str, plan: bytes, tasks: Sequence[str], *, paused: bool) -> None:
         """Have tasks run, and the Spark query with them. Returns at once.
@@ -106,13 +118,14 @@ class StreamThreads:
             paused: whether they are only opened.
         """
         with self._starting:
-            is_new = self._plans.get(sub_topology, ("",))[0] != digest
-            self._plans[sub_topology] = (digest, plan)
+            with self._planning:
+                self._plans[sub_topology] = (digest, plan)
+                is_unknown = self._plans_of_epoch is not None and digest not in self._plans_of_epoch
             if removed := set(self._tasks.get(sub_topology, ())) - set(tasks):
                 self._coordinator.remove_tasks(removed)
             self._tasks[sub_topology] = tuple(tasks)
-            if self._epochs.is_active and is_new and self._coordinator.threads():
-                # The threads of this epoch do not have the plan.
+            if self._epochs.is_active and is_unknown:
+                # Its threads do not have the plan. Those that have not connected yet leave as soon as they do.
                 self._end_threads("the plan has changed")
             self._coordinator.add_tasks(dict.fromkeys(tasks, digest), paused=paused)
             if not self._epochs.is_active:
@@ -240,7 +253,11 @@ class StreamThreads:
         self._coordinator.wait_until_all_left(timeout_s=END_LIMIT_S)
 
     def _function(self, _: int) -> RunThread:
-        epoch = self._coordinator.begin_epoch(self._epochs.threads)
+        with self._planning:
+            plans = dict(self._plans.values())
+            self._plans_of_epoch = frozenset(plans)
+            # Together: who finds that a plan is missing must end this epoch, and no earlier one.
+            epoch = self._coordinator.begin_epoch(self._epochs.threads)
         self._epoch_began_at = time.monotonic()
         return RunThread(
             application=self._application,
@@ -248,7 +265,7 @@ class StreamThreads:
             address=self._coordinator.address,
             token=self._coordinator.token,
             epoch=epoch,
-            plans=dict(self._plans.values()),
+            plans=plans,
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 
@@ -24,6 +25,7 @@ OPENERS: Mapping[str, Callable[[ReaderSettings], PartitionReader]] = {
     "librdkafka": LibrdkafkaReader,
 }
 
+_deciding = threading.Lock()
 _log = structlog.get_logger(__name__)
 
 
@@ -37,7 +39,9 @@ def open_reader(settings: ReaderSettings) -> PartitionReader:
         ConfigurationError: the client does not take a setting, or the environment names a reader that there is not, or
             that this process cannot use.
     """
-    return OPENERS[_chosen(os.environ.get(READER_VARIABLE, ""))](settings)
+    with _deciding:
+        name = _chosen(os.environ.get(READER_VARIABLE, ""))
+    return OPENERS[name](settings)
 
 
 @lru_cache(maxsize=8)

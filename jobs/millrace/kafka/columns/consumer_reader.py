@@ -59,6 +59,11 @@ class ConsumerReader:
         """Why nothing may come at present."""
         return self._problems.trouble
 
+    @property
+    def failed(self) -> TopicPartition | None:
+        """Which topic-partition the last error is about."""
+        return self._problems.failed
+
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read further topic-partitions."""
         self.unassign(starts)

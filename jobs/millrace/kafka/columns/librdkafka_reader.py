@@ -62,6 +62,11 @@ class LibrdkafkaReader:
         """Why nothing may come at present."""
         return self._problems.trouble
 
+    @property
+    def failed(self) -> TopicPartition | None:
+        """Which topic-partition the last error is about."""
+        return self._problems.failed
+
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read further topic-partitions."""
         self.unassign(starts)
@@ -89,6 +94,7 @@ class LibrdkafkaReader:
 
     def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
         """What there is."""
+        self._refuse_if_closed()
         self._take_events()
         self._problems.raise_first()
         count = self._consume(timeout_s, max_records)
@@ -131,11 +137,9 @@ class LibrdkafkaReader:
     def _columns(self, table: MessageTable) -> list[PartitionColumns]:
         found = []
         for where, own in table.by_partition(lambda topic: self._library.rd_kafka_topic_name(topic).decode()):
-            if where is None or where not in self._positions:
+            if where is None:
                 self._take_client_errors(own)
-                continue
-            columns = self._of_partition(where, own)
-            if columns is not None:
+            elif where in self._positions and (columns := self._of_partition(where, own)) is not None:
                 found.append(columns)
         return found
 
@@ -183,8 +187,7 @@ class LibrdkafkaReader:
 
     def _take_client_errors(self, table: MessageTable) -> None:
         for row in np.flatnonzero(table.errors).tolist():
-            if table.errors[row] != KafkaError._PARTITION_EOF:
-                self._problems.of_client(self._error(table, row))
+            self._problems.of_client(self._error(table, row))
 
     def _error(self, table: MessageTable, row: int) -> KafkaError:
         text = self._library.rd_kafka_message_errstr(int(table.messages[row]))
@@ -224,6 +227,7 @@ class LibrdkafkaReader:
         self, partitions: Iterable[TopicPartition], starts: Mapping[TopicPartition, int] | None = None
     ) -> Iterator[int]:
         """The topic-partitions as librdkafka takes them, with offsets where they are given."""
+        self._refuse_if_closed()
         library = self._library
         listed = library.rd_kafka_topic_partition_list_new(0)
         try:
@@ -235,6 +239,11 @@ class LibrdkafkaReader:
             yield listed
         finally:
             library.rd_kafka_topic_partition_list_destroy(listed)
+
+    def _refuse_if_closed(self) -> None:
+        # The library would read what is not there any more, and end the process.
+        if self._client is None:
+            raise RuntimeError("the reader is closed")
 
     def _check(self, error: int | None, doing: str) -> None:
         if error:

@@ -8,18 +8,11 @@ from collections import deque
 import structlog
 from confluent_kafka import KafkaError
 
-from millrace.errors import MillraceError, OffsetOutOfRangeError, UnknownTopicError
+from millrace.errors import MillraceError, OffsetOutOfRangeError
 from millrace.kafka.clients import is_refusal, translate
 from millrace.kafka.columns.reader import TopicPartition
 
 _OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
-_UNKNOWN = frozenset({
-    KafkaError._UNKNOWN_PARTITION,
-    KafkaError._UNKNOWN_TOPIC,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.UNKNOWN_TOPIC_ID,
-})  # fmt: skip
-
 _TOLD_AGAIN_S = 5.0
 """A client that finds no broker says so at each attempt, of which there is one a second at least."""
 
@@ -35,7 +28,8 @@ class ReaderProblems:
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._raised: deque[MillraceError] = deque()
+        self._raised: deque[tuple[MillraceError, TopicPartition | None]] = deque()
+        self.failed: TopicPartition | None = None
         self._connection_error = ""
         self._trouble = ""
         self._told_at = 0.0
@@ -57,23 +51,16 @@ class ReaderProblems:
             position: the offset that was to be read next, ``None`` where that is the begin of the log.
         """
         topic, partition = where
+        translated: MillraceError
         if error.code() in _OUT_OF_RANGE:
-            self._raised.append(
-                OffsetOutOfRangeError(
-                    f"Offset {'at the begin' if position is None else position} of {topic}-{partition} is not in the "
-                    f"log any more: {error.str()}.",
-                    remedy="restore a savepoint, or reset the application to an offset that exists",
-                )
-            )
-        elif error.code() in _UNKNOWN:
-            self._raised.append(
-                UnknownTopicError(
-                    f"Topic {topic} has no partition {partition} at {self._bootstrap_servers}: {error.str()}.",
-                    remedy="create the topic, or see who deleted it",
-                )
+            translated = OffsetOutOfRangeError(
+                f"Offset {'at the begin' if position is None else position} of {topic}-{partition} is not in the "
+                f"log any more: {error.str()}.",
+                remedy="restore a savepoint, or reset the application to an offset that exists",
             )
         else:
-            self._raised.append(self._translated(error, f"reading {topic}-{partition}"))
+            translated = self._translated(error, f"reading {topic}-{partition}")
+        self._raised.append((translated, where))
 
     def of_client(self, error: KafkaError) -> None:
         """Take an error of the client as a whole.
@@ -82,7 +69,7 @@ class ReaderProblems:
         itself, and it is in its log.
         """
         if is_refusal(error) or error.fatal():
-            self._raised.append(self._translated(error, "reading"))
+            self._raised.append((self._translated(error, "reading"), None))
         elif error.code() == KafkaError._ALL_BROKERS_DOWN:
             is_new = not self.trouble
             self._trouble = ": ".join(filter(None, (error.str(), self._connection_error)))
@@ -99,7 +86,8 @@ class ReaderProblems:
             MillraceError: see :meth:`PartitionReader.poll`.
         """
         if self._raised:
-            raise self._raised.popleft()
+            error, self.failed = self._raised.popleft()
+            raise error
 
     def _translated(self, error: KafkaError, doing: str) -> MillraceError:
         return translate(error, doing=doing, bootstrap_servers=self._bootstrap_servers)

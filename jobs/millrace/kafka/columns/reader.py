@@ -112,12 +112,18 @@ class PartitionReader(Protocol):
     """Reads assigned topic-partitions. For one thread.
 
     What a call raises ends nothing by itself: the other topic-partitions can be read on, and no record of theirs is
-    lost. A broker that is away is no error: nothing comes until it is back, see :attr:`trouble`.
+    lost. A broker that is away is no error: nothing comes until it is back, see :attr:`trouble`. Nor is a
+    topic-partition that does not exist: librdkafka waits for it without a word, and reads on by the name once a topic
+    is created anew, wherever its offsets then are. Who must know compares topic ids.
     """
 
     @property
     def trouble(self) -> str:
         """Why nothing may come at present, as the client says it ("all brokers are down"); empty where all is well."""
+
+    @property
+    def failed(self) -> TopicPartition | None:
+        """Which topic-partition the last error of :meth:`poll` is about; ``None`` where it is about all of them."""
 
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read further topic-partitions, beside those that are read already.
@@ -147,7 +153,6 @@ class PartitionReader(Protocol):
 
         Raises:
             OffsetOutOfRangeError: the log of a topic-partition does not have the offset that was to be read.
-            UnknownTopicError: a topic-partition does not exist (any more).
             PreflightError: the broker refuses the login or a permission.
             OperationError: anything else that the client does not try again by itself.
         """

@@ -18,8 +18,6 @@ QUEUED = "queued.max.messages.kbytes"
 _DEFAULTS: Mapping[str, Any] = {
     "fetch.message.max.bytes": 10 * KIBIBYTE * KIBIBYTE,
     "queued.min.messages": 100_000,
-    # A topic that brokers do not know may have been created a moment ago; half a minute by default.
-    "topic.metadata.propagation.max.ms": 10_000,
     # Once so much is queued, the client asks for no more until this time is over: a second by default, in which a
     # restoration applies all that is there and then idles (170,000 records/s instead of 900,000).
     "fetch.queue.backoff.ms": 5,

@@ -33,14 +33,15 @@ def driver_settings(spec: ApplicationSpec) -> dict[str, str]:
     submission itself, which Spark keeps back; the driver sets the others once it runs.
     """
     # Spark's Python package is loaded here only: DAG files import this module, and must be parsed fast.
-    from millrace.spark.session import SETTINGS
+    from millrace.spark.session import own_settings
 
+    config = spec.streams_config()
     public = {
         key: value
-        for key, value in spec.streams_config().spark_settings.items()
+        for key, value in config.spark_settings.items()
         if not is_secret(key) or key.startswith(_OF_THE_SUBMISSION)
     }
-    return {**SETTINGS, **public}
+    return {**own_settings(config), **public}
 
 
 def control_port(spec: ApplicationSpec) -> int:

@@ -29,14 +29,19 @@ class Epochs:
     Args:
         spark: the session.
         name: of the query, as Spark shows it.
-        threads: number of stream threads, which must not be more than there are slots.
+        count: how many stream threads there are to be, no more than slots; asked at each start, since executors come
+            after the session.
         function: what the threads of an epoch run, by its number.
     """
 
-    def __init__(self, spark: SparkSession, name: str, *, threads: int, function: Callable[[int], RunThread]) -> None:
+    def __init__(
+        self, spark: SparkSession, name: str, *, count: Callable[[], int], function: Callable[[int], RunThread]
+    ) -> None:
         self._spark = spark
         self.name = name
-        self.threads = threads
+        self.threads = 0
+        """Number of stream threads of an epoch."""
+        self._count = count
         self._function = function
         self._query: StreamingQuery | None = None
         self._stopping = threading.Event()
@@ -65,6 +70,7 @@ class Epochs:
         """Start the query, whose threads then connect to the driver."""
         self._stopping.clear()
         self._failure = None
+        self.threads = self._count()
         self._remove_checkpoint()
         self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=scratch_directory()))
         ticks = (

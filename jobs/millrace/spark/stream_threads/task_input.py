@@ -104,6 +104,8 @@ class TaskInput:
     ) -> None:
         self._topics = tuple(sorted({topic for topic, _ in inputs}))
         self.most_records = most_records
+        self.most_bytes = 2 * MOST_BATCH_BYTES
+        """How much of one partition may be buffered, bytes of keys and values."""
         self._committed = {place: committed[place] for place in inputs}
         self._partitions = {place: _Partition(self._topics.index(place[0]), committed[place]) for place in inputs}
 
@@ -171,17 +173,18 @@ class TaskInput:
     @property
     def is_full(self) -> bool:
         """Whether some partition has a whole batch buffered."""
+        most_bytes = min(MOST_BATCH_BYTES, self.most_bytes // 2)
         return any(
-            partition.records >= self.most_records or partition.size_bytes >= MOST_BATCH_BYTES
+            partition.records >= self.most_records or partition.size_bytes >= most_bytes
             for partition in self._partitions.values()
         )
 
     def overflowing(self) -> list[TopicPartition]:
-        """Partitions of which two whole batches are buffered: reading on would only take memory."""
+        """Partitions of which two whole batches are buffered, or all that may be: reading on would only take memory."""
         return [
             place
             for place, partition in self._partitions.items()
-            if partition.records >= 2 * self.most_records or partition.size_bytes >= 2 * MOST_BATCH_BYTES
+            if partition.records >= 2 * self.most_records or partition.size_bytes >= self.most_bytes
         ]
 
     @property

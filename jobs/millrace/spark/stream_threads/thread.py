@@ -49,6 +49,12 @@ COMMIT_REPORT_S = 0.2
 POLL_RECORDS = 200_000
 """Most records of one poll, over all partitions."""
 
+MOST_BUFFERED_BYTES = 512 * 1024 * 1024
+"""Keys and values that a thread buffers over all its partitions, beside what the client has queued."""
+
+_LEAST_SHARE_BYTES = 4 * 1024 * 1024
+"""What a partition may have of that in any case."""
+
 _LONGEST_POLL_S = 0.05
 _LONGEST_POLL_BUSY_S = 0.02
 """How long a poll may wait: what else may happen, the end of a batch or a message of the driver, is seen behind it."""
@@ -321,6 +327,7 @@ class StreamThread:
         self._owners.update(dict.fromkeys(starts, task))
         task.suspended.clear()
         self._reader.assign(starts)
+        self._share_buffers()
         self._has_news = True
 
     def _processed(self, task: ThreadTask, ended: Ended) -> None:
@@ -408,6 +415,13 @@ class StreamThread:
             del self._owners[place]
         if own:
             self._reader.unassign(own)
+            self._share_buffers()
+
+    def _share_buffers(self) -> None:
+        share = max(_LEAST_SHARE_BYTES, MOST_BUFFERED_BYTES // max(1, len(self._owners)))
+        for task in self._tasks.values():
+            if task.input is not None:
+                task.input.most_bytes = share
 
     def _begin_what_is_due(self) -> None:
         now = self._clock()
@@ -479,7 +493,7 @@ class StreamThread:
 
     def _reading_failed(self, error: MillraceError) -> None:
         """The input of a task cannot be read: it is closed, with what the broker says of why."""
-        place: TopicPartition | None = getattr(error, "topic_partition", None)
+        place = self._reader.failed
         tasks = list(self._tasks.values()) if place is None else [self._owners[place]] if place in self._owners else []
         for task in tasks:
             if task.activity is Activity.READY or task.is_busy:

@@ -32,7 +32,7 @@ class PlayedThreads:
         self.while_opening: Callable[[], None] = lambda: None
         self.stand = True
 
-    def listen(self, sub_topology: int, listener: Any) -> None:
+    def add(self, sub_topology: int, listener: Any, digest: str, plan: bytes) -> None:
         self.listener = listener
 
     def start(self, sub_topology: int, digest: str, plan: bytes, tasks: Sequence[str], *, paused: bool) -> None:

@@ -12,7 +12,7 @@ from millrace.ops import Home, deploy, observe
 from millrace.ops.files import append_journal
 from millrace.ops.overview import OverviewWatch, WatchOptions, application_overview, applications_overview
 from millrace.ops.overview.happenings import journal_end
-from tests.waiting import eventually
+from tests.waiting import eventually, stop_process
 
 LIMIT_S = 60
 
@@ -78,7 +78,7 @@ def test_a_driver_that_hangs_delays_nobody_and_is_said_to_be_old(
     eventually(lambda: bool(all(each.verdict == "healthy" for each in watch.applications())), True, limit_s=LIMIT_S)
     process = observe(home, "hangs").process
     assert process is not None
-    process.send_signal(signal.SIGSTOP)
+    stop_process(process.pid)
     try:
         eventually(
             lambda: bool(next(each for each in watch.applications() if each.name == "hangs").problem),

@@ -118,6 +118,7 @@ class PlayedReader:
     positions: dict[TopicPartition, int] = field(default_factory=dict)
     paused: set[TopicPartition] = field(default_factory=set)
     problem: MillraceError | None = None
+    failed: TopicPartition | None = None
     told: set[TopicPartition] = field(default_factory=set)
     hides_end: bool = False
     closed: bool = False

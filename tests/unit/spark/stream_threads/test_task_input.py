@@ -74,6 +74,18 @@ def test_a_batch_takes_no_more_bytes_than_an_array_can_have(monkeypatch: pytest.
     assert offsets_of(given) == [0]
 
 
+def test_a_partition_that_has_its_share_of_the_memory_is_read_no_further() -> None:
+    given = TaskInput([A, B], {A: 0, B: 0}, most_records=1_000)
+    given.most_bytes = 100
+    given.add(read(A, 0, size=60))
+    assert given.is_full
+    assert not given.overflowing()
+    given.add(read(A, 1, size=60))
+    assert given.overflowing() == [A]
+    given.commit_to({A: 1, B: 0})
+    assert not given.overflowing()
+
+
 def test_rows_behind_a_commit_in_the_middle_of_what_was_read_stay() -> None:
     given = TaskInput([A], {A: 0}, most_records=100)
     given.add(read(A, 0, 1, 4, 5))

@@ -15,7 +15,7 @@ from millrace.errors import (
 )
 from millrace.spark.stream_threads.conversation import Ended
 from millrace.spark.stream_threads.messages import Act, Answer, CommitNow, End, Failed, Report, TaskState
-from millrace.spark.stream_threads.thread import DriverLostError
+from millrace.spark.stream_threads.thread import MOST_BUFFERED_BYTES, DriverLostError
 
 World = Any
 INTERVAL_S = 0.1
@@ -102,6 +102,17 @@ def test_reading_pauses_where_two_batches_are_buffered_and_goes_on_behind_a_comm
     world.executor.run_all()
     world.turn_until(lambda: task.committed["in", 0] == 4_000)
     assert not world.reader.paused
+
+
+def test_the_partitions_of_a_thread_share_the_memory(world: World) -> None:
+    world.task("0_0")
+    world.task("0_1")
+    running(world, "0_0", "0_1")
+    shares = {task.input.most_bytes for task in world.thread._tasks.values()}
+    assert shares == {MOST_BUFFERED_BYTES // 2}
+    world.driver.assign("0_1")
+    world.turn_until(lambda: [each.task for each in world.driver.last_report.tasks] == ["0_1"])
+    assert world.thread._tasks["0_1"].input.most_bytes == MOST_BUFFERED_BYTES
 
 
 def test_positions_that_moved_over_markers_only_are_committed_after_a_second(world: World) -> None:
@@ -344,14 +355,17 @@ def test_a_task_that_cannot_be_opened_for_the_moment_is_tried_again(world: World
 
 
 def test_an_input_that_cannot_be_read_fails_with_what_is_behind_it(world: World) -> None:
-    task = world.task("0_0")
+    task, other = world.task("0_0"), world.task("0_1")
     task.explained = StateError("The topic was deleted.", remedy="reset")
-    running(world, "0_0")
+    running(world, "0_0", "0_1")
+    world.reader.failed = ("in", 0)
     world.reader.problem = OffsetOutOfRangeError("Gone.", remedy="reset")
     world.turn_until(lambda: [said for said in world.driver.said if isinstance(said, Failed)])
     (failed,) = [said for said in world.driver.said if isinstance(said, Failed)]
     assert failed.problem.message == "The topic was deleted."
     assert not task.is_open
+    assert other.is_open
+    assert other.opened == 1
 
 
 def test_input_that_is_gone_because_another_attempt_committed_is_read_from_there(world: World) -> None:

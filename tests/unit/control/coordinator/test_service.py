@@ -142,6 +142,12 @@ def test_a_thread_gets_its_tasks_and_its_reports_are_heard(service, listener):
     assert [each.tasks for each in service.threads()] == [("0_0", "0_1")]
 
 
+def test_it_says_where_threads_must_connect_to(service):
+    service.add_tasks({"0_0": "plan"})
+    service.begin_epoch(2)
+    assert service.reason == f"0 of 2 stream threads have connected to the coordinator at {service.address}"
+
+
 def test_a_thread_that_breaks_off_is_fenced_before_another_one_has_its_tasks(service, broker):
     first = begin(service, "0_0")
     broker.may_fence.clear()

@@ -171,17 +171,20 @@ def test_a_fence_that_the_broker_does_not_grant_is_tried_again(service, broker):
 def test_a_killed_process_of_this_host_is_known_to_be_gone(broker, listener):
     service = service_of(broker, listener, fences=False)
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
-        identity = ProcessIdentity.of(process.pid)
-        assert identity is not None
-        service.add_tasks({"0_0": "plan"})
-        epoch = service.begin_epoch(2)
-        first = Thread(service, epoch, 0, pid=identity.pid, start=identity.start_time)
-        first.take(Assign)
-        second = Thread(service, epoch, 1)
-        first.connection.abandon("cut off")
-        with pytest.raises(OperationError, match="its process, or its lease, has ended"):
-            service.wait_until_open(["0_0"], timeout_s=0.7)
-        process.kill()
+        try:
+            identity = ProcessIdentity.of(process.pid)
+            assert identity is not None
+            service.add_tasks({"0_0": "plan"})
+            epoch = service.begin_epoch(2)
+            first = Thread(service, epoch, 0, pid=identity.pid, start=identity.start_time)
+            first.take(Assign)
+            second = Thread(service, epoch, 1)
+            first.connection.abandon("cut off")
+            with pytest.raises(OperationError, match="its process, or its lease, has ended"):
+                service.wait_until_open(["0_0"], timeout_s=0.7)
+        finally:
+            # Leaving the block waits for its end, also where something has failed.
+            process.kill()
     assert second.take(Assign).tasks[0].task == "0_0"
     service.close()
 

@@ -16,6 +16,9 @@ from millrace.state.task_state import TaskState
 BATCH_RECORDS = READ_RECORDS
 """Records that are written together."""
 
+BATCH_BYTES = 16 * (1 << 20)
+"""Bytes of keys and values after which fewer records are written, so that large ones do not fill the memory."""
+
 
 @dataclass
 class _Pending:
@@ -25,6 +28,7 @@ class _Pending:
     values: list[bytes | None] = field(default_factory=list)
     timestamps: list[Int64Array] = field(default_factory=list)
     headers: list[RecordHeaders | None] = field(default_factory=list)
+    bytes: int = 0
     end: int = 0
 
 
@@ -137,10 +141,11 @@ class Replay:
             pending.timestamps.append(columns.timestamps)
             if self._with_headers:
                 pending.headers += columns.headers or [None] * len(columns)
+            pending.bytes += columns.keys.nbytes + columns.values.nbytes
             pending.end = int(columns.offsets[-1]) + 1
         self._records += len(columns)
         self.position = max(self.position, columns.position)
-        if len(self._pending.keys) >= BATCH_RECORDS:
+        if len(self._pending.keys) >= BATCH_RECORDS or self._pending.bytes >= BATCH_BYTES:
             self._write()
 
     def _write(self) -> None:

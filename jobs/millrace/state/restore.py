@@ -91,18 +91,20 @@ def restore(
                 replay.apply(columns)
             if replay.position > before:
                 deadline = time.monotonic() + stall_timeout_s
-            elif time.monotonic() > deadline and source.trouble:
+                continue
+            if time.monotonic() <= deadline:
+                continue
+            if source.trouble:
                 raise BrokerUnavailableError(
                     f"No broker answered at {bootstrap_servers} while the {where} was read: {source.trouble}.",
                     remedy="start the broker, or correct bootstrap.servers",
                 )
-            elif time.monotonic() > deadline:
-                raise StateError(
-                    f"The {where} gave nothing for {stall_timeout_s:g} s at offset {replay.position}; offset "
-                    f"{to_offset} was committed.",
-                    remedy="look for a transaction that hangs (kafka-transactions.sh find-hanging), or a broker "
-                    "that does not answer",
-                )
+            raise StateError(
+                f"The {where} gave nothing for {stall_timeout_s:g} s at offset {replay.position}; offset "
+                f"{to_offset} was committed.",
+                remedy="look for a transaction that hangs (kafka-transactions.sh find-hanging), or a broker "
+                "that does not answer",
+            )
         replay.settle()
         return replay.progress()
 

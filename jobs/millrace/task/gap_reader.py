@@ -14,6 +14,9 @@ from millrace.task.messages import input_rows
 GAP_LIMIT_RECORDS = 100_000
 """Most records of one gap that are read in one batch."""
 
+GAP_LIMIT_BYTES = 128 * (1 << 20)
+"""Bytes of keys and values after which no more is read in one batch."""
+
 _POLL_S = 0.2
 _FETCH_WAIT_MS = 20
 _NO_PROGRESS_LIMIT_S = 30.0
@@ -49,12 +52,13 @@ def read_gap(
     with closing(open_reader(settings)) as reader:
         reader.assign({place: start})
         reached = start
-        records = 0
+        records = content = 0
         deadline = time.monotonic() + _NO_PROGRESS_LIMIT_S
-        while reached < end and records < GAP_LIMIT_RECORDS:
+        while reached < end and records < GAP_LIMIT_RECORDS and content < GAP_LIMIT_BYTES:
             news = [part.before(end) for part in reader.poll(_POLL_S, GAP_LIMIT_RECORDS - records)]
             parts += news
             records += sum(map(len, news))
+            content += sum(part.keys.nbytes + part.values.nbytes for part in news)
             position = max((part.position for part in news), default=reached)
             if position > reached:
                 reached = position

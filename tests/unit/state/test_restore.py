@@ -126,6 +126,16 @@ def test_the_last_progress_says_that_nothing_remains_also_where_the_log_ends_in_
     assert state.key_value_store("kv").get(b"k") == (b"v", 1_002)
 
 
+def test_large_records_are_written_before_there_are_many() -> None:
+    large = bytes(9 * (1 << 20))
+    log = ScriptedLog(0, 4, [read(Record(number, its_value=large)) for number in range(4)])
+    seen: list[RestoreProgress] = []
+
+    run(log, from_offset=None, to_offset=4, on_progress=seen.append)
+
+    assert [each.records for each in seen] == [2, 4]
+
+
 def test_records_at_and_after_the_end_are_not_applied() -> None:
     log = ScriptedLog(0, 9, [read(Record(1, its_value=b"old"), Record(7, its_value=b"newer than the commit"))])
 

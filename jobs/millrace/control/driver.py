@@ -364,7 +364,9 @@ class Driver:
                 self._move(_State.RUNNING, "")
             else:
                 general = "a query is being started again, or tasks are being restored"
-                self._move(_State.REBALANCING, self._supervisor.waits_for or general)
+                # What a worker died of says more than that it is not there.
+                reason = self._supervisor.restarts_because or self._supervisor.waits_for or general
+                self._move(_State.REBALANCING, reason)
             due = self._supervisor.next_due_s
             # The listener wakes this thread; the wait is limited in case that its notice is lost.
             with contextlib.suppress(queue.Empty):

@@ -48,6 +48,7 @@ class QuerySupervisor:
         self._clock = clock
         self._histories: dict[str, RestartHistory] = {}
         self._due: dict[str, float] = {}
+        self._causes: dict[str, str] = {}
 
     def start(self) -> None:
         """Starts all queries side by side, since each may have to restore; one that cannot start counts as died.
@@ -101,6 +102,11 @@ class QuerySupervisor:
         return next((query.progress.waits_for for query in self._queries if query.progress.waits_for), "")
 
     @property
+    def restarts_because(self) -> str:
+        """Why a query waits for its restart: which one, and what it died of; empty where none does."""
+        return next((f"{name} is started again after {what}" for name, what in self._causes.items()), "")
+
+    @property
     def next_due_s(self) -> float | None:
         """Seconds until the next restart, ``None`` if none is planned."""
         return max(0.0, min(self._due.values()) - self._clock()) if self._due else None
@@ -129,6 +135,7 @@ class QuerySupervisor:
             self._plan_restart(query, error)
         else:
             self._due.pop(query.name, None)
+            self._causes.pop(query.name, None)
             log.info("query started", query=query.name)
 
     def _plan_restart(self, query: Query, error: BaseException | None) -> None:
@@ -145,6 +152,7 @@ class QuerySupervisor:
             ) from error
         self._histories[query.name] = restart.history
         self._due[query.name] = self._clock() + restart.wait_s
+        self._causes[query.name] = what
         self._on_restart(query.sub_topology, restart.history.attempts)
         log.warning(
             "query died",

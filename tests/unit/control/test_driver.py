@@ -126,6 +126,24 @@ def test_a_died_query_starts_again_and_the_state_says_so(make_driver: Make, make
     assert query.starts == 2
 
 
+def test_while_a_query_is_started_again_the_status_says_what_it_died_of(make_driver: Make, make_query: Make) -> None:
+    query = make_query()
+    running = make_driver(query).start()
+    running.wait_for(S.RUNNING)
+    query.die(
+        RuntimeError(
+            "Job aborted due to stage failure\nTraceback (most recent call last):\n"
+            "millrace.spark.stream_threads.connection.CoordinatorUnreachableError: Worker h/12 cannot reach the "
+            "coordinator of app at driver:4711: timed out (tried for 20 s). Remedy: let the workers' hosts connect"
+        )
+    )
+    assert query.started.wait(5)
+    eventually(lambda: running.publisher.states == [S.REBALANCING, S.RUNNING, S.REBALANCING, S.RUNNING])
+    reasons = [each.reason for each in running.publisher.published if each.state is S.REBALANCING]
+    assert "app-0 is started again after CoordinatorUnreachableError: Worker h/12 cannot reach" in reasons[-1]
+    assert "driver:4711" in reasons[-1]
+
+
 def test_a_query_that_never_gets_on_ends_the_application_with_its_last_error(
     make_driver: Make, make_query: Make
 ) -> None:

@@ -28,7 +28,7 @@ class Grant:
     Args:
         plan: digest of the plan that it is to be processed by.
         paused: whether it is to stop behind its next commit.
-        generation: of the first ``Assign`` that had it; ``None`` until that is sent.
+        generation: of the last ``Assign`` that had it; ``None`` until one is sent.
         paused_generation: of the ``Assign`` that had ``paused`` first; ``None`` until that is sent.
         is_stale: whether what the thread's process holds open of it is out of date.
         was_moved: whether it had another thread before, so that it counts among the moves until it is open.
@@ -51,7 +51,10 @@ class Grant:
         return self.report is not None and self.report.state in (TaskState.RUNNING, TaskState.PAUSED)
 
     def is_known_at(self, generation: int) -> bool:
-        """Whether a thread that follows an ``Assign`` knows of it."""
+        """Whether a thread that follows an ``Assign`` knows all that was said of it.
+
+        One that does not may have dropped the task, and still open it for an ``Assign`` that is on its way.
+        """
         return self.generation is not None and generation >= self.generation
 
 
@@ -136,10 +139,11 @@ class Member:
             for task, grant in sorted(self.grants.items())
             if grant.leaving_since is None
         )
-        if tasks == (() if self.sent is None else self.sent.tasks):
+        is_new = any(grant.generation is None for grant in self.grants.values())
+        if not is_new and tasks == (() if self.sent is None else self.sent.tasks):
             return None
         for grant in self.grants.values():
-            grant.generation = generation if grant.generation is None else grant.generation
+            grant.generation = generation if grant.leaving_since is None else grant.generation
             grant.paused_generation = generation if grant.paused_generation is None else grant.paused_generation
         return Assign(generation, tasks)
 

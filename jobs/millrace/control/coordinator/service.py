@@ -206,7 +206,9 @@ class CoordinatorService:
     def reason(self) -> str:
         """Why tasks are without a thread; empty where none is."""
         with self._changed:
-            return self._coordinator.reason
+            reason = self._coordinator.reason
+        # What a worker on another host must be able to reach.
+        return f"{reason} at {self.address}" if reason.endswith("to the coordinator") else reason
 
     @property
     def shortage(self) -> str:

@@ -128,7 +128,7 @@ class _TaskMaker:
         self._batches = 0
 
     def make(self, assignment: Assignment) -> tuple[OpenTask, TaskSettings]:
-        """See :class:`millrace.spark.stream_threads.thread.TaskMaker`."""
+        """See :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
         plan = self._plans.get(assignment.plan)
         if plan is None:
             raise OperationError(
@@ -154,7 +154,7 @@ class _TaskMaker:
         )
 
     def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
-        """See :class:`millrace.spark.stream_threads.thread.TaskMaker`."""
+        """See :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
         self._batches += 1
         row = statistics_of(outcome, batch_id=self._batches, run_id=self._run, failed_attempts=failed_attempts)
         return row.to_bytes().decode()

@@ -9,8 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
-from dataclasses import dataclass, field
-from typing import Protocol
 
 import structlog
 
@@ -19,22 +17,19 @@ from millrace.kafka.columns.reader import PartitionReader
 from millrace.spark.stream_threads.conversation import Ended as ConnectionEnded
 from millrace.spark.stream_threads.messages import (
     Act,
-    Answer,
     Assign,
     Assignment,
     CommitNow,
     End,
     Failed,
-    FromDriver,
-    FromThread,
     Report,
-    TaskReport,
-    TaskState,
     Welcome,
-    offsets_of,
 )
+from millrace.spark.stream_threads.pending_commands import PendingCommands
 from millrace.spark.stream_threads.problems import problem_of
-from millrace.spark.stream_threads.thread_task import Activity, Ended, OpenTask, TaskSettings, ThreadTask
+from millrace.spark.stream_threads.surroundings import DriverConnection, TaskMaker
+from millrace.spark.stream_threads.task_counts import TaskCounts, take_report
+from millrace.spark.stream_threads.thread_task import Activity, Ended, ThreadTask
 from millrace.spark.stream_threads.timing import LoopTiming
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import TopicPartition
@@ -64,74 +59,11 @@ _PACE_S = 0.004
 
 _FEW_RECORDS = 2_000
 
-_TASK_STATES = {
-    Activity.CLOSED: TaskState.OPENING,
-    Activity.OPENING: TaskState.OPENING,
-    Activity.FAILED: TaskState.OPENING,
-}
-
 _log = structlog.get_logger(__name__)
 
 
 class DriverLostError(OperationError):
     """The driver of a stream thread is gone, or counts the thread among the dead."""
-
-
-class DriverConnection(Protocol):
-    """What the loop has of its driver, see :class:`millrace.spark.stream_threads.connection.CoordinatorConnection`."""
-
-    @property
-    def lease_left_s(self) -> float:
-        """How long nobody else has this thread's tasks for sure, seconds."""
-
-    def send(self, message: FromThread) -> None:
-        """Send a message; returns at once."""
-
-    def take(self, timeout_s: float = 0.0) -> FromDriver | ConnectionEnded | None:
-        """Give what the driver has said next; ``None`` where nothing came in time."""
-
-    def leave(self, reason: str) -> None:
-        """Say goodbye and end the connection."""
-
-    def abandon(self, reason: str) -> None:
-        """End the connection without a goodbye."""
-
-
-class TaskMaker(Protocol):
-    """Makes the tasks that a thread is assigned."""
-
-    def make(self, assignment: Assignment) -> tuple[OpenTask, TaskSettings]:
-        """A task that is not open yet, and what the loop must know of it.
-
-        Raises:
-            MillraceError: the thread does not have the plan of the task.
-        """
-
-    def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
-        """A batch as the row of statistics for the driver."""
-
-
-@dataclass
-class _Command:
-    """A command of the driver while tasks have still to execute it."""
-
-    message: Act | CommitNow
-    waiting: set[str]
-    answers: dict[str, object] = field(default_factory=dict)
-    missing: set[str] = field(default_factory=set)
-    problem: Exception | None = None
-
-
-@dataclass
-class _Counts:
-    """What a task has done since the thread began."""
-
-    records: int = 0
-    commits: int = 0
-    committed_at: float | None = None
-    busy_s: float = 0.0
-    failed_attempts: int = 0
-    statistics: list[str] = field(default_factory=list)
 
 
 class StreamThread:
@@ -163,9 +95,9 @@ class StreamThread:
         self._clock = clock
         self._wall_clock = wall_clock
         self._tasks: dict[str, ThreadTask] = {}
-        self._counts: dict[str, _Counts] = {}
+        self._counts: dict[str, TaskCounts] = {}
         self._owners: dict[TopicPartition, ThreadTask] = {}
-        self._commands: list[_Command] = []
+        self._commands = PendingCommands(connection.send)
         self._generation = 0
         self._next: Mapping[str, Assignment] = {}
         self._sequence = 0
@@ -211,10 +143,7 @@ class StreamThread:
         for task in self._tasks.values():
             task.wait()
         self._take_ended()
-        for command in self._commands:
-            command.missing |= command.waiting
-            command.waiting.clear()
-        self._answer()
+        self._commands.end()
         self._report()
         self._connection.leave(self._ending)
 
@@ -229,7 +158,7 @@ class StreamThread:
                 self._assign(message)
             elif isinstance(message, Act | CommitNow):
                 crash_here(CrashPoint.THREAD_COMMANDED)
-                self._command(message)
+                self._commands.add(message, self._tasks)
             elif isinstance(message, End):
                 self._ending = message.reason
                 return
@@ -270,33 +199,7 @@ class StreamThread:
         task = ThreadTask(made, assignment.plan, settings, self._executor)
         task.paused = assignment.paused
         self._tasks[assignment.task] = task
-        self._counts[assignment.task] = _Counts()
-
-    def _command(self, message: Act | CommitNow) -> None:
-        command = _Command(message, set())
-        for name in message.tasks:
-            task = self._tasks.get(name)
-            if task is None or task.leaving:
-                command.missing.add(name)
-            elif isinstance(message, Act):
-                command.waiting.add(name)
-            elif task.activity is Activity.PROCESSING or (task.has_uncommitted and not task.paused):
-                command.waiting.add(name)
-                task.ask_for_commit()
-        self._commands.append(command)
-        self._answer()
-
-    def _answer(self) -> None:
-        for command in [each for each in self._commands if not each.waiting]:
-            self._commands.remove(command)
-            self._connection.send(
-                Answer(
-                    command.message.command,
-                    answers={} if command.problem is not None else command.answers,
-                    missing=tuple(sorted(command.missing)),
-                    problem=None if command.problem is None else problem_of(command.problem),
-                )
-            )
+        self._counts[assignment.task] = TaskCounts()
 
     # What tasks do
 
@@ -310,7 +213,7 @@ class StreamThread:
 
     def _ended(self, task: ThreadTask, ended: Ended) -> None:
         if ended.activity is Activity.ACTING:
-            self._acted(task, ended)
+            self._commands.acted(task.name, ended)
         elif ended.activity is Activity.PROCESSING and ended.error is None:
             self._processed(task, ended)
         elif ended.activity is Activity.OPENING and ended.error is None:
@@ -347,27 +250,12 @@ class StreamThread:
                 self._reader.resume(resumed)
                 task.suspended &= full
         self._has_news |= task.paused
-        self._done(task.name, CommitNow)
+        self._commands.committed(task.name)
 
     def _count(self, task: ThreadTask, outcome: BatchOutcome) -> None:
         counts = self._counts[task.name]
         counts.statistics.append(self._maker.statistics(outcome, failed_attempts=counts.failed_attempts))
         counts.failed_attempts = 0
-
-    def _acted(self, task: ThreadTask, ended: Ended) -> None:
-        for command in self._commands:
-            if isinstance(command.message, Act) and task.name in command.waiting:
-                command.waiting.discard(task.name)
-                command.problem = command.problem or ended.error
-                command.answers[task.name] = ended.answer
-                break
-        self._answer()
-
-    def _done(self, name: str, kind: type[Act | CommitNow]) -> None:
-        for command in self._commands:
-            if isinstance(command.message, kind):
-                command.waiting.discard(name)
-        self._answer()
 
     def _failed(self, task: ThreadTask, error: Exception) -> None:
         """A task was closed by an error. It is opened again, or released where that would not help."""
@@ -403,11 +291,7 @@ class StreamThread:
             self._report()
         del self._tasks[task.name]
         del self._counts[task.name]
-        for command in self._commands:
-            if task.name in command.waiting:
-                command.waiting.discard(task.name)
-                command.missing.add(task.name)
-        self._answer()
+        self._commands.forget(task.name)
 
     def _read_no_more(self, task: ThreadTask) -> None:
         own = [place for place, owner in self._owners.items() if owner is task]
@@ -425,18 +309,13 @@ class StreamThread:
 
     def _begin_what_is_due(self) -> None:
         now = self._clock()
-        acting = {name for each in self._commands if isinstance(each.message, Act) for name in each.waiting}
         for task in self._tasks.values():
             if task.is_busy:
                 continue
             if task.leaving:
                 task.close(now)
-            elif task.name in acting and task.activity is Activity.READY:
-                command = next(
-                    each for each in self._commands if isinstance(each.message, Act) and task.name in each.waiting
-                )
-                assert isinstance(command.message, Act)
-                task.act(now, command.message.action, command.message.arguments)
+            elif task.activity is Activity.READY and (action := self._commands.action_for(task.name)) is not None:
+                task.act(now, action.action, action.arguments)
             elif task.due_in(now) <= 0 and self._has_lease():
                 if task.activity is Activity.CLOSED:
                     task.open(now)
@@ -520,30 +399,7 @@ class StreamThread:
             Report(
                 sequence=self._sequence,
                 generation=self._generation,
-                tasks=tuple(self._task_report(task) for task in self._tasks.values()),
+                tasks=tuple(take_report(task, self._counts[task.name]) for task in self._tasks.values()),
                 timing=self._timing.take(self._reported_at),
             )
         )
-
-    def _task_report(self, task: ThreadTask) -> TaskReport:
-        counts = self._counts[task.name]
-        statistics, counts.statistics = counts.statistics, []
-        is_paused = task.paused and task.activity in (Activity.READY, Activity.ACTING)
-        state = TaskState.PAUSED if is_paused else _TASK_STATES.get(task.activity, TaskState.RUNNING)
-        read = task.input
-        return TaskReport(
-            task=task.name,
-            state=state,
-            positions=() if read is None else offsets_of(read.committed),
-            ends=() if read is None else offsets_of(read.ends),
-            records=counts.records,
-            commits=counts.commits,
-            committed_at=counts.committed_at,
-            busy_s=round(counts.busy_s, 3),
-            statistics=tuple(statistics),
-        )
-
-
-def readable(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    """Offsets as a line of the log has them."""
-    return {f"{topic}-{partition}": offset for (topic, partition), offset in offsets.items()}

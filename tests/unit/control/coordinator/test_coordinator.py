@@ -362,6 +362,28 @@ class TestMessagesThatAreNotAsTheyShouldBe:
         driver.coordinator.received(1, Report(99, 99))
         assert driver.take() == []
 
+    def test_a_failure_from_before_an_assignment_that_has_the_task_does_not_free_it(self):
+        driver = Driver("0_0", slots=1)
+        driver.join(1)
+        driver.run(1)
+        before = driver.assigned(1).generation
+        driver.coordinator.add_tasks({"0_1": "plan"})
+        driver.coordinator.received(1, Failed("0_0", before, problem_of(StateError("gone"))))
+        driver.report(1, tasks=[], generation=before)
+        assert driver.of(TaskFailed) == [], "the thread opens it again: what has it is on its way"
+        assert driver.tasks(1) == ["0_0", "0_1"]
+        driver.coordinator.received(1, Failed("0_0", driver.assigned(1).generation, problem_of(StateError("gone"))))
+        assert len(driver.of(TaskFailed)) == 1
+
+    def test_a_task_that_a_thread_has_dropped_without_a_word_is_given_again(self):
+        driver = Driver("0_0", slots=1)
+        driver.join(1)
+        driver.run(1)
+        before = driver.assigned(1).generation
+        driver.report(1, tasks=[])
+        assert driver.tasks(1) == ["0_0"]
+        assert driver.assigned(1).generation > before
+
     def test_a_failure_that_comes_a_second_time_does_not_take_the_task_from_its_new_thread(self):
         driver = Driver("0_0", slots=1)
         driver.join(1)

@@ -142,6 +142,12 @@ def test_a_thread_gets_its_tasks_and_its_reports_are_heard(service, listener):
     assert [each.tasks for each in service.threads()] == [("0_0", "0_1")]
 
 
+def test_it_says_where_threads_must_connect_to(service):
+    service.add_tasks({"0_0": "plan"})
+    service.begin_epoch(2)
+    assert service.reason == f"0 of 2 stream threads have connected to the coordinator at {service.address}"
+
+
 def test_a_thread_that_breaks_off_is_fenced_before_another_one_has_its_tasks(service, broker):
     first = begin(service, "0_0")
     broker.may_fence.clear()
@@ -165,17 +171,20 @@ def test_a_fence_that_the_broker_does_not_grant_is_tried_again(service, broker):
 def test_a_killed_process_of_this_host_is_known_to_be_gone(broker, listener):
     service = service_of(broker, listener, fences=False)
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(600)"]) as process:
-        identity = ProcessIdentity.of(process.pid)
-        assert identity is not None
-        service.add_tasks({"0_0": "plan"})
-        epoch = service.begin_epoch(2)
-        first = Thread(service, epoch, 0, pid=identity.pid, start=identity.start_time)
-        first.take(Assign)
-        second = Thread(service, epoch, 1)
-        first.connection.abandon("cut off")
-        with pytest.raises(OperationError, match="its process, or its lease, has ended"):
-            service.wait_until_open(["0_0"], timeout_s=0.7)
-        process.kill()
+        try:
+            identity = ProcessIdentity.of(process.pid)
+            assert identity is not None
+            service.add_tasks({"0_0": "plan"})
+            epoch = service.begin_epoch(2)
+            first = Thread(service, epoch, 0, pid=identity.pid, start=identity.start_time)
+            first.take(Assign)
+            second = Thread(service, epoch, 1)
+            first.connection.abandon("cut off")
+            with pytest.raises(OperationError, match="its process, or its lease, has ended"):
+                service.wait_until_open(["0_0"], timeout_s=0.7)
+        finally:
+            # Leaving the block waits for its end, also where something has failed.
+            process.kill()
     assert second.take(Assign).tasks[0].task == "0_0"
     service.close()
 

@@ -1,0 +1,102 @@
+"""Commands of the driver while tasks have still to execute them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from millrace.spark.stream_threads.messages import Act, Answer, CommitNow
+from millrace.spark.stream_threads.problems import problem_of
+from millrace.spark.stream_threads.thread_task import Activity, Ended, ThreadTask
+
+
+@dataclass
+class _Command:
+    message: Act | CommitNow
+    waiting: set[str]
+    answers: dict[str, object] = field(default_factory=dict)
+    missing: set[str] = field(default_factory=set)
+    problem: Exception | None = None
+
+
+class PendingCommands:
+    """What tasks were asked to do. Each command is answered once, when all its tasks have done it or are gone.
+
+    Args:
+        send: sends an answer to the driver.
+    """
+
+    def __init__(self, send: Callable[[Answer], None]) -> None:
+        self._send = send
+        self._commands: list[_Command] = []
+
+    def add(self, message: Act | CommitNow, tasks: Mapping[str, ThreadTask]) -> None:
+        """Take a command.
+
+        Args:
+            message: the command.
+            tasks: the thread's tasks.
+        """
+        command = _Command(message, set())
+        for name in message.tasks:
+            task = tasks.get(name)
+            if task is None or task.leaving:
+                command.missing.add(name)
+            elif isinstance(message, Act):
+                command.waiting.add(name)
+            elif task.activity is Activity.PROCESSING or (task.has_uncommitted and not task.paused):
+                command.waiting.add(name)
+                task.ask_for_commit()
+        self._commands.append(command)
+        self._answer()
+
+    def action_for(self, name: str) -> Act | None:
+        """What a task is to do next, in the order of the commands."""
+        for command in self._commands:
+            if isinstance(command.message, Act) and name in command.waiting:
+                return command.message
+        return None
+
+    def acted(self, name: str, ended: Ended) -> None:
+        """A task has done what :meth:`action_for` said."""
+        for command in self._commands:
+            if isinstance(command.message, Act) and name in command.waiting:
+                command.waiting.discard(name)
+                command.problem = command.problem or ended.error
+                command.answers[name] = ended.answer
+                break
+        self._answer()
+
+    def committed(self, name: str) -> None:
+        """A task has committed."""
+        for command in self._commands:
+            if isinstance(command.message, CommitNow):
+                command.waiting.discard(name)
+        self._answer()
+
+    def forget(self, name: str) -> None:
+        """A task is gone."""
+        for command in self._commands:
+            if name in command.waiting:
+                command.waiting.discard(name)
+                command.missing.add(name)
+        self._answer()
+
+    def end(self) -> None:
+        """Nothing more is done: what is still to be done is answered so."""
+        for command in self._commands:
+            command.missing |= command.waiting
+            command.waiting.clear()
+        self._answer()
+
+    def _answer(self) -> None:
+        for command in [each for each in self._commands if not each.waiting]:
+            self._commands.remove(command)
+            self._send(
+                Answer(
+                    command.message.command,
+                    answers={} if command.problem is not None else command.answers,
+                    missing=tuple(sorted(command.missing)),
+                    problem=None if command.problem is None else problem_of(command.problem),
+                )
+            )

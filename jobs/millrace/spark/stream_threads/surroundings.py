@@ -1,0 +1,44 @@
+"""What the loop of a stream thread has around it, and tests play: its driver, and who makes its tasks."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from millrace.spark.stream_threads.conversation import Ended as ConnectionEnded
+from millrace.spark.stream_threads.messages import Assignment, FromDriver, FromThread
+from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
+from millrace.task.task import BatchOutcome
+
+
+class DriverConnection(Protocol):
+    """What the loop has of its driver, see :class:`millrace.spark.stream_threads.connection.CoordinatorConnection`."""
+
+    @property
+    def lease_left_s(self) -> float:
+        """How long nobody else has this thread's tasks for sure, seconds."""
+
+    def send(self, message: FromThread) -> None:
+        """Send a message; returns at once."""
+
+    def take(self, timeout_s: float = 0.0) -> FromDriver | ConnectionEnded | None:
+        """Give what the driver has said next; ``None`` where nothing came in time."""
+
+    def leave(self, reason: str) -> None:
+        """Say goodbye and end the connection."""
+
+    def abandon(self, reason: str) -> None:
+        """End the connection without a goodbye."""
+
+
+class TaskMaker(Protocol):
+    """Makes the tasks that a thread is assigned."""
+
+    def make(self, assignment: Assignment) -> tuple[OpenTask, TaskSettings]:
+        """A task that is not open yet, and what the loop must know of it.
+
+        Raises:
+            MillraceError: the thread does not have the plan of the task.
+        """
+
+    def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
+        """A batch as the row of statistics for the driver."""

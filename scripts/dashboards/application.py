@@ -122,6 +122,44 @@ APPLICATION = Dashboard(
             unit=Unit.SECONDS,
         ),
         Panel(
+            title="Where the stream threads' time goes",
+            text="Share of each thread's time, where stream threads are the engine. Without idle it has no room left.",
+            queries=(
+                Query(
+                    "sum by (application_id, thread, activity) "
+                    f"(rate(millrace_stream_thread_seconds_total{{{APP}}}[5m]))",
+                    "{{application_id}} {{thread}} {{activity}}",
+                ),
+            ),
+            unit=Unit.SHARE,
+            kind=Kind.STACKED,
+        ),
+        Panel(
+            title="Commits of the stream threads",
+            text="Commits per second of each thread, all its tasks together.",
+            queries=(
+                Query(
+                    f"sum by (application_id, thread) (rate(millrace_stream_thread_commits_total{{{APP}}}[5m]))",
+                    "{{application_id}} {{thread}}",
+                ),
+            ),
+            unit=Unit.PER_SECOND,
+        ),
+        Panel(
+            title="Duration of a stream thread's commit, mean",
+            text="From the begin to the end of a commit, the store's write included.",
+            queries=(
+                Query(
+                    "sum by (application_id, thread) "
+                    f"(rate(millrace_stream_thread_commit_latency_seconds_total{{{APP}}}[5m])) "
+                    "/ sum by (application_id, thread) "
+                    f"(rate(millrace_stream_thread_commits_total{{{APP}}}[5m]))",
+                    "{{application_id}} {{thread}}",
+                ),
+            ),
+            unit=Unit.SECONDS,
+        ),
+        Panel(
             title="Records dropped in 15 minutes",
             text="By reason; only late ones are normal, and few of them.",
             queries=(

@@ -140,6 +140,13 @@ class StreamsConfig(BaseModel):
         description="Stream threads of the application, over all executors: each takes a slot of Spark. Unset takes "
         "all slots, but no more than there are tasks. In Kafka Streams of each instance, and 1 by default.",
     )
+    max_task_idle_ms: int = Field(
+        0,
+        ge=-1,
+        description="How long a task with several inputs waits for producers of one of which nothing is there, so that "
+        "records are merged by their timestamps (KIP-695): 0 waits for what the broker has only, -1 for nothing at "
+        "all. Other values than 0 need `processing.engine: stream-threads`.",
+    )
     rocksdb_memory_bytes: int = Field(
         134_217_728,
         ge=1_048_576,
@@ -389,6 +396,12 @@ class StreamsConfig(BaseModel):
         # Neither a directory nor a topic may be called so.
         if self.application_id in (".", ".."):
             raise ValueError(f"application.id cannot be {self.application_id!r}")
+        return self
+
+    @model_validator(mode="after")
+    def _idles_on_stream_threads_only(self) -> StreamsConfig:
+        if self.max_task_idle_ms and self.processing_engine is not ProcessingEngine.STREAM_THREADS:
+            raise ValueError("max.task.idle.ms other than 0 needs processing.engine: stream-threads")
         return self
 
     @model_validator(mode="after")

@@ -31,7 +31,6 @@ INSTEAD: dict[str, str] = {
     "enable.transactional.statestores": "nothing: a store is written after the commit, in one write",
     "group.protocol": "nothing: the group has offsets and no members",
     "log.summary.interval.ms": "nothing: `millrace status`, and the driver's log",
-    "max.task.idle.ms": "nothing: a task waits for what the broker has of its inputs (`0`), not for producers",
     "max.warmup.replicas": _STANDBY,
     "metadata.max.age.ms": _CLIENT,
     "metric.reporters": _METRICS,

@@ -154,3 +154,9 @@ def test_a_value_that_does_not_suit_is_answered_without_a_pattern(key: str, valu
     text = refused(**{key: value})
     assert re.search(message, text), text
     assert "pattern" not in text
+
+
+def test_a_task_idles_on_stream_threads_only() -> None:
+    assert "needs processing.engine: stream-threads" in refused(**{"max.task.idle.ms": 500})
+    idling = {"max.task.idle.ms": "-1", "processing.engine": "stream-threads"}
+    assert StreamsConfig.from_mapping({**NEEDED, **idling}).max_task_idle_ms == -1

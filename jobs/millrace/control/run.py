@@ -32,6 +32,7 @@ from millrace.control.stream_threads.query import StreamThreadsQuery
 from millrace.control.stream_threads.threads import StreamThreads
 from millrace.control.task_databases import database_operations
 from millrace.control.watch import InputWatch
+from millrace.errors import ConfigurationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
 from millrace.kafka.offsets import End, end_offsets, lag
@@ -241,6 +242,12 @@ class _Run:
         with_frames = [
             source.name for part in self._topology.sub_topologies for source in part.sources if source.frame_functions
         ]
+        if with_frames and self._config.max_task_idle_ms:
+            raise ConfigurationError(
+                f"max.task.idle.ms is {self._config.max_task_idle_ms}, but micro-batches execute the application, "
+                f"which do not idle: it has frame functions ({', '.join(with_frames)}).",
+                remedy="set it to 0, or do without frame functions",
+            )
         if with_frames:
             _log.warning(
                 "micro-batches execute the application: frame functions need Spark's own source",

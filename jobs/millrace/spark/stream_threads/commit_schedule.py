@@ -101,7 +101,10 @@ class CommitSchedule:
         waits = [self._recommit_at - now]
         if self._punctuation_ms is not None:
             waits.append((self._punctuation_ms - self._wall_clock_ms()) / 1000)
-        if read.is_decidable:
+        decidable_in = read.decidable_in(now)
+        if decidable_in > 0 and decidable_in != float("inf"):
+            waits.append(decidable_in)
+        elif decidable_in == 0:
             wait = self._began_at + self._interval_s - now
             if read.has_backlog and not read.is_full and not self._asked:
                 wait = max(wait, (now if self._moved_at is None else self._moved_at) + FILL_S - now)

@@ -30,12 +30,13 @@ class PendingCommands:
         self._send = send
         self._commands: list[_Command] = []
 
-    def add(self, message: Act | CommitNow, tasks: Mapping[str, ThreadTask]) -> None:
+    def add(self, message: Act | CommitNow, tasks: Mapping[str, ThreadTask], now: float) -> None:
         """Take a command.
 
         Args:
             message: the command.
             tasks: the thread's tasks.
+            now: the loop's clock, seconds.
         """
         command = _Command(message, set())
         for name in message.tasks:
@@ -44,7 +45,7 @@ class PendingCommands:
                 command.missing.add(name)
             elif isinstance(message, Act):
                 command.waiting.add(name)
-            elif task.activity is Activity.PROCESSING or (task.has_uncommitted and not task.paused):
+            elif task.activity is Activity.PROCESSING or (task.has_uncommitted(now) and not task.paused):
                 command.waiting.add(name)
                 task.ask_for_commit()
         self._commands.append(command)

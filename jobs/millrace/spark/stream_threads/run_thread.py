@@ -22,6 +22,7 @@ from millrace.spark.statistics import statistics_of
 from millrace.spark.stream_threads.connection import CoordinatorConnection
 from millrace.spark.stream_threads.held_task import HeldThreadTask
 from millrace.spark.stream_threads.messages import Assignment, HeldState, HeldTask, Hello
+from millrace.spark.stream_threads.task_input import WAITS_FOR_NOTHING
 from millrace.spark.stream_threads.thread import StreamThread
 from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
 from millrace.spark.task_reports import TaskReporter
@@ -136,7 +137,7 @@ class _TaskMaker:
                 remedy="none needed: the next epoch has it",
             )
         spec = plan.task_spec(int(assignment.task.rpartition("_")[2]))
-        most = plan.config.max_batch_records
+        most, idle_ms = plan.config.max_batch_records, plan.config.max_task_idle_ms
         return (
             HeldThreadTask(
                 spec,
@@ -150,6 +151,7 @@ class _TaskMaker:
                 recommit_s=plan.offsets_retention_s / 4,
                 most_records=MOST_RECORDS if most is None else max(1, most // plan.tasks),
                 wall_clock_ms=lambda: time.time() * 1000,
+                idle_s=WAITS_FOR_NOTHING if idle_ms < 0 else idle_ms / 1000,
             ),
         )
 

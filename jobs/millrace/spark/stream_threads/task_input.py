@@ -18,6 +18,9 @@ MOST_BATCH_BYTES = 256 * 1024 * 1024
 """Most bytes of keys and values of one partition that a batch takes: a column of bytes holds less than 2 GiB, and a
 task needs several times what it is given."""
 
+WAITS_FOR_NOTHING = -1.0
+"""As time to idle: what is buffered is processed, whatever the broker has of the other inputs."""
+
 BACKLOG_RECORDS = 1_000
 """Fewest records of one partition on the broker that a batch waits for."""
 
@@ -84,6 +87,7 @@ class _Partition:
     parts: deque[_Part] = field(default_factory=deque)
     records: int = 0
     size_bytes: int = 0
+    idles_until: float | None = None
 
 
 class TaskInput:
@@ -93,6 +97,9 @@ class TaskInput:
         inputs: the task's input partitions.
         committed: committed offset of each, where reading begins.
         most_records: most records of one partition that a batch takes.
+        idle_s: how long records wait for producers of another input of which nothing is there, seconds
+            (``max.task.idle.ms``, KIP-695); 0 waits only for what is on the broker, :data:`WAITS_FOR_NOTHING` for
+            nothing at all.
     """
 
     def __init__(
@@ -101,7 +108,9 @@ class TaskInput:
         committed: Mapping[TopicPartition, int],
         *,
         most_records: int,
+        idle_s: float = 0.0,
     ) -> None:
+        self._idle_s = idle_s
         self._topics = tuple(sorted({topic for topic, _ in inputs}))
         self.most_records = most_records
         self.most_bytes = 2 * MOST_BATCH_BYTES
@@ -187,17 +196,37 @@ class TaskInput:
             if partition.records >= 2 * self.most_records or partition.size_bytes >= self.most_bytes
         ]
 
-    @property
-    def is_decidable(self) -> bool:
-        """Whether there are records that certainly come before all that is still on the broker.
+    def decidable_in(self, now: float) -> float:
+        """Seconds until there are records that certainly come next, if nothing else is read; infinite where only
+        reading helps.
 
-        With several inputs nothing is certain while one of them has more on the broker and nothing buffered.
+        With several inputs nothing is certain while one of them has more on the broker and nothing buffered, nor while
+        its producers are waited for.
         """
         if not self.records:
+            return float("inf")
+        if len(self._partitions) == 1 or self._idle_s == WAITS_FOR_NOTHING:
+            return 0.0
+        return max(self._empty_for(partition, now) for partition in self._partitions.values())
+
+    def _empty_for(self, partition: _Partition, now: float) -> float:
+        """How long a partition keeps the others waiting, seconds."""
+        if partition.records:
+            partition.idles_until = None
+            return 0.0
+        if not partition.at_end:
+            return float("inf")
+        if partition.idles_until is None:
+            partition.idles_until = now + self._idle_s
+        return max(0.0, partition.idles_until - now)
+
+    def _has_more(self, partition: _Partition, now: float, *, taken_whole: bool) -> bool:
+        """Whether records behind those that a batch takes of a partition may be older than others of the batch."""
+        if self._idle_s == WAITS_FOR_NOTHING:
             return False
-        return len(self._partitions) == 1 or all(
-            partition.records or partition.at_end for partition in self._partitions.values()
-        )
+        if not (taken_whole and partition.at_end):
+            return True
+        return self._idle_s > 0 and (bool(partition.records) or self._empty_for(partition, now) > 0)
 
     @property
     def has_passed_markers(self) -> bool:
@@ -206,8 +235,11 @@ class TaskInput:
             partition.position > self._committed[place] for place, partition in self._partitions.items()
         )
 
-    def batch(self) -> tuple[list[InputBatch], dict[TopicPartition, OffsetRange]]:
+    def batch(self, now: float) -> tuple[list[InputBatch], dict[TopicPartition, OffsetRange]]:
         """What the next batch of the task is made of. The rows stay buffered until :meth:`commit_to`.
+
+        Args:
+            now: the loop's clock, seconds.
 
         Returns:
             The rows, and for each partition the range from its committed offset.
@@ -229,7 +261,7 @@ class TaskInput:
                 taken += 1
             whole = taken == len(partition.parts)
             end = max(end, partition.position) if whole else end
-            has_more = not (whole and partition.at_end)
+            has_more = self._has_more(partition, now, taken_whole=whole)
             ranges[place] = OffsetRange(self._committed[place], end, end + 1 if has_more else end)
         return rows, ranges
 

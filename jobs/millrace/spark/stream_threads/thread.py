@@ -158,7 +158,7 @@ class StreamThread:
                 self._assign(message)
             elif isinstance(message, Act | CommitNow):
                 crash_here(CrashPoint.THREAD_COMMANDED)
-                self._commands.add(message, self._tasks)
+                self._commands.add(message, self._tasks, self._clock())
             elif isinstance(message, End):
                 self._ending = message.reason
                 return

@@ -98,12 +98,15 @@ class TaskSettings:
         recommit_s: after how long offsets that have not moved are committed again, seconds.
         most_records: most records of one partition that a batch takes.
         wall_clock_ms: the clock of punctuations, milliseconds since the epoch.
+        idle_s: how long records wait for producers of another input, see
+            :class:`millrace.spark.stream_threads.task_input.TaskInput`.
     """
 
     commit_interval_s: float
     recommit_s: float
     most_records: int
     wall_clock_ms: Callable[[], float]
+    idle_s: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -173,7 +176,7 @@ class ThreadTask:
     def run(self, now: float) -> None:
         """Begin the next batch."""
         assert self.input is not None
-        rows, ranges = self.input.batch()
+        rows, ranges = self.input.batch(now)
         self._took = sum(len(batch) for batch in rows)
         recommit = self._schedule.recommits(now)
         self._schedule.begin(now)
@@ -209,10 +212,9 @@ class ThreadTask:
             return float("inf")
         return self._schedule.due_in(now, self.input)
 
-    @property
-    def has_uncommitted(self) -> bool:
+    def has_uncommitted(self, now: float) -> bool:
         """Whether something is read that could be committed now."""
-        return self.input is not None and (self.input.is_decidable or self.input.has_passed_markers)
+        return self.input is not None and (self.input.decidable_in(now) == 0 or self.input.has_passed_markers)
 
     def wait(self) -> None:
         """Return once what runs has ended, however it ended."""
@@ -254,7 +256,12 @@ class ThreadTask:
     def _opened(self, ended: Ended, now: float) -> None:
         assert ended.outcome is not None
         self.activity = Activity.READY
-        self.input = TaskInput(self.task.inputs, ended.outcome.positions, most_records=self._limit.records)
+        self.input = TaskInput(
+            self.task.inputs,
+            ended.outcome.positions,
+            most_records=self._limit.records,
+            idle_s=self._settings.idle_s,
+        )
         self._schedule = self._new_schedule()
         self._schedule.open(now, punctuation_ms=ended.outcome.next_punctuation_ms)
 

@@ -273,6 +273,7 @@ class World:
         self.tasks: dict[str, PlayedTask] = {}
         self.most_records = 1_000
         self.recommit_s = 1_000_000.0
+        self.idle_s = 0.0
         self.thread = StreamThread(
             connection=self.driver,
             reader=self.reader,
@@ -297,6 +298,7 @@ class World:
             recommit_s=self.recommit_s,
             most_records=self.most_records,
             wall_clock_ms=lambda: self.clock() * 1000,
+            idle_s=self.idle_s,
         )
 
     def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:

@@ -8,7 +8,7 @@ import pytest
 
 from millrace.kafka.columns import PartitionColumns
 from millrace.spark.stream_threads import task_input
-from millrace.spark.stream_threads.task_input import TaskInput
+from millrace.spark.stream_threads.task_input import WAITS_FOR_NOTHING, TaskInput
 from millrace.task.input import OffsetRange
 
 A, B = ("a", 0), ("b", 0)
@@ -37,16 +37,16 @@ def read(
 
 
 def offsets_of(given: TaskInput) -> list[int]:
-    rows, _ = given.batch()
+    rows, _ = given.batch(0.0)
     return [offset for batch in rows for offset in batch.offset.tolist()]
 
 
 def test_a_range_reaches_from_the_commit_to_behind_the_markers_that_were_passed() -> None:
     given = TaskInput([A], {A: 5}, most_records=10)
     given.add(read(A, 6, 7, position=8))
-    assert given.batch()[1] == {A: OffsetRange(5, 8, 9)}
+    assert given.batch(0.0)[1] == {A: OffsetRange(5, 8, 9)}
     given.add(read(A, position=9, end=9))
-    assert given.batch()[1] == {A: OffsetRange(5, 9, 9)}
+    assert given.batch(0.0)[1] == {A: OffsetRange(5, 9, 9)}
     assert offsets_of(given) == [6, 7]
 
 
@@ -54,9 +54,9 @@ def test_what_a_batch_leaves_is_more_to_come() -> None:
     given = TaskInput([A], {A: 0}, most_records=3)
     given.add(read(A, 0, 1))
     given.add(read(A, 2, 5, position=7, end=7))
-    assert given.batch()[1] == {A: OffsetRange(0, 2, 3)}
+    assert given.batch(0.0)[1] == {A: OffsetRange(0, 2, 3)}
     given.commit_to({A: 2})
-    assert given.batch()[1] == {A: OffsetRange(2, 7, 7)}
+    assert given.batch(0.0)[1] == {A: OffsetRange(2, 7, 7)}
 
 
 def test_one_part_that_is_larger_than_a_batch_is_taken_whole() -> None:
@@ -107,16 +107,16 @@ def test_a_commit_that_is_no_position_of_what_was_read_is_an_error(position: int
 def test_nothing_is_certain_while_one_input_has_more_and_nothing_buffered() -> None:
     given = TaskInput([A, B], {A: 0, B: 0}, most_records=100)
     given.add(read(A, 0))
-    assert not given.is_decidable
+    assert given.decidable_in(0.0) == float("inf")
     given.add(read(B, position=0, end=0))
-    assert given.is_decidable
+    assert given.decidable_in(0.0) == 0
 
 
 def test_the_answer_that_brings_the_last_record_of_a_log_says_that_it_is_the_last() -> None:
     given = TaskInput([A, B], {A: 0, B: 0}, most_records=100)
     given.add(read(A, 0, log_end=1))
     given.add(read(B, position=0, end=0))
-    assert given.batch()[1] == {A: OffsetRange(0, 1, 1), B: OffsetRange(0, 0, 0)}
+    assert given.batch(0.0)[1] == {A: OffsetRange(0, 1, 1), B: OffsetRange(0, 0, 0)}
 
 
 @pytest.mark.parametrize(
@@ -135,3 +135,33 @@ def test_markers_only_are_seen_as_such() -> None:
     assert given.has_passed_markers
     given.commit_to({A: 4})
     assert not given.has_passed_markers
+
+
+def test_producers_of_an_empty_input_are_waited_for_from_the_moment_on_that_it_is_missed() -> None:
+    given = TaskInput([A, B], {A: 0, B: 0}, most_records=100, idle_s=5.0)
+    given.add(read(A, 0, end=1))
+    given.add(read(B, position=0, end=0))
+    assert given.decidable_in(10.0) == 5.0
+    assert given.decidable_in(14.0) == 1.0
+    assert given.decidable_in(15.0) == 0
+    assert given.batch(15.0)[1] == {A: OffsetRange(0, 1, 2), B: OffsetRange(0, 0, 0)}
+    given.add(read(B, 0, end=1))
+    assert given.decidable_in(16.0) == 0
+    # Behind the last record of each its producers would be waited for: only what is older than both is certain.
+    assert given.batch(16.0)[1] == {A: OffsetRange(0, 1, 2), B: OffsetRange(0, 1, 2)}
+    given.commit_to({A: 0, B: 1})
+    assert given.decidable_in(17.0) == 5.0, "it was there, and is missed anew"
+
+
+def test_what_the_broker_has_is_waited_for_however_long_it_takes() -> None:
+    given = TaskInput([A, B], {A: 0, B: 0}, most_records=100, idle_s=5.0)
+    given.add(read(A, 0, end=1))
+    assert given.decidable_in(1_000.0) == float("inf")
+
+
+def test_without_any_idling_what_is_buffered_is_processed_whatever_the_broker_has() -> None:
+    given = TaskInput([A, B], {A: 0, B: 0}, most_records=100, idle_s=WAITS_FOR_NOTHING)
+    assert given.decidable_in(0.0) == float("inf")
+    given.add(read(A, 0, 1))
+    assert given.decidable_in(0.0) == 0
+    assert given.batch(0.0)[1] == {A: OffsetRange(0, 2, 2), B: OffsetRange(0, 0, 0)}

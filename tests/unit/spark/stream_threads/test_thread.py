@@ -168,6 +168,22 @@ def test_inputs_are_merged_by_time_and_wait_for_what_the_broker_still_has_of_one
     assert task.processed[-2:] == [("b", 2), ("a", 3)]
 
 
+def test_a_task_idles_for_producers_of_an_input_of_which_nothing_is_there(world: World) -> None:
+    world.idle_s = 3.0
+    task = world.task("0_0", "a", "b")
+    running(world, "0_0")
+    world.reader.put(("a", 0), 30)
+    world.turn_for(2.0)
+    assert task.processed == []
+    world.reader.put(("b", 0), 20)
+    world.turn_until(lambda: len(task.processed) == 1)
+    assert task.processed == [("b", 0)], "a's record is not certain: b may bring another one before it"
+    world.turn_for(2.0)
+    assert len(task.processed) == 1
+    world.turn_for(2.0)
+    assert task.processed == [("b", 0), ("a", 0)]
+
+
 def test_a_punctuation_is_called_when_it_is_due_without_any_record(world: World) -> None:
     task = world.task("0_0")
     due = world.clock() + 3

@@ -36,8 +36,23 @@ def cluster(tmp_path: Path, points: Path, prefix: str, monkeypatch: pytest.Monke
         yield started
 
 
+POINTS = {"micro-batches": POINTS_OF_A_TASK, "stream-threads": [*POINTS_OF_A_TASK, *POINTS_OF_A_THREAD]}
+WHERE_A_TASK_BEGINS = {CrashPoint.TASK_OPENED, CrashPoint.THREAD_ASSIGNED}
+
+
 @pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    "engine",
+    [
+        "micro-batches",
+        pytest.param(
+            "stream-threads",
+            marks=pytest.mark.long("integration/spark/test_stream_threads.py has the crash points with a local master"),
+        ),
+    ],
+)
 def test_output_and_stores_are_exact_whatever_is_killed(
+    engine: str,
     broker: EmbeddedBroker,
     prefix: str,
     cluster: SparkCluster,
@@ -46,13 +61,13 @@ def test_output_and_stores_are_exact_whatever_is_killed(
 ) -> None:
     """Every named crash point; workers, an executor, the driver and the broker by chance; a holder that is stopped."""
     launcher = {"kind": "standalone", "master": cluster.master, "executor_memory": "700m", "driver_memory": "700m"}
-    application = make_killable(launcher=launcher).start_and_wait()
+    application = make_killable(launcher=launcher, config={"processing.engine": engine}).start_and_wait()
     chaos = chaos_for(application)
     with SteadyLoad(broker.bootstrap_servers, f"{prefix}-in") as load:
         chaos.recovered("nothing: first records")
-        for point in POINTS_OF_A_TASK:
-            if point is CrashPoint.TASK_OPENED:
-                chaos.kill_worker(seconds_from_now=0)  # only then is a task opened
+        for point in POINTS[engine]:
+            if point in WHERE_A_TASK_BEGINS:
+                chaos.kill_worker(seconds_from_now=0)  # only then is a task assigned and opened
             chaos.die_at(point)
             chaos.recovered(f"worker at {point}")
         chance = random.Random(11)
@@ -69,9 +84,12 @@ def test_output_and_stores_are_exact_whatever_is_killed(
         assert not holder.is_running(), "whoever needs the task ends a holder that does not answer"
         chaos.kill_broker()
         chaos.recovered("broker")
-        chaos.die_at(CrashPoint.DRIVER_BEFORE_BATCH)
-        chaos.restart_driver()
-        plain = chaos.recovered(f"driver at {CrashPoint.DRIVER_BEFORE_BATCH}")
+        if engine == "micro-batches":
+            chaos.die_at(CrashPoint.DRIVER_BEFORE_BATCH)
+            chaos.restart_driver()
+        else:
+            chaos.kill_driver()
+        plain = chaos.recovered("driver")
         chaos.stop_a_worker_at(CrashPoint.OFFSETS_SENT)
         chaos.kill_driver()
         pending = chaos.recovered("driver, a transaction with sent offsets open")
@@ -84,4 +102,5 @@ def test_output_and_stores_are_exact_whatever_is_killed(
     assert expected.late, "the load has late records"
     check_everything_is_committed(application, committed)
     check_stores(application, committed)
-    record(Result(key="executor", seconds=seconds, by_itself=True, states=states, metrics=metrics))
+    if engine == "micro-batches":
+        record(Result(key="executor", seconds=seconds, by_itself=True, states=states, metrics=metrics))

@@ -30,6 +30,7 @@ from millrace.spark.stream_threads.messages import (
 )
 from millrace.spark.stream_threads.problems import problem_of
 from millrace.task.actions import LinkDatabase
+from tests.waiting import eventually
 
 LIMIT_S = 10.0
 
@@ -152,6 +153,7 @@ def test_a_thread_that_breaks_off_is_fenced_before_another_one_has_its_tasks(ser
     first = begin(service, "0_0")
     broker.may_fence.clear()
     first.connection.abandon("killed")
+    eventually(lambda: bool(service.reason), expected=True)
     second = Thread(service, first.hello.epoch, 1)
     with pytest.raises(OperationError, match="task 0_0 waits until its transactional id is"):
         service.wait_until_open(["0_0"], timeout_s=0.3)
@@ -180,6 +182,7 @@ def test_a_killed_process_of_this_host_is_known_to_be_gone(broker, listener):
             first.take(Assign)
             second = Thread(service, epoch, 1)
             first.connection.abandon("cut off")
+            eventually(lambda: bool(service.reason), expected=True)
             with pytest.raises(OperationError, match="its process, or its lease, has ended"):
                 service.wait_until_open(["0_0"], timeout_s=0.7)
         finally:

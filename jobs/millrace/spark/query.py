@@ -19,14 +19,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.errors import (
-    GROWN_INPUT_REMEDY,
     DriverFencedError,
-    MillraceError,
     OperationError,
-    StateError,
 )
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import committed_offsets, end_offsets
+from millrace.kafka.offsets import end_offsets
 from millrace.metrics import TaskStatistics
 from millrace.spark.due_punctuations import DuePunctuations
 from millrace.spark.global_ends import GlobalEnds
@@ -34,11 +31,12 @@ from millrace.spark.offset_log import batch_ends
 from millrace.spark.own_source import unreadable_timestamp
 from millrace.spark.plan import QueryPlan
 from millrace.spark.progress import QueryProgress
+from millrace.spark.query_topics import RepartitionPurge, check_new_partitions, read_committed
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.source import own_frame, streaming_frame
 from millrace.spark.worker import RESULT_SCHEMA, RunTasks, TaskResult
 from millrace.task.crash_points import CrashPoint, crash_here
-from millrace.task.input import OffsetRange, TopicPartition
+from millrace.task.input import OffsetRange, TopicPartition, readable
 from millrace.task.task import TaskAction
 
 IDLE_COMMIT_S = 1.0
@@ -109,8 +107,7 @@ class SparkQuery:
         self._known_ends: Mapping[TopicPartition, int] = {}
         self._uncommitted_since: float | None = None
         self._committed_at: dict[int, float] = {}
-        self._purged: dict[TopicPartition, int] = {}
-        self._purged_at = time.monotonic()
+        self._repartition_purge = RepartitionPurge(self._admin, plan, hooks.before_purge)
         self.purges = True
         self._global_ends = GlobalEnds(self._admin, plan.global_stores)
         self._has_new_partitions = False
@@ -182,7 +179,7 @@ class SparkQuery:
         self._committed_at = {}
         self._punctuations.clear()
         self._run_name = f"{self._plan.run_id}-{time.time_ns()}"
-        self._committed = self._read_committed()
+        self._committed = read_committed(self._admin, self._plan)
         self._ends = dict(self._committed)
         self._know_ends()
         self._restoring.clear()
@@ -205,7 +202,7 @@ class SparkQuery:
             .foreachBatch(self._on_batch)
             .start()
         )
-        self._log.info("query started", offsets=_readable(self._committed))
+        self._log.info("query started", offsets=readable(self._committed))
 
     def request_stop(self) -> None:
         """From now on a callback returns at once."""
@@ -415,20 +412,9 @@ class SparkQuery:
 
     def _check_partitions(self, ends: Mapping[TopicPartition, int]) -> None:
         new = sorted(place for place in ends if place not in self._committed)
-        if not new:
-            return
-        names = ", ".join(f"{topic}-{partition}" for topic, partition in new)
-        if self._plan.sub_topology.stores:
-            raise StateError(
-                f"The input of {self.name} has new partitions ({names}), but its state is divided into "
-                f"{self._plan.tasks} tasks: their keys would meet the wrong stores.",
-                remedy=GROWN_INPUT_REMEDY,
-            )
-        self._has_new_partitions = True
-        raise OperationError(
-            f"The input of {self.name} has new partitions ({names}).",
-            remedy="none needed: the query starts again and reads them from their first record",
-        )
+        # A failed query is planned again only where that helps.
+        self._has_new_partitions = bool(new) and not self._plan.sub_topology.stores
+        check_new_partitions(self.name, self._plan, new)
 
     def _commit_empty_ranges_if_due(self, *, any_rows: bool) -> None:
         """Input without records is committed at once when nothing else happens, otherwise after a while."""
@@ -456,7 +442,6 @@ class SparkQuery:
             self._run_without_rows(old, recommit=True)
             self._committed_at.update(dict.fromkeys(old, now))
         if self._purge_is_due(now):
-            self._purged_at = now
             self._purge()
 
     def _old_commits(self, now: float) -> list[int]:
@@ -465,32 +450,11 @@ class SparkQuery:
         return [task for task in range(self._plan.tasks) if self._committed_at.get(task, float("-inf")) < oldest]
 
     def _purge_is_due(self, now: float) -> bool:
-        interval_s = self._plan.config.repartition_purge_interval_ms / 1000
-        return self.purges and bool(self._plan.repartition_topics) and now - self._purged_at >= interval_s
+        return self.purges and self._repartition_purge.is_due(now)
 
     def _purge(self) -> None:
-        """Deletes what is processed from the repartition topics. Nobody reads it again: restarts begin at the committed
-        offsets, and a crash or a refusal here leaves records for the next time.
-
-        A driver that slept while it was replaced must not: the offsets that it knows may be those of topics that were
-        reset, or restored, meanwhile.
-        """
         self._refuse_if_fenced()
-        done = {
-            place: offset
-            for place, offset in self._committed.items()
-            if place[0] in self._plan.repartition_topics and offset > self._purged.get(place, 0)
-        }
-        if not done:
-            return
-        try:
-            self._hooks.before_purge()
-            self._admin.delete_records(done)
-            self._purged.update(done)
-        except DriverFencedError:
-            raise
-        except MillraceError as error:
-            self._log.warning("repartition topics not purged", problem=error.message)
+        self._repartition_purge.run(self._committed, time.monotonic())
 
     def _run_without_rows(
         self, partitions: range | list[int], *, recommit: bool = False, action: TaskAction | None = None
@@ -563,20 +527,6 @@ class SparkQuery:
         if self._fenced is not None:
             raise self._fenced
 
-    def _read_committed(self) -> dict[TopicPartition, int]:
-        config = self._plan.config
-        places = [place for partition in range(self._plan.tasks) for place in self._plan.inputs_of(partition)]
-        found = committed_offsets(self._admin, config.application_id, places)
-        missing = [place for place in places if place not in found]
-        if missing:
-            raise StateError(
-                f"Group {config.application_id} has no committed offset for "
-                + ", ".join(f"{topic}-{partition}" for topic, partition in missing)
-                + ".",
-                remedy="start the application again: the driver decides where new partitions begin",
-            )
-        return {place: commit.offset for place, commit in found.items()}
-
     def _remove_checkpoint(self) -> None:
         if self._checkpoint is not None:
             shutil.rmtree(self._checkpoint, ignore_errors=True)
@@ -596,7 +546,3 @@ def scratch_directory() -> str | None:
     """Where checkpoints go that nothing reads again: in memory, where the host has such a directory."""
     shared_memory = Path("/dev/shm")
     return str(shared_memory) if shared_memory.is_dir() else None
-
-
-def _readable(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    return {f"{topic}-{partition}": offset for (topic, partition), offset in offsets.items()}

@@ -182,3 +182,8 @@ def positions_after(
         topic, partition, offset = batch.place(row)
         positions[(topic, partition)] = min(positions[(topic, partition)], offset)
     return positions
+
+
+def readable(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
+    """Offsets as a line of the log has them."""
+    return {f"{topic}-{partition}": offset for (topic, partition), offset in offsets.items()}

@@ -64,6 +64,7 @@ from millrace.task.input import (
     decided_length,
     empty_input,
     positions_after,
+    readable,
 )
 from millrace.task.input_topics import check_input_topics
 from millrace.task.newest_run import check_newest_run, explain_by_newer_run
@@ -439,7 +440,7 @@ class Task:
             raise
         self._log.info(
             "task opened",
-            committed=_readable(self._committed),
+            committed=readable(self._committed),
             restored=self._restored,
             seconds=round(clock.laps["open"] + clock.laps["restore"], 3),
         )
@@ -789,7 +790,3 @@ class _Clock:
         now = time.perf_counter()
         self.laps[phase] = self.laps.get(phase, 0.0) + now - self._last
         self._last = now
-
-
-def _readable(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    return {f"{topic}-{partition}": offset for (topic, partition), offset in offsets.items()}

@@ -87,7 +87,7 @@ def test_what_is_not_confirmed_to_be_the_newest_driver_purges_nothing() -> None:
 
     query = counting(QueryHooks(before_purge=unknown))
     query._purge()
-    assert query._purged == {}
+    assert query._repartition_purge.purged == {}
 
 
 def test_a_fence_that_a_task_has_found_is_told_at_once() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,17 +12,17 @@ import structlog
 
 from millrace.control.stream_threads.pause_lock import PauseLock
 from millrace.control.stream_threads.threads import StreamThreads, statistics_of_report
-from millrace.errors import GROWN_INPUT_REMEDY, DriverFencedError, MillraceError, OperationError, StateError
+from millrace.errors import DriverFencedError, MillraceError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import committed_offsets
 from millrace.metrics import Phase
 from millrace.spark.plan import QueryPlan
 from millrace.spark.progress import QueryProgress
 from millrace.spark.query import QueryHooks
+from millrace.spark.query_topics import RepartitionPurge, check_new_partitions, read_committed
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.stream_threads.messages import TaskReport, TaskState, plan_digest, positions_of
 from millrace.task.crash_points import CrashPoint, crash_here
-from millrace.task.input import TopicPartition
+from millrace.task.input import readable
 from millrace.task.task import TaskAction
 
 ACTION_LIMIT_S = 60.0
@@ -64,8 +63,7 @@ class StreamThreadsQuery:
         self._commits: dict[str, int] = {}
         self._records: dict[str, int] = {}
         self._suspects: set[str] = set()
-        self._purged: dict[TopicPartition, int] = {}
-        self._purged_at = time.monotonic()
+        self._repartition_purge = RepartitionPurge(self._admin, plan, hooks.before_purge)
         self.purges = True
         self._restoring = RestoreTotals()
         self._durations: deque[float] = deque(maxlen=_REMEMBERED_COMMITS)
@@ -123,7 +121,7 @@ class StreamThreadsQuery:
             self._plan = self._hooks.replan(self.sub_topology)
             self._encoded_plan = self._plan.to_bytes()
             self._has_new_partitions = False
-        positions = self._read_committed()
+        positions = read_committed(self._admin, self._plan)
         with self._guard:
             self._failure = None
             self._started = True
@@ -142,7 +140,7 @@ class StreamThreadsQuery:
         with self._guard:
             states = dict.fromkeys(self._tasks, "RUNNING")
             self._set_progress(task_states=states, restore_remaining={}, restore_rates={})
-        self._log.info("query started", offsets=_readable(self._progress.positions))
+        self._log.info("query started", offsets=readable(self._progress.positions))
 
     def request_stop(self) -> None:
         """From now on nothing is waited for, and no task goes on from a pause."""
@@ -206,10 +204,9 @@ class StreamThreadsQuery:
         if now - self._partitions_known_at >= NEW_PARTITIONS_S:
             self._partitions_known_at = now
             self._check_partitions()
-        interval_s = self._plan.config.repartition_purge_interval_ms / 1000
-        if self.purges and self._plan.repartition_topics and now - self._purged_at >= interval_s:
-            self._purged_at = now
-            self._purge()
+        if self.purges and self._repartition_purge.is_due(now):
+            self._refuse_if_fenced()
+            self._repartition_purge.run(self._progress.positions, now)
 
     def on_restore_progress(self, report: RestoreReport) -> tuple[int, float]:
         """Takes the progress of a restoring task.
@@ -302,63 +299,16 @@ class StreamThreadsQuery:
     def _check_partitions(self) -> None:
         found = self._admin.describe_topics(self._plan.topics)
         new = [
-            f"{name}-{number}"
+            (name, number)
             for name, topic in sorted(found.items())
             for number in range(self._plan.input_partitions[name], topic.partitions)
         ]
-        if not new:
-            return
-        names = ", ".join(new)
-        if self._plan.sub_topology.stores:
-            raise StateError(
-                f"The input of {self.name} has new partitions ({names}), but its state is divided into "
-                f"{self._plan.tasks} tasks: their keys would meet the wrong stores.",
-                remedy=GROWN_INPUT_REMEDY,
-            )
-        self._has_new_partitions = True
-        raise OperationError(
-            f"The input of {self.name} has new partitions ({names}).",
-            remedy="none needed: the query starts again and reads them from their first record",
-        )
-
-    def _purge(self) -> None:
-        """Deletes what is processed from the repartition topics. Nobody reads it again: restarts begin at the committed
-        offsets, and a crash or a refusal here leaves records for the next time.
-        """
-        self._refuse_if_fenced()
-        done = {
-            place: offset
-            for place, offset in self._progress.positions.items()
-            if place[0] in self._plan.repartition_topics and offset > self._purged.get(place, 0)
-        }
-        if not done:
-            return
-        try:
-            self._hooks.before_purge()
-            self._admin.delete_records(done)
-            self._purged.update(done)
-        except DriverFencedError:
-            raise
-        except MillraceError as error:
-            self._log.warning("repartition topics not purged", problem=error.message)
+        self._has_new_partitions = bool(new) and not self._plan.sub_topology.stores
+        check_new_partitions(self.name, self._plan, new)
 
     def _refuse_if_fenced(self) -> None:
         if self._fenced is not None:
             raise self._fenced
-
-    def _read_committed(self) -> dict[TopicPartition, int]:
-        config = self._plan.config
-        places = [place for partition in range(self._plan.tasks) for place in self._plan.inputs_of(partition)]
-        found = committed_offsets(self._admin, config.application_id, places)
-        missing = [place for place in places if place not in found]
-        if missing:
-            raise StateError(
-                f"Group {config.application_id} has no committed offset for "
-                + ", ".join(f"{topic}-{partition}" for topic, partition in missing)
-                + ".",
-                remedy="start the application again: the driver decides where new partitions begin",
-            )
-        return {place: commit.offset for place, commit in found.items()}
 
     @property
     def _tasks(self) -> list[str]:
@@ -373,7 +323,3 @@ def _grown(counts: dict[str, int], task: str, count: int) -> int:
     before = counts.get(task, 0)
     counts[task] = count
     return count - before if count >= before else count
-
-
-def _readable(offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
-    return {f"{topic}-{partition}": offset for (topic, partition), offset in offsets.items()}

@@ -8,6 +8,7 @@ from typing import Any, cast
 import pytest
 
 from millrace.config import StreamsConfig
+from millrace.control.stream_threads import query as query_module
 from millrace.control.stream_threads.query import StreamThreadsQuery
 from millrace.control.stream_threads.threads import StreamThreads
 from millrace.dsl import Consumed, Produced, StreamsBuilder
@@ -84,7 +85,7 @@ class World:
             on_fenced=self.fences.append,
         )
         self.query = StreamThreadsQuery(cast(StreamThreads, self.threads), plan, hooks)
-        monkeypatch.setattr(self.query, "_read_committed", lambda: dict(COMMITTED))
+        monkeypatch.setattr(query_module, "read_committed", lambda _admin, _plan: dict(COMMITTED))
 
     def report(self, task: str = "0_0", **values: Any) -> None:
         """A thread reports of a task."""

@@ -1,0 +1,114 @@
+"""What a query does with the topics of its sub-topology, whichever engine executes it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from millrace.errors import GROWN_INPUT_REMEDY, DriverFencedError, MillraceError, OperationError, StateError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import committed_offsets
+from millrace.spark.plan import QueryPlan
+from millrace.task.input import TopicPartition
+
+_log = structlog.get_logger(__name__)
+
+
+def read_committed(admin: KafkaAdmin, plan: QueryPlan) -> dict[TopicPartition, int]:
+    """Read the committed offset of each input partition of a sub-topology.
+
+    Raises:
+        StateError: a partition has none.
+        MillraceError: the broker could not be asked.
+    """
+    config = plan.config
+    places = [place for partition in range(plan.tasks) for place in plan.inputs_of(partition)]
+    found = committed_offsets(admin, config.application_id, places)
+    missing = [place for place in places if place not in found]
+    if missing:
+        raise StateError(
+            f"Group {config.application_id} has no committed offset for "
+            + ", ".join(f"{topic}-{partition}" for topic, partition in missing)
+            + ".",
+            remedy="start the application again: the driver decides where new partitions begin",
+        )
+    return {place: commit.offset for place, commit in found.items()}
+
+
+def check_new_partitions(name: str, plan: QueryPlan, new: Sequence[TopicPartition]) -> None:
+    """Raise where the input has partitions that the plan does not know.
+
+    Args:
+        name: of the query, for the message.
+        plan: what it runs.
+        new: the partitions.
+
+    Raises:
+        StateError: the sub-topology has stores, which are divided by the old number of partitions.
+        OperationError: it has none: the query has to be started again, by a plan for the new number.
+    """
+    if not new:
+        return
+    names = ", ".join(f"{topic}-{partition}" for topic, partition in new)
+    if plan.sub_topology.stores:
+        raise StateError(
+            f"The input of {name} has new partitions ({names}), but its state is divided into "
+            f"{plan.tasks} tasks: their keys would meet the wrong stores.",
+            remedy=GROWN_INPUT_REMEDY,
+        )
+    raise OperationError(
+        f"The input of {name} has new partitions ({names}).",
+        remedy="none needed: the query starts again and reads them from their first record",
+    )
+
+
+class RepartitionPurge:
+    """Deletes what is processed from the repartition topics of a sub-topology, now and then.
+
+    Args:
+        admin: an administrator of the cluster.
+        plan: what the query runs.
+        before: called before records are deleted; raises unless the broker has just confirmed that the driver is the
+            newest. One that slept while it was replaced must not: the offsets that it knows may be those of topics
+            that were reset, or restored, meanwhile.
+    """
+
+    def __init__(self, admin: KafkaAdmin, plan: QueryPlan, before: Callable[[], None]) -> None:
+        self._admin = admin
+        self._topics = plan.repartition_topics
+        self._interval_s = plan.config.repartition_purge_interval_ms / 1000
+        self._before = before
+        self.purged: dict[TopicPartition, int] = {}
+        """Up to where the records of each partition were deleted."""
+        self._purged_at = time.monotonic()
+        self._log = _log.bind(application=plan.config.application_id, sub_topology=plan.sub_topology.number)
+
+    def is_due(self, now: float) -> bool:
+        """Whether the interval has passed, by the monotonic clock."""
+        return bool(self._topics) and now - self._purged_at >= self._interval_s
+
+    def run(self, committed: Mapping[TopicPartition, int], now: float) -> None:
+        """Delete the records before the committed offsets. Nobody reads them again: restarts begin at these offsets,
+        and a crash or a refusal here leaves records for the next time.
+
+        Raises:
+            DriverFencedError: a newer driver has taken over.
+        """
+        self._purged_at = now
+        done = {
+            place: offset
+            for place, offset in committed.items()
+            if place[0] in self._topics and offset > self.purged.get(place, 0)
+        }
+        if not done:
+            return
+        try:
+            self._before()
+            self._admin.delete_records(done)
+            self.purged.update(done)
+        except DriverFencedError:
+            raise
+        except MillraceError as error:
+            self._log.warning("repartition topics not purged", problem=error.message)

@@ -10,6 +10,8 @@ from typing import TypeVar
 
 import psutil
 
+from millrace.processes import ProcessIdentity
+
 T = TypeVar("T")
 
 
@@ -29,6 +31,7 @@ def stop_process(pid: int) -> None:
 
 def kill_process(pid: int) -> None:
     """Kill a process (SIGKILL) and return once it is gone, or only its parent's to collect."""
-    process = psutil.Process(pid)
-    process.kill()
-    eventually(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE, expected=True)
+    process = ProcessIdentity.of(pid)
+    assert process is not None, f"process {pid} is gone already"
+    assert process.send_signal(signal.SIGKILL)
+    assert process.wait_until_gone(15), f"process {pid} survived SIGKILL"

@@ -68,7 +68,7 @@ class ProcessIdentity:
         return {"pid": self.pid, "start_time": self.start_time}
 
     def is_alive(self) -> bool:
-        """Whether this very process still runs. A stopped one (SIGSTOP) is alive, a zombie is not."""
+        """Whether this very process still runs. A stopped one (SIGSTOP) is alive, a zombie without threads is not."""
         return _start_time(self.pid) == self.start_time
 
     def send_signal(self, number: signal.Signals) -> bool:
@@ -131,7 +131,9 @@ def _start_time(pid: int) -> int | None:
             return None
         # The name in parentheses may itself contain spaces and parentheses.
         fields = text.rpartition(")")[2].split()
-        return None if fields[0] in {"Z", "X", "x"} else int(fields[19])
+        # Of a process that ends, the first thread can be gone before others are, and these still have its locks.
+        has_ended = fields[0] in {"X", "x"} or (fields[0] == "Z" and int(fields[17]) <= 1)
+        return None if has_ended else int(fields[19])
     try:
         process = psutil.Process(pid)
         return None if process.status() == psutil.STATUS_ZOMBIE else int(process.create_time() * 1000)

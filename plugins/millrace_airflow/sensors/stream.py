@@ -9,6 +9,8 @@ from typing import Any
 
 from airflow.sdk import BaseSensorOperator, Context
 
+from millrace.errors import MillraceError
+from millrace.ops import Observation
 from millrace_airflow.conditions import Condition
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.triggers.condition import ConditionTrigger
@@ -54,6 +56,10 @@ class StreamReadySensor(BaseSensorOperator):  # type: ignore[misc]
         """Wait."""
         if not self.deferrable:
             return super().execute(context)
+        # What holds already is not deferred: a trigger fires after some seconds only.
+        observation, why_not = self._look()
+        if observation is not None and not why_not and not self.for_s:
+            return self.resume(context, observation.summary())
         home = MillraceHook(self.millrace_conn_id).home
         self.defer(
             trigger=ConditionTrigger(
@@ -75,11 +81,19 @@ class StreamReadySensor(BaseSensorOperator):  # type: ignore[misc]
 
     def poke(self, context: Context) -> bool:  # noqa: ARG002
         """One look, where the sensor is not deferred."""
-        why_not = self.condition.why_not(MillraceHook(self.millrace_conn_id).observe(self.application))
+        _, why_not = self._look()
         if why_not:
             self.log.info("%s: %s", self.application, why_not)
         self._held_since = None if why_not else self._held_since or time.monotonic()
         return self._held_since is not None and time.monotonic() - self._held_since >= self.condition.for_s
+
+    def _look(self) -> tuple[Observation | None, str]:
+        """What is seen now, and why that is not what is waited for; a record may be unreadable at one look only."""
+        try:
+            observation = MillraceHook(self.millrace_conn_id).observe(self.application)
+        except MillraceError as error:
+            return None, str(error)
+        return observation, self.condition.why_not(observation)
 
 
 class LagBelowSensor(StreamReadySensor):

@@ -13,7 +13,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from millrace.errors import MillraceError
 from millrace.ops import Home
 from millrace_airflow.conditions import Condition
-from millrace_airflow.triggers.looking import look_and_judge, make_client
+from millrace_airflow.triggers.looking import LEAST_DEFERRAL_S, look_and_judge, make_client
 
 
 class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
@@ -27,10 +27,18 @@ class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
         application: name of the application.
         condition: what :meth:`millrace_airflow.conditions.Condition.serialize` gave.
         poll_interval_s: time between two looks, seconds.
+        least_deferral_s: does not fire before so many seconds.
     """
 
     def __init__(
-        self, *, home: str, specs: str, application: str, condition: dict[str, Any], poll_interval_s: float
+        self,
+        *,
+        home: str,
+        specs: str,
+        application: str,
+        condition: dict[str, Any],
+        poll_interval_s: float,
+        least_deferral_s: float = LEAST_DEFERRAL_S,
     ) -> None:
         super().__init__()
         self.home = home
@@ -38,6 +46,7 @@ class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
         self.application = application
         self.condition = condition
         self.poll_interval_s = poll_interval_s
+        self.least_deferral_s = least_deferral_s
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         """Class path and arguments."""
@@ -49,6 +58,7 @@ class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
                 "application": self.application,
                 "condition": self.condition,
                 "poll_interval_s": self.poll_interval_s,
+                "least_deferral_s": self.least_deferral_s,
             },
         )
 
@@ -57,6 +67,7 @@ class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
         home = Home(root=Path(self.home), specs=Path(self.specs))
         condition = Condition(**self.condition)
         client = await make_client()
+        started = time.monotonic()
         held_since: float | None = None
         told = ""
         try:
@@ -75,6 +86,7 @@ class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
                     observation is not None
                     and held_since is not None
                     and time.monotonic() - held_since >= condition.for_s
+                    and time.monotonic() - started >= self.least_deferral_s
                 ):
                     yield TriggerEvent(observation.summary())
                     return

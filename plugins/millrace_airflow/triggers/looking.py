@@ -11,6 +11,11 @@ from millrace.ops import Home, Observation
 from millrace.ops.control_client import ask_async
 from millrace.ops.observe import Evidence, judge, look
 
+LEAST_DEFERRAL_S = 5.0
+"""No trigger fires before that. The scheduler learns of the end of a task's last stretch by a message of the executor;
+where the task runs again before the message comes, it takes the task for a failed one: it starts a retry, or fails it.
+"""
+
 
 async def make_client() -> httpx.AsyncClient:
     """A client for :func:`look_and_judge`; made apart because it loads certificates, which takes a while."""

@@ -16,15 +16,10 @@ from millrace.ops.decide import Action, Decision, decide
 from millrace.ops.driver import StopLimits
 from millrace.ops.observe import Evidence, remember
 from millrace.ops.record import DesiredState
-from millrace_airflow.triggers.looking import look_and_judge, make_client
+from millrace_airflow.triggers.looking import LEAST_DEFERRAL_S, look_and_judge, make_client
 
 KILL_LIMITS = StopLimits(graceful_s=18.0, terminate_s=5.0, kill_s=3.0)
 """Together below Airflow's ``[triggerer] on_kill_timeout`` of 30 s."""
-
-LEAST_DEFERRAL_S = 5.0
-"""The trigger does not fire before that. The scheduler learns of the end of a task's last stretch by a message of the
-executor; where the task runs again before the message comes, it takes the task for a failed one and starts a retry."""
-
 
 FENCED_CHECKPOINT_S = 30.0
 """While another installation's driver has taken over, the task looks so often whether that one still works."""

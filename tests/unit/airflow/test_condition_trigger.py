@@ -17,13 +17,14 @@ from millrace_airflow.triggers import ConditionTrigger
 NAME = "payments"
 
 
-def trigger(home: Home, **condition: Any) -> ConditionTrigger:
+def trigger(home: Home, *, least_deferral_s: float = 0, **condition: Any) -> ConditionTrigger:
     return ConditionTrigger(
         home=str(home.root),
         specs=str(home.specs),
         application=NAME,
         condition=Condition(**condition).serialize(),
         poll_interval_s=0.05,
+        least_deferral_s=least_deferral_s,
     )
 
 
@@ -79,6 +80,12 @@ def test_it_fires_once_the_application_is_near_enough(home: Home) -> None:
     assert asyncio.run(run())["lag"] == 0
 
 
+def test_it_does_not_fire_before_the_scheduler_knows_that_the_task_waits(home: Home) -> None:
+    begin = time.monotonic()
+    assert asyncio.run(event(trigger(home, least_deferral_s=0.6)))["verdict"] == "healthy"
+    assert time.monotonic() - begin >= 0.6
+
+
 def test_it_fires_only_when_it_has_held_for_long_enough(home: Home) -> None:
     begin = time.monotonic()
     assert asyncio.run(event(trigger(home, for_s=0.6)))["verdict"] == "healthy"
@@ -106,7 +113,20 @@ def test_the_sensors_defer_with_their_condition_or_look_themselves(home: Home, m
         sensor.execute({})
     assert deferred.value.trigger.condition == {"max_lag": 4, "for_s": 1}
     assert deferred.value.timeout.total_seconds() == 30
+    assert deferred.value.trigger.least_deferral_s >= 5
+    # What holds already is not deferred.
+    ready = StreamReadySensor(task_id="ready", application=NAME, timeout=3)
+    assert ready.execute({})["verdict"] == "healthy"
     look = StreamReadySensor(task_id="look", application=NAME, deferrable=False)
     assert look.poke({})
     stop(home, NAME)
     assert not look.poke({})
+    with pytest.raises(TaskDeferred):
+        ready.execute({})
+    record = home.application(NAME).record
+    readable = record.read_text()
+    record.write_text("{")
+    assert not look.poke({})
+    with pytest.raises(TaskDeferred):
+        ready.execute({})
+    record.write_text(readable)

@@ -6,6 +6,7 @@ import fcntl
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,6 +23,10 @@ from millrace.processes import ProcessIdentity
 OPERATION_VARIABLE = "MILLRACE_OPERATION"
 """Id of the operation in steps that started the driver; empty where none did."""
 KEPT_LOGS = 5
+_ENDING_LIMIT_S = 10.0
+"""Longest time from the last sign of a process that ends until its locks are free, on a busy machine."""
+
+_POLL_S = 0.02
 _SOURCES = Path(__file__).resolve().parents[3]
 
 
@@ -138,13 +143,11 @@ def start_detached(launch: Launch, directory: ApplicationDirectory) -> LocalProc
     directory.path.mkdir(parents=True, exist_ok=True)
     lock = os.open(directory.driver_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
+        if not _wait_for_driver_lock(lock, directory):
             raise OperationError(
                 f"A driver of {directory.application} lives already: it holds {directory.driver_lock}.",
                 remedy=f"see who it is with `fuser {directory.driver_lock}`, and stop it with `millrace stop`",
-            ) from error
+            )
         rotate_log(launch.log)
         with launch.log.open("ab") as log:
             process = subprocess.Popen(
@@ -174,19 +177,34 @@ def start_detached(launch: Launch, directory: ApplicationDirectory) -> LocalProc
     return LocalProcess(identity)
 
 
-def is_driver_lock_held(directory: ApplicationDirectory) -> bool:
-    """Whether a process that was launched as this application's driver still lives."""
+def lives(directory: ApplicationDirectory) -> bool:
+    """Whether a process that was launched as this application's driver still lives, by its lock on ``driver.lock``."""
     try:
         lock = os.open(directory.driver_lock, os.O_RDWR | os.O_CLOEXEC)
     except FileNotFoundError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
+        return not _wait_for_driver_lock(lock, directory)
     finally:
         os.close(lock)
-    return False
+
+
+def _wait_for_driver_lock(lock: int, directory: ApplicationDirectory) -> bool:
+    """Take the lock; false where a driver has it.
+
+    What has it and is no driver that can be found is waited for: a process that ends loses its environment before its
+    locks, and whoever asks :func:`lives` has the lock for a moment.
+    """
+    deadline = time.monotonic() + _ENDING_LIMIT_S
+    while True:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if find_driver(directory) is not None or time.monotonic() >= deadline:
+                return False
+            time.sleep(_POLL_S)
+        else:
+            return True
 
 
 class HostLauncher:
@@ -207,7 +225,7 @@ class HostLauncher:
         Raises:
             OperationError: something holds the lock and cannot be found.
         """
-        if not is_driver_lock_held(directory):
+        if not lives(directory):
             return None
         process = find_driver(directory)
         if process is None:

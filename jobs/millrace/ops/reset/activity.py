@@ -12,7 +12,7 @@ from millrace.errors import OperationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import live_members
 from millrace.ops.home import ApplicationDirectory
-from millrace.ops.launchers.base import is_driver_lock_held
+from millrace.ops.launchers.base import lives
 from millrace.ops.record import read_record
 
 
@@ -21,7 +21,7 @@ def runs_here(directory: ApplicationDirectory) -> str:
     record = read_record(directory)
     if record is not None and record.driver is not None and record.is_driver_alive(directory):
         return f"its driver is {record.driver.name}" + (" of this host" if record.process is not None else "")
-    return f"a driver holds {directory.driver_lock}" if is_driver_lock_held(directory) else ""
+    return f"a driver holds {directory.driver_lock}" if lives(directory) else ""
 
 
 def runs_elsewhere(status: ApplicationStatus | None) -> str:

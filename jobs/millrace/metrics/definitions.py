@@ -380,6 +380,22 @@ PAUSED = MetricDefinition(
     "0 or 1",
 )
 
+STREAM_THREADS = MetricDefinition(
+    "millrace_stream_threads",
+    MetricKind.GAUGE,
+    (),
+    "Stream threads that are connected to the driver. Absent where the application runs in micro-batches.",
+    "threads",
+    "stream-metrics: alive-stream-threads",
+)
+STREAM_THREADS_WANTED = MetricDefinition(
+    "millrace_stream_threads_wanted",
+    MetricKind.GAUGE,
+    (),
+    "Stream threads that there are to be: more than run where Spark has fewer slots than `num.stream.threads`, or a "
+    "worker cannot reach the driver.",
+    "threads",
+)
 STREAM_THREAD_TASKS = MetricDefinition(
     "millrace_stream_thread_tasks",
     MetricKind.GAUGE,
@@ -472,6 +488,8 @@ METRICS: tuple[MetricDefinition, ...] = (
     APPLICATION_STATE,
     DRIVER_EPOCH,
     PAUSED,
+    STREAM_THREADS,
+    STREAM_THREADS_WANTED,
     STREAM_THREAD_TASKS,
     STREAM_THREAD_SECONDS_TOTAL,
     STREAM_THREAD_COMMITS_TOTAL,

@@ -112,8 +112,13 @@ class ApplicationMetrics(Collector):
         with self._lock:
             self._add(m.TRANSACTIONS_TOTAL, (task_id.partition("_")[0], task_id, outcome), 1)
 
-    def set_stream_threads(self, threads: Mapping[str, StreamThreadTotals]) -> None:
-        """Sets what stream threads have and do, by their numbers; those not in ``threads`` disappear."""
+    def set_stream_threads(self, threads: Mapping[str, StreamThreadTotals], *, wanted: int) -> None:
+        """Sets what stream threads have and do, by their numbers; those not in ``threads`` disappear.
+
+        Args:
+            threads: those that are connected.
+            wanted: how many there are to be.
+        """
         shown = (
             m.STREAM_THREAD_TASKS,
             m.STREAM_THREAD_SECONDS_TOTAL,
@@ -123,6 +128,8 @@ class ApplicationMetrics(Collector):
         with self._lock:
             for metric in shown:
                 self._numbers[metric.name].clear()
+            self._set(m.STREAM_THREADS, (), len(threads))
+            self._set(m.STREAM_THREADS_WANTED, (), wanted)
             for thread, totals in threads.items():
                 self._set(m.STREAM_THREAD_TASKS, (thread,), totals.tasks)
                 self._set(m.STREAM_THREAD_COMMITS_TOTAL, (thread,), totals.commits)

@@ -128,17 +128,18 @@ class Coordinator:
                 self._tasks[task].paused = paused
         self._reconcile()
 
-    def begin_epoch(self, slots: int) -> int:
+    def begin_epoch(self, slots: int, *, awaited: int | None = None) -> int:
         """The Spark tasks of an epoch are about to be launched; threads of older ones are told to leave.
 
         Args:
             slots: how many threads there are to be.
+            awaited: how many of them are waited for before tasks are given away; ``None`` for all.
 
         Returns:
             the number of the epoch, which its threads say.
         """
         self._epochs += 1
-        self._epoch = Epoch(self._epochs, slots, wait_s=self._settings.join_wait_s)
+        self._epoch = Epoch(self._epochs, slots, awaited=awaited or slots, wait_s=self._settings.join_wait_s)
         for member in self._members:
             self._end(member, f"epoch {member.hello.epoch} is over")
         self._reconcile()
@@ -260,6 +261,11 @@ class Coordinator:
     def still_with_threads(self, tasks: Collection[str]) -> list[str]:
         """The tasks that a thread has, or may have."""
         return [task for task in sorted(tasks) if task in self._lost or self._members.owner(task) is not None]
+
+    @property
+    def wanted(self) -> int:
+        """How many threads there are to be; 0 before the first epoch."""
+        return 0 if self._epoch is None else self._epoch.slots
 
     @property
     def shortage(self) -> str:

@@ -6,7 +6,7 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ from millrace.kafka.columns import ReaderSettings, open_reader
 from millrace.processes import ProcessIdentity
 from millrace.spark.plan import QueryPlan, plan_from_bytes
 from millrace.spark.statistics import statistics_of
-from millrace.spark.stream_threads.connection import CoordinatorConnection
+from millrace.spark.stream_threads.connection import CoordinatorConnection, CoordinatorUnreachableError
 from millrace.spark.stream_threads.held_task import HeldThreadTask
 from millrace.spark.stream_threads.messages import Assignment, HeldState, HeldTask, Hello
 from millrace.spark.stream_threads.task_input import WAITS_FOR_NOTHING
@@ -81,23 +81,7 @@ class RunThread:
 
     def _run(self, warm: WarmTasks, *, slot: int, attempt: int) -> None:
         plans = {digest: plan_from_bytes(encoded) for digest, encoded in self.plans.items()}
-        identity = ProcessIdentity.current()
-        connection = CoordinatorConnection(
-            self.address,
-            self.token,
-            Hello(
-                application=self.application,
-                run=self.run,
-                epoch=self.epoch,
-                slot=slot,
-                attempt=attempt,
-                host=socket.gethostname(),
-                pid=identity.pid,
-                process_start=identity.start_time,
-                cores=float(os.cpu_count() or 1),
-                held=tuple(_held(warm, plans)),
-            ),
-        )
+        connection = self._connect(warm, plans, slot=slot, attempt=attempt)
         config = next(iter(plans.values())).config
         merges = any(len(plan.topics) > 1 for plan in plans.values())
         maker = _TaskMaker(plans, warm, run=f"{self.run}-{self.epoch}-{slot}-{attempt}-{time.time_ns()}")
@@ -117,6 +101,51 @@ class RunThread:
             )
             reason = thread.run()
         _log.info("stream thread ended", application=self.application, slot=slot, reason=reason)
+
+    def _connect(
+        self, warm: WarmTasks, plans: Mapping[str, QueryPlan], *, slot: int, attempt: int
+    ) -> CoordinatorConnection:
+        identity = ProcessIdentity.current()
+
+        def connect() -> CoordinatorConnection:
+            hello = Hello(
+                application=self.application,
+                run=self.run,
+                epoch=self.epoch,
+                slot=slot,
+                attempt=attempt,
+                host=socket.gethostname(),
+                pid=identity.pid,
+                process_start=identity.start_time,
+                cores=float(os.cpu_count() or 1),
+                held=tuple(_held(warm, plans)),
+            )
+            return CoordinatorConnection(self.address, self.token, hello)
+
+        return connected(connect)
+
+
+def connected(connect: Callable[[], CoordinatorConnection]) -> CoordinatorConnection:
+    """Connect to the driver, however long that takes.
+
+    An error would have Spark start the thread again at the same place, and end the whole epoch after some attempts,
+    although other threads may be well. The driver sees that Spark runs the thread and that it has not connected, says
+    so, and cancels it with its epoch.
+
+    Args:
+        connect: tries for a while.
+
+    Raises:
+        OperationError: what started this process is gone; or the driver does not know the thread.
+    """
+    parent = os.getppid()
+    while True:
+        try:
+            return connect()
+        except CoordinatorUnreachableError as error:
+            _log.error("stream thread cannot reach its driver, and tries on", reason=error.message, remedy=error.remedy)
+            if os.getppid() != parent:
+                raise
 
 
 class _TaskMaker:

@@ -124,8 +124,24 @@ class TestThreadsThatCome:
         assert driver.tasks(1) == []
         driver.pass_time(0.2)
         assert sorted(driver.tasks(1) + driver.tasks(2)) == names(4)
-        assert "2 of 3 stream threads run" in driver.coordinator.shortage
+        assert "2 of 3 stream threads have found a slot" in driver.coordinator.shortage
         assert "give Spark 3 slots" in driver.coordinator.shortage
+
+    def test_threads_for_which_there_is_surely_no_slot_are_not_waited_for(self):
+        driver = Driver(*names(4))
+        driver.epoch = driver.coordinator.begin_epoch(4, awaited=2)
+        driver.join(1)
+        assert driver.tasks(1) == []
+        driver.join(2)
+        assert (len(driver.tasks(1)), len(driver.tasks(2))) == (2, 2)
+        assert "2 of 4 stream threads have found a slot, and have all tasks: give Spark 4 slots" in (
+            driver.coordinator.shortage
+        )
+        driver.run(1, 2)
+        driver.join(3)
+        driver.run(1, 2)
+        driver.run(3)
+        assert len(driver.tasks(3)) == 1, "a slot that comes later has its share"
 
     def test_a_late_thread_gets_its_part_a_few_tasks_at_a_time_once_they_are_handed_over(self):
         driver = Driver(*names(12), most_moves=2)

@@ -265,7 +265,11 @@ class _Run:
         bind, host = driver_address(session)
         exactly_once = self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
         return StreamThreads(
-            CoordinatorSettings(application=self._config.application_id, fences=exactly_once),
+            CoordinatorSettings(
+                application=self._config.application_id,
+                fences=exactly_once,
+                standby_replicas=self._config.num_standby_replicas,
+            ),
             run=self._run_id,
             bind=bind,
             port=self._config.coordinator_port,

@@ -404,6 +404,20 @@ STREAM_THREAD_TASKS = MetricDefinition(
     "tasks",
     "stream-thread-metrics: task-created-total, task-closed-total",
 )
+STREAM_THREAD_STANDBYS = MetricDefinition(
+    "millrace_stream_thread_standby_tasks",
+    MetricKind.GAUGE,
+    ("thread",),
+    "Tasks of which the stream thread keeps a standby copy (`num.standby.replicas`).",
+    "tasks",
+)
+STREAM_THREAD_STANDBY_LAG = MetricDefinition(
+    "millrace_stream_thread_standby_lag_records",
+    MetricKind.GAUGE,
+    ("thread",),
+    "Changelog offsets that the stream thread's standby copies do not have yet. Absent before the broker was asked.",
+    "records",
+)
 STREAM_THREAD_SECONDS_TOTAL = MetricDefinition(
     "millrace_stream_thread_seconds_total",
     MetricKind.COUNTER,
@@ -491,6 +505,8 @@ METRICS: tuple[MetricDefinition, ...] = (
     STREAM_THREADS,
     STREAM_THREADS_WANTED,
     STREAM_THREAD_TASKS,
+    STREAM_THREAD_STANDBYS,
+    STREAM_THREAD_STANDBY_LAG,
     STREAM_THREAD_SECONDS_TOTAL,
     STREAM_THREAD_COMMITS_TOTAL,
     STREAM_THREAD_COMMIT_SECONDS_TOTAL,

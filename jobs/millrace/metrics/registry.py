@@ -43,6 +43,8 @@ class StreamThreadTotals:
     Args:
         tasks: how many tasks it has.
         seconds: time by activity, seconds.
+        standbys: how many standby copies it keeps.
+        standby_lag: changelog offsets that these lack; ``None`` where that is not known of one.
         commits: commits of tasks.
         commit_seconds: from the begin to the end of each of them, added up, seconds.
     """
@@ -51,6 +53,8 @@ class StreamThreadTotals:
     seconds: Mapping[str, float]
     commits: int
     commit_seconds: float
+    standbys: int = 0
+    standby_lag: int | None = None
 
 
 class ApplicationMetrics(Collector):
@@ -124,6 +128,8 @@ class ApplicationMetrics(Collector):
             m.STREAM_THREAD_SECONDS_TOTAL,
             m.STREAM_THREAD_COMMITS_TOTAL,
             m.STREAM_THREAD_COMMIT_SECONDS_TOTAL,
+            m.STREAM_THREAD_STANDBYS,
+            m.STREAM_THREAD_STANDBY_LAG,
         )
         with self._lock:
             for metric in shown:
@@ -132,6 +138,9 @@ class ApplicationMetrics(Collector):
             self._set(m.STREAM_THREADS_WANTED, (), wanted)
             for thread, totals in threads.items():
                 self._set(m.STREAM_THREAD_TASKS, (thread,), totals.tasks)
+                self._set(m.STREAM_THREAD_STANDBYS, (thread,), totals.standbys)
+                if totals.standby_lag is not None:
+                    self._set(m.STREAM_THREAD_STANDBY_LAG, (thread,), totals.standby_lag)
                 self._set(m.STREAM_THREAD_COMMITS_TOTAL, (thread,), totals.commits)
                 self._set(m.STREAM_THREAD_COMMIT_SECONDS_TOTAL, (thread,), totals.commit_seconds)
                 for activity, seconds in totals.seconds.items():

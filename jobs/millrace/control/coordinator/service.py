@@ -105,10 +105,10 @@ class CoordinatorService:
 
     # Tasks and epochs
 
-    def add_tasks(self, plans: Mapping[str, str], *, paused: bool = False) -> None:
+    def add_tasks(self, plans: Mapping[str, str], *, paused: bool = False, has_copies: bool = False) -> None:
         """Has tasks processed, or again, or by another plan; see :meth:`Coordinator.add_tasks`."""
         with self._working() as coordinator:
-            coordinator.add_tasks(plans, paused=paused)
+            coordinator.add_tasks(plans, paused=paused, has_copies=has_copies)
 
     def remove_tasks(self, tasks: Collection[str]) -> None:
         """Has tasks handed over by their threads, and given to none."""

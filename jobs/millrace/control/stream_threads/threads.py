@@ -127,7 +127,16 @@ class StreamThreads:
         with self._planning:
             self._plans[sub_topology] = (digest, plan)
 
-    def start(self, sub_topology: int, digest: str, plan: bytes, tasks: Sequence[str], *, paused: bool) -> None:
+    def start(
+        self,
+        sub_topology: int,
+        digest: str,
+        plan: bytes,
+        tasks: Sequence[str],
+        *,
+        paused: bool,
+        has_copies: bool = False,
+    ) -> None:
         """Have tasks run, and the Spark query with them. Returns at once.
 
         Args:
@@ -136,6 +145,7 @@ class StreamThreads:
             plan: what threads must know to run the tasks.
             tasks: names of all its tasks.
             paused: whether they are only opened.
+            has_copies: whether they have stores of which standby copies are kept.
         """
         with self._starting:
             with self._planning:
@@ -147,7 +157,7 @@ class StreamThreads:
             if self._epochs.is_active and is_unknown:
                 # Its threads do not have the plan. Those that have not connected yet leave as soon as they do.
                 self._end_threads("the plan has changed")
-            self._coordinator.add_tasks(dict.fromkeys(tasks, digest), paused=paused)
+            self._coordinator.add_tasks(dict.fromkeys(tasks, digest), paused=paused, has_copies=has_copies)
             if not self._epochs.is_active:
                 self._epochs.start()
 

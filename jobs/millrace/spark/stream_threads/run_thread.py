@@ -22,12 +22,17 @@ from millrace.spark.statistics import statistics_of
 from millrace.spark.stream_threads.connection import CoordinatorConnection, CoordinatorUnreachableError
 from millrace.spark.stream_threads.held_task import HeldThreadTask
 from millrace.spark.stream_threads.messages import Assignment, HeldState, HeldTask, Hello
+from millrace.spark.stream_threads.standby_copies import StandbyCopies
 from millrace.spark.stream_threads.task_input import WAITS_FOR_NOTHING
 from millrace.spark.stream_threads.thread import StreamThread
 from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
 from millrace.spark.task_reports import TaskReporter
-from millrace.spark.warm_tasks import WarmTasks, warm_tasks
+from millrace.spark.warm_tasks import WarmTasks, take_from_holder, warm_tasks
+from millrace.state.position_note import read_position_note
+from millrace.state.standby_copy import CopiedTask
 from millrace.task.actions import from_named
+from millrace.task.spec import TaskSpec
+from millrace.task.standby import CopyOpener, copied_task
 from millrace.task.task import BatchOutcome, Task
 
 MOST_RECORDS = 250_000
@@ -85,7 +90,11 @@ class RunThread:
         config = next(iter(plans.values())).config
         merges = any(len(plan.topics) > 1 for plan in plans.values())
         maker = _TaskMaker(plans, warm, run=f"{self.run}-{self.epoch}-{slot}-{attempt}-{time.time_ns()}")
-        with ThreadPoolExecutor(TASKS_AT_A_TIME, thread_name_prefix="stream-thread-task") as executor:
+        standbys = StandbyCopies(maker.copied, CopyOpener(config).open, take_from_holder)
+        with (
+            ThreadPoolExecutor(TASKS_AT_A_TIME, thread_name_prefix="stream-thread-task") as executor,
+            warm.giving_up(standbys.give_up),
+        ):
             thread = StreamThread(
                 connection=connection,
                 reader=open_reader(
@@ -98,6 +107,7 @@ class RunThread:
                 ),
                 maker=maker,
                 executor=executor,
+                standbys=standbys,
             )
             reason = thread.run()
         _log.info("stream thread ended", application=self.application, slot=slot, reason=reason)
@@ -118,6 +128,7 @@ class RunThread:
                 pid=identity.pid,
                 process_start=identity.start_time,
                 cores=float(os.cpu_count() or 1),
+                state_dir=next(iter(plans.values())).config.state_dir,
                 held=tuple(_held(warm, plans)),
             )
             return CoordinatorConnection(self.address, self.token, hello)
@@ -159,13 +170,7 @@ class _TaskMaker:
 
     def make(self, assignment: Assignment) -> tuple[OpenTask, TaskSettings]:
         """See :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
-        plan = self._plans.get(assignment.plan)
-        if plan is None:
-            raise OperationError(
-                f"Task {assignment.task} has a plan that this epoch does not have.",
-                remedy="none needed: the next epoch has it",
-            )
-        spec = plan.task_spec(int(assignment.task.rpartition("_")[2]))
+        plan, spec = self._spec(assignment)
         most, idle_ms = plan.config.max_batch_records, plan.config.max_task_idle_ms
         return (
             HeldThreadTask(
@@ -183,6 +188,19 @@ class _TaskMaker:
                 idle_s=WAITS_FOR_NOTHING if idle_ms < 0 else idle_ms / 1000,
             ),
         )
+
+    def copied(self, assignment: Assignment) -> CopiedTask | None:
+        """What is copied of a task; see :class:`StandbyCopies`."""
+        return copied_task(self._spec(assignment)[1])
+
+    def _spec(self, assignment: Assignment) -> tuple[QueryPlan, TaskSpec]:
+        plan = self._plans.get(assignment.plan)
+        if plan is None:
+            raise OperationError(
+                f"Task {assignment.task} has a plan that this epoch does not have.",
+                remedy="none needed: the next epoch has it",
+            )
+        return plan, plan.task_spec(int(assignment.task.rpartition("_")[2]))
 
     def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
         """See :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
@@ -203,5 +221,7 @@ def _held(warm: WarmTasks, plans: Mapping[str, QueryPlan]) -> Iterator[HeldTask]
             spec = plan.task_spec(number)
             if spec.name in is_open:
                 yield HeldTask(spec.name, HeldState.OPEN)
+            elif (note := read_position_note(spec.state_directory)) is not None:
+                yield HeldTask(spec.name, HeldState.STANDBY if note.standby else HeldState.DISK, note.position)
             elif spec.sub_topology.stores and spec.state_directory.exists():
                 yield HeldTask(spec.name, HeldState.DISK)

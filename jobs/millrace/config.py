@@ -424,6 +424,12 @@ class StreamsConfig(BaseModel):
         return self
 
     @model_validator(mode="after")
+    def _ports_differ(self) -> StreamsConfig:
+        if self.coordinator_port and self.application_server.rpartition(":")[2] == str(self.coordinator_port):
+            raise ValueError(f"application.server and coordinator.port are both port {self.coordinator_port}")
+        return self
+
+    @model_validator(mode="after")
     def _stream_threads_get_their_slots(self) -> StreamsConfig:
         if self.processing_engine is not ProcessingEngine.STREAM_THREADS or self.master.startswith("local"):
             return self

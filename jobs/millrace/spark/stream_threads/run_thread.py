@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import structlog
@@ -60,7 +60,7 @@ class RunThread:
         application: the application id.
         run: identifies the driver's run.
         address: ``host:port`` of the driver's coordinator.
-        token: of the driver's run.
+        token: of the driver's run; it is in no log.
         epoch: number of the epoch.
         plans: the encoded plan of each sub-topology, by its digest.
     """
@@ -68,7 +68,7 @@ class RunThread:
     application: str
     run: str
     address: str
-    token: str
+    token: str = field(repr=False)
     epoch: int
     plans: Mapping[str, bytes]
 

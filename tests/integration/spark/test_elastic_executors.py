@@ -110,7 +110,7 @@ def test_tasks_go_where_slots_and_their_state_are_as_executors_come_and_go(
     application = world.application(
         "explicit_names",
         launcher={
-            "kind": "standalone", "master": cluster.master, "executors": 3, "executor_memory": "500m",
+            "kind": "standalone", "master": cluster.master, "executors": 3, "executor_memory": "640m",
         },
         config={
             "processing.engine": "stream-threads",

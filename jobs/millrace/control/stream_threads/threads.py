@@ -27,6 +27,9 @@ END_LIMIT_S = 60.0
 CONNECT_S = 5.0
 """How long a thread that Spark runs may take to connect before the status says that it cannot, seconds."""
 
+LAUNCHED_S = 2.0
+"""How old the answer of Spark may be which threads it runs, seconds; a question takes some milliseconds."""
+
 _LOOK_S = 0.5
 
 
@@ -292,7 +295,7 @@ class StreamThreads:
     def _with_unconnected(self, text: str) -> str:
         """A text with the threads that Spark runs and of which nothing was heard: it tells no one else of them."""
         now = time.monotonic()
-        if now - self._unconnected_at >= _LOOK_S:
+        if now - self._unconnected_at >= LAUNCHED_S:
             self._unconnected_at = now
             connected = {each.slot for each in self._coordinator.threads()}
             self._unconnected = unconnected(self._epochs.launched(), connected, after_s=CONNECT_S)

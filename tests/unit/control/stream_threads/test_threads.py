@@ -256,7 +256,7 @@ def test_whoever_waits_for_tasks_hears_of_a_fence(world: World) -> None:
 def test_a_thread_that_spark_runs_and_that_does_not_connect_is_named_with_the_port_that_it_must_reach(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "_LOOK_S", 0.0)
+    monkeypatch.setattr(module, "LAUNCHED_S", 0.0)
     world.start()
     made = world.epochs[0].begin(threads=2)
     assert world.threads.reason == f"0 of 2 stream threads have connected to the coordinator at {made.address}"

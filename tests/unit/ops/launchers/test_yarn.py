@@ -17,6 +17,7 @@ from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launchers.instance import Presence
 from millrace.ops.launchers.tools import ToolOutput
 from millrace.ops.launchers.yarn.application import YarnApplication
+from millrace.ops.spec import load_spec
 
 RECORDED = Path(__file__).with_name("recorded")
 FAST = StopLimits(graceful_s=0, terminate_s=5, kill_s=5)
@@ -108,6 +109,19 @@ def write(home: Home) -> Callable[..., Home]:
 
 
 Write = Callable[..., Home]
+
+
+def test_nothing_that_a_submission_shows_has_the_coordinator_s_token_and_its_port_is_one_of_the_node(
+    write: Write, yarn: Yarn
+) -> None:
+    """The token is made by the driver, in the application master, and goes to executors with their Spark tasks."""
+    home = write()
+    assert load_spec(home.spec_path("orders")).streams_config().coordinator_port == 0
+    deploy(home, "orders")
+    properties = (home.application("orders").path / "submission.properties").read_text()
+    assert "coordinator" not in properties
+    names = {line.partition("=")[0] for line in properties.splitlines()}
+    assert not {name for name in names if "token" in name.lower()}
 
 
 def test_a_deployed_application_is_observed_restarted_and_stopped(write: Write, yarn: Yarn) -> None:

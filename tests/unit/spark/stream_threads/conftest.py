@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,7 +15,7 @@ import pytest
 from millrace.errors import MillraceError, OperationError
 from millrace.kafka.columns import PartitionColumns
 from millrace.spark.stream_threads.conversation import Ended
-from millrace.spark.stream_threads.messages import Assign, Assignment, FromDriver, FromThread, Report
+from millrace.spark.stream_threads.messages import Assign, Assignment, FromDriver, FromThread, Report, StandbyReport
 from millrace.spark.stream_threads.thread import StreamThread
 from millrace.spark.stream_threads.thread_task import TaskSettings
 from millrace.task.input import (
@@ -96,10 +96,16 @@ class PlayedDriver:
     def abandon(self, reason: str) -> None:
         self.abandoned = reason
 
-    def assign(self, *tasks: str, paused: Collection[str] = (), plan: str = "p") -> None:
+    def assign(
+        self, *tasks: str, paused: Collection[str] = (), plan: str = "p", standbys: Collection[str] = ()
+    ) -> None:
         self.generation += 1
         self.inbox.append(
-            Assign(self.generation, tuple(Assignment(task, plan, paused=task in paused) for task in tasks))
+            Assign(
+                self.generation,
+                tuple(Assignment(task, plan, paused=task in paused) for task in tasks),
+                tuple(Assignment(task, plan) for task in standbys),
+            )
         )
 
     @property
@@ -262,6 +268,23 @@ class PlayedTask:
         self.is_open = False
 
 
+class PlayedStandbys:
+    """The standby copies of a thread."""
+
+    def __init__(self) -> None:
+        self.kept: list[tuple[str, ...]] = []
+        self.is_closed = False
+
+    def keep(self, assignments: Sequence[Assignment]) -> None:
+        self.kept.append(tuple(each.task for each in assignments))
+
+    def reports(self) -> tuple[StandbyReport, ...]:
+        return tuple(StandbyReport(task, position=7, lag=0) for task in (self.kept[-1] if self.kept else ()))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
 class World:
     """A stream thread and everything around it."""
 
@@ -270,6 +293,7 @@ class World:
         self.driver = PlayedDriver(self.clock)
         self.reader = PlayedReader(self.clock)
         self.executor = LateExecutor()
+        self.standbys = PlayedStandbys()
         self.tasks: dict[str, PlayedTask] = {}
         self.most_records = 1_000
         self.recommit_s = 1_000_000.0
@@ -279,6 +303,7 @@ class World:
             reader=self.reader,
             maker=self,
             executor=self.executor,
+            standbys=self.standbys,
             clock=self.clock,
             wall_clock=self.clock,
         )

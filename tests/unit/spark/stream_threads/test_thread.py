@@ -14,8 +14,9 @@ from millrace.errors import (
     TransactionAbortedError,
 )
 from millrace.spark.stream_threads.conversation import Ended
-from millrace.spark.stream_threads.messages import Act, Answer, CommitNow, End, Failed, Report, TaskState
+from millrace.spark.stream_threads.messages import Act, Answer, CommitNow, End, Failed, Report, StandbyReport, TaskState
 from millrace.spark.stream_threads.thread import MOST_BUFFERED_BYTES, DriverLostError
+from millrace.task.task import BatchOutcome
 
 World = Any
 INTERVAL_S = 0.1
@@ -458,3 +459,27 @@ def test_an_unknown_task_is_told_as_failed(world: World) -> None:
     world.driver.assign("0_5")
     world.turn_until(lambda: [said for said in world.driver.said if isinstance(said, Failed)])
     assert world.driver.said[0].problem.message == "0_5 is not known."
+
+
+def test_the_copies_that_the_driver_names_are_kept_reported_and_closed_in_the_end(world: World) -> None:
+    world.task("0_0")
+    world.driver.assign("0_0", standbys=["1_0", "1_1"])
+    world.turn_until(lambda: any(isinstance(said, Report) for said in world.driver.said))
+    assert world.standbys.kept == [("1_0", "1_1")]
+    assert world.driver.last_report.standbys == (StandbyReport("1_0", 7, 0), StandbyReport("1_1", 7, 0))
+    world.task("1_0")
+    began: list[tuple[str, ...]] = []
+    opening = world.tasks["1_0"].open
+
+    def open_it() -> BatchOutcome:
+        began.append(world.standbys.kept[-1])
+        outcome: BatchOutcome = opening()
+        return outcome
+
+    world.tasks["1_0"].open = open_it
+    world.driver.assign("0_0", "1_0", standbys=["1_1"])
+    world.turn_until(lambda: began)
+    assert began == [("1_1",)], "a copy is given back before its task is opened"
+    world.driver.inbox.append(End("enough"))
+    world.thread.run()
+    assert world.standbys.is_closed

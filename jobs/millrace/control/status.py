@@ -82,7 +82,8 @@ class StreamThreadStatus(_StatusModel):
     leaving: list[str] = Field(default_factory=list, description="Those that it is to hand over to another thread.")
     standbys: list[str] = Field(default_factory=list, description="Tasks of which it keeps a standby copy.")
     standby_lag: int | None = Field(
-        None, description="Changelog offsets that these copies lack; absent where that is not known of one."
+        None,
+        description="Changelog offsets that these copies lack; absent where that is not known, or there are none.",
     )
     standby_problems: list[str] = Field(default_factory=list, description="Why copies do not follow.")
     poll: float = Field(0.0, description="Part of the last half minute that it spent reading.")

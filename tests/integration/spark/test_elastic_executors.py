@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import struct
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,14 +127,12 @@ def test_tasks_go_where_slots_and_their_state_are_as_executors_come_and_go(
     )  # fmt: skip
     # A worker that cannot reach the coordinator is named at once, not after Spark's retries.
     blocked.write_text(str(port))
-    began = time.monotonic()
     application.start().wait_for(lambda status: "cannot reach" in status.reason, timeout_s=120, what="its reason")
     named = application.status()
     assert named is not None
     assert named.state == "REBALANCING"
     assert "stream thread 0 on " in named.reason
     assert f":{port}: let the workers' hosts connect to the driver at that name and port" in named.reason
-    print(f"named after {time.monotonic() - began:.1f} s")
     blocked.unlink()
 
     # One slot for two threads: its thread has all tasks, and the status says what is missing.
@@ -165,6 +162,8 @@ def test_tasks_go_where_slots_and_their_state_are_as_executors_come_and_go(
     assert status is not None
     assert status.shortage == ""
     first, second = status.stream_threads
+    for each in (first, second):
+        assert Counter(task[0] for task in each.tasks) == {"0": 2, "1": 2}, "a part of each sub-topology"
     assert set(first.standbys) == {task for task in second.tasks if task.startswith("1_")}
     assert set(second.standbys) == {task for task in first.tasks if task.startswith("1_")}
     counted.send(5)
@@ -173,16 +172,11 @@ def test_tasks_go_where_slots_and_their_state_are_as_executors_come_and_go(
     # Killed, its tasks are with the other one within seconds, which has their stores but for a tail.
     restored = counted.restored()
     executor_of(status, 0).kill()
-    killed = time.monotonic()
-    other = second.worker
     counted.send(1)
     application.wait_for(
-        lambda status: set(status.task_hosts.values()) == {other} or (len(status.stream_threads) == 2 and (
-            first.worker not in {each.worker for each in status.stream_threads}
-        )),
-        timeout_s=30, what="the tasks of the killed executor",
+        lambda status: status.state == "RUNNING" and first.worker not in status.task_hosts.values(),
+        timeout_s=40, what="the tasks of the killed executor",
     )  # fmt: skip
-    print(f"elsewhere after {time.monotonic() - killed:.1f} s")
     counted.check()
     assert counted.restored() - restored <= TAIL
 

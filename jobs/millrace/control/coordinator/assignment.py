@@ -70,7 +70,7 @@ def assign(
     assigned: dict[str, str] = {}
     # Those that have most keep the ones beyond an even number, so that fewest move.
     for name in sorted(having, key=lambda name: (-len(having[name]), name)):
-        kept = sorted(having[name], key=lambda task: _dispensable(task, name, having[name], by_name))
+        kept = _by_need(name, having[name], by_name)
         beyond = more > 0 and len(kept) > least
         more -= beyond
         assigned.update(dict.fromkeys(kept[: least + beyond], name))
@@ -138,11 +138,17 @@ def _having(
     return having
 
 
-def _dispensable(task: str, name: str, kept: Sequence[str], by_name: Mapping[str, Candidate]) -> tuple[object, ...]:
-    """Orders a thread's tasks; the last are given away first: those with state elsewhere."""
-    elsewhere = max((each.rank(task) for other, each in by_name.items() if other != name), default=_NOTHING)
-    same = sum(_sub_topology(other) == _sub_topology(task) for other in kept)
-    return elsewhere, same, task
+def _by_need(name: str, tasks: Sequence[str], by_name: Mapping[str, Candidate]) -> list[str]:
+    """Orders a thread's tasks; the last are given away first: a part of each sub-topology, with state elsewhere."""
+
+    def elsewhere(task: str) -> Rank:
+        return max((each.rank(task) for other, each in by_name.items() if other != name), default=_NOTHING)
+
+    of_sub_topology: dict[str, list[str]] = {}
+    for task in sorted(tasks, key=lambda task: (elsewhere(task), task)):
+        of_sub_topology.setdefault(_sub_topology(task), []).append(task)
+    parts = {task: (number + 0.5) / len(same) for same in of_sub_topology.values() for number, task in enumerate(same)}
+    return sorted(tasks, key=lambda task: (parts[task], elsewhere(task), task))
 
 
 def _place(

@@ -23,7 +23,7 @@ class ThreadStatus:
         tasks: names of its tasks.
         leaving: those of them that it is to hand over.
         standbys: tasks of which it keeps a standby copy.
-        standby_lag: changelog offsets that these lack; ``None`` where that is not known of one.
+        standby_lag: changelog offsets that these lack; ``None`` where that is not known of one, or there is none.
         standby_problems: why copies do not follow.
         poll: part of the last half minute that it spent reading.
         process: the same in processing.
@@ -111,7 +111,7 @@ def _status(member: Member) -> ThreadStatus:
         tasks=tuple(sorted(member.grants)),
         leaving=tuple(sorted(task for task, grant in member.grants.items() if grant.leaving_since is not None)),
         standbys=tuple(sorted(member.standbys)),
-        standby_lag=sum(lag for lag in lags if lag is not None) if None not in lags else None,
+        standby_lag=sum(lag for lag in lags if lag is not None) if lags and None not in lags else None,
         standby_problems=tuple(
             f"{task}: {copy.problem}" for task, copy in sorted(member.copies.items()) if copy.problem
         ),

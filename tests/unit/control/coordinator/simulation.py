@@ -60,7 +60,7 @@ class World:
     def __init__(self, *, tasks: int, slots: int, fences: bool = True, most_moves: int = 4) -> None:
         self.now = 1000.0
         self.slots = slots
-        self.settings = CoordinatorSettings(application="app", fences=fences, most_moves=most_moves)
+        self.settings = CoordinatorSettings(application="app", fences=fences, most_moves=most_moves, standby_replicas=1)
         self.coordinator = Coordinator(self.settings, lambda: self.now)
         self.threads: list[SimThread] = []
         self.fence_numbers = Counter[str]()
@@ -73,7 +73,7 @@ class World:
         self.epoch_is_over = False
         self.attempts = Counter[tuple[int, int]]()
         self.names = [f"{number % 2}_{number // 2}" for number in range(tasks)]
-        self.do(lambda: self.coordinator.add_tasks(dict.fromkeys(self.names, "plan")))
+        self.do(lambda: self.coordinator.add_tasks(dict.fromkeys(self.names, "plan"), has_copies=True))
         self.begin_epoch()
 
     # The driver's side
@@ -103,6 +103,7 @@ class World:
             given = {each.task for each in effect.message.tasks}
             before = [each for each in receiver.seen + receiver.inbox if isinstance(each, Assign)]
             known = {each.task for each in before[-1].tasks} if before else set()
+            assert not given & {each.task for each in effect.message.standbys}, "a copy of its own task"
             for task in given - known:
                 self._check_given(task, receiver)
         receiver.inbox.append(effect.message)
@@ -184,7 +185,7 @@ class World:
             epoch=self.epoch,
             slot=slot,
             attempt=self.attempts[self.epoch, slot],
-            host="h",
+            host=f"h{process % 3}",
             pid=process,
             process_start=1,
             cores=1.0,
@@ -271,7 +272,9 @@ class World:
                 self.finish_fence()
             if self.failed:
                 failed, self.failed = self.failed, []
-                self.do(lambda failed=failed: self.coordinator.add_tasks(dict.fromkeys(failed, "plan")))
+                self.do(
+                    lambda failed=failed: self.coordinator.add_tasks(dict.fromkeys(failed, "plan"), has_copies=True)
+                )
             if not self.problems():
                 return
             self.pass_time(1.0 if step < 40 else 30.0)
@@ -312,6 +315,14 @@ class World:
             found.append(f"threads have {counts} tasks")
         if len(working) != self.slots:
             found.append(f"{len(working)} threads")
+        places = {each.hello.place for each in working}
+        for task in sorted(wanted) if not found else []:
+            (owner,) = [each for each in working if task in each.tasks]
+            keepers = [each for each in self.coordinator.members if task in each.standbys]
+            if [each.hello.place for each in keepers] and owner.hello.place in {each.hello.place for each in keepers}:
+                found.append(f"{task} has its copy on its own disk")
+            if len(keepers) != min(1, len(places) - 1):
+                found.append(f"{task} has {len(keepers)} copies")
         if missing := self.coordinator.members.not_open(wanted):
             found.append(f"{missing} are not known to be open")
         return found

@@ -154,6 +154,14 @@ class TestWhereStateIs:
         threads = [candidate("a", t0_0=HeldState.OPEN), candidate("b")]
         assert assign({"0_0": 0.0}, threads, {"0_0": "b"}) == {"0_0": "b"}
 
+    def test_a_thread_with_too_many_gives_away_a_part_of_each_sub_topology(self):
+        tasks = {**{f"0_{number}": 0.0 for number in range(8)}, **{f"1_{number}": 0.0 for number in range(4)}}
+        for held in ({}, {f"t1_{number}": HeldState.STANDBY for number in range(4)}):
+            threads = [candidate("a"), candidate("b", **held)]
+            after = assign(tasks, threads, dict.fromkeys(tasks, "a"))
+            given = Counter(task[0] for task, name in after.items() if name == "b")
+            assert given == {"0": 4, "1": 2}
+
     def test_a_thread_with_too_many_gives_away_what_has_state_elsewhere(self):
         threads = [candidate("a"), candidate("b", t0_2=HeldState.STANDBY)]
         after = assign(tasks_of(4), threads, dict.fromkeys(["0_0", "0_1", "0_2"], "a"))

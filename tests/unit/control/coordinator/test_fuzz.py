@@ -161,7 +161,7 @@ class Fuzz(RuleBasedStateMachine):
     @rule()
     def failed_tasks_are_given_again(self):
         failed, self.world.failed = self.world.failed, []
-        self.world.do(lambda: self.world.coordinator.add_tasks(dict.fromkeys(failed, "plan")))
+        self.world.do(lambda: self.world.coordinator.add_tasks(dict.fromkeys(failed, "plan"), has_copies=True))
 
     @rule(which=NUMBERS, paused=st.booleans())
     def a_task_is_paused_or_goes_on(self, which, paused):
@@ -172,7 +172,7 @@ class Fuzz(RuleBasedStateMachine):
     def a_task_is_taken_away_and_given_again(self, which):
         task = self.world.names[which % len(self.world.names)]
         self.world.do(lambda: self.world.coordinator.remove_tasks([task]))
-        self.world.do(lambda: self.world.coordinator.add_tasks({task: "plan"}))
+        self.world.do(lambda: self.world.coordinator.add_tasks({task: "plan"}, has_copies=True))
 
     @invariant()
     def what_counts_as_paused_is_paused(self):

@@ -44,10 +44,10 @@ WHERE_A_TASK_BEGINS = {CrashPoint.TASK_OPENED, CrashPoint.THREAD_ASSIGNED}
 @pytest.mark.parametrize(
     "engine",
     [
-        "micro-batches",
+        "stream-threads",
         pytest.param(
-            "stream-threads",
-            marks=pytest.mark.long("integration/spark/test_stream_threads.py has the crash points with a local master"),
+            "micro-batches",
+            marks=pytest.mark.long("integration/spark/test_killed_batches.py kills them with a local master"),
         ),
     ],
 )

@@ -239,9 +239,7 @@ class _Run:
     def _runs_stream_threads(self) -> bool:
         if self._config.processing_engine is not ProcessingEngine.STREAM_THREADS:
             return False
-        with_frames = [
-            source.name for part in self._topology.sub_topologies for source in part.sources if source.frame_functions
-        ]
+        with_frames = self._topology.framed_sources
         if with_frames and self._config.max_task_idle_ms:
             raise ConfigurationError(
                 f"max.task.idle.ms is {self._config.max_task_idle_ms}, but micro-batches execute the application, "

@@ -102,5 +102,5 @@ def test_output_and_stores_are_exact_whatever_is_killed(
     assert expected.late, "the load has late records"
     check_everything_is_committed(application, committed)
     check_stores(application, committed)
-    if engine == "micro-batches":
+    if engine == "stream-threads":
         record(Result(key="executor", seconds=seconds, by_itself=True, states=states, metrics=metrics))

@@ -37,8 +37,9 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
 from millrace.kafka.offsets import End, end_offsets, lag
 from millrace.metrics import ApplicationMetrics, TaskStatistics
+from millrace.spark.micro_batches.query import SparkQuery
 from millrace.spark.plan import QueryPlan
-from millrace.spark.query import QueryHooks, SparkQuery
+from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.restore_reports import RestoreReport
 from millrace.spark.session import driver_address, set_arrow_batches
 from millrace.spark.stream_threads.epochs import Epochs

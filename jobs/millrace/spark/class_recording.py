@@ -22,8 +22,8 @@ from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.spark.class_archive import recording_settings
+from millrace.spark.micro_batches.source import bounded_frame, streaming_frame
 from millrace.spark.session import create_session
-from millrace.spark.source import bounded_frame, streaming_frame
 from millrace.topology.nodes import SourceNode
 from millrace.topology.topology import SubTopology
 

@@ -12,10 +12,10 @@ import structlog
 from pyspark.sql import SparkSession
 
 from millrace.errors import SerializationError
-from millrace.spark.own_source import unreadable_timestamp
+from millrace.spark.micro_batches.own_source import unreadable_timestamp
+from millrace.spark.micro_batches.source import bounded_frame
 from millrace.spark.plan import QueryPlan
-from millrace.spark.source import bounded_frame
-from millrace.spark.worker import RESULT_SCHEMA
+from millrace.spark.results import RESULT_SCHEMA
 from millrace.task.input import TopicPartition
 from millrace.task.serialization import from_bytes, or_default
 from millrace.topology.nodes import SourceNode

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.errors import OperationError
-from millrace.spark.query import scratch_directory
+from millrace.spark.results import RESULT_SCHEMA
+from millrace.spark.scratch_checkpoint import ScratchCheckpoint
 from millrace.spark.stream_threads.run_thread import RunThread
-from millrace.spark.worker import RESULT_SCHEMA
 
 _log = structlog.get_logger(__name__)
 
@@ -48,7 +45,7 @@ class Epochs:
         self._between = threading.Event()
         self._between.set()
         self._failure: BaseException | None = None
-        self._checkpoint: Path | None = None
+        self._checkpoint = ScratchCheckpoint(name)
         self._epoch = 0
 
     @property
@@ -71,8 +68,6 @@ class Epochs:
         self._stopping.clear()
         self._failure = None
         self.threads = self._count()
-        self._remove_checkpoint()
-        self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=scratch_directory()))
         ticks = (
             self._spark.readStream.format("rate-micro-batch")
             .option("rowsPerBatch", self.threads)
@@ -81,7 +76,7 @@ class Epochs:
         )
         self._query = (
             ticks.writeStream.queryName(self.name)
-            .option("checkpointLocation", str(self._checkpoint))
+            .option("checkpointLocation", str(self._checkpoint.create()))
             .foreachBatch(self._run_epoch)
             .start()
         )
@@ -110,7 +105,7 @@ class Epochs:
                     f"The stream threads of {self.name} did not end within {timeout_s:g} s.",
                     remedy="end the driver's process",
                 )
-        self._remove_checkpoint()
+        self._checkpoint.remove()
 
     def _run_epoch(self, ticks: DataFrame, _batch: int) -> None:
         if self._stopping.is_set():
@@ -126,7 +121,3 @@ class Epochs:
             raise
         finally:
             self._between.set()
-
-    def _remove_checkpoint(self) -> None:
-        if self._checkpoint is not None:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)

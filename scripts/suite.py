@@ -11,13 +11,17 @@ ROOT = Path(__file__).resolve().parents[1]
 
 _PYTEST = ("-m", "pytest", "-q")
 _CORES = max(2, os.cpu_count() or 2)
-_WORKERS = ("-n", str(_CORES))
 _BY_FILE = ("--dist", "loadfile")
-_WAITING_WORKERS = ("-n", str(_CORES + 1))
+_COMPUTING = ("-n", str(_CORES), "--dist", "worksteal")
+"""Tests that compute: one worker a core. Some take a hundred times as long as others and stand one behind the other: a
+worker that has nothing left takes some of another's."""
+_WAITING = ("-n", str(_CORES + 1), *_BY_FILE)
 """Tests that start processes wait for them a quarter of their time: one worker more than cores keeps these busy."""
-_IN_THEIR_ORDER = (*_WAITING_WORKERS, *_BY_FILE, "--no-loadscope-reorder")
+_IN_THEIR_ORDER = (*_WAITING, "--no-loadscope-reorder")
 """Files go to workers as they were collected, see ``tests/integration/conftest.py``."""
-_DISTRIBUTION = {*_WAITING_WORKERS, *_WORKERS, *_IN_THEIR_ORDER}
+_TWO = ("-n", "2", *_BY_FILE, "--no-loadscope-reorder")
+"""Tests that wait nearly always, and share a world by file: two worlds, whatever the cores."""
+_DISTRIBUTION = {*_COMPUTING, *_WAITING, *_IN_THEIR_ORDER, *_TWO}
 _BESIDE = "not long and not alone"
 
 
@@ -32,8 +36,8 @@ class Part:
         command: arguments of the interpreter, without the directory.
         select: pytest's marker expression.
         reason: why it runs only where ``full`` or its name is asked for; empty where it always runs.
-        beside_others: whether it waits more than it computes, so that it runs while the others do; what it writes is
-            shown when it has ended.
+        beside_others: whether it leaves cores to others, since it waits or does one thing after the other, so that it
+            runs while they do; what it writes is shown when it has ended.
         alone: whether it begins only once nothing else runs.
     """
 
@@ -80,8 +84,8 @@ def parts() -> list[Part]:
     soak = ("-m", "tests.soak.run", "--minutes", "30")
     return [
         Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
-        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WORKERS, *_BY_FILE)),
-        Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_WORKERS)),
+        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WAITING)),
+        Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_COMPUTING)),
         Part(
             "integration",
             "real broker, real Spark",
@@ -94,11 +98,11 @@ def parts() -> list[Part]:
             "airflow",
             "real Airflow, real supervision, real browser",
             "tests/airflow",
-            _PYTEST,
+            (*_PYTEST, *_TWO),
             select=_BESIDE,
             beside_others=True,
         ),
-        Part("bench-smoke", "the benchmark's machinery, tiny", None, smoke),
+        Part("bench-smoke", "the benchmark's machinery, tiny", None, smoke, beside_others=True),
         Part(
             "alone",
             "predicted times, the whole platform: nothing beside them",

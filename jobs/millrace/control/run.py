@@ -175,6 +175,7 @@ class _Run:
     def run(self) -> int:
         """Runs until the application ends."""
         code = ExitCode.FAILED
+        self._workers.add_done_callback(self._workers_started)
         try:
             code = self._driver.run()
             if code is ExitCode.FENCED and self._end_process is not None:
@@ -316,10 +317,16 @@ class _Run:
         )
 
     def _warm_up(self) -> None:
-        self._workers.result()
+        if self._threads is None or not self._config.master.startswith("local"):
+            # How many slots a cluster has is known once its executors have come.
+            self._workers.result()
         # Stream threads read by themselves: of Spark's source there is nothing to warm up.
         if plans := [query.plan for query in self._queries if isinstance(query, SparkQuery)]:
             warm_up(self._session.result(), plans, self._starts, end_offsets(self._admin, self._starts))
+
+    def _workers_started(self, workers: Future[None]) -> None:
+        if (error := workers.exception()) is not None:
+            self._driver.fail(error)
 
     def _live_members(self) -> Sequence[str]:
         membership = live_members(self._admin, self._config.application_id)

@@ -14,6 +14,16 @@ JAVA_OPTIONS = {
 }
 """Options of the driver's and the executors' virtual machines that suit what executes an application."""
 
+SESSION_SETTINGS = {
+    ProcessingEngine.MICRO_BATCHES: {},
+    # Generating and compiling Java for plans of one row takes longer than walking them.
+    ProcessingEngine.STREAM_THREADS: {
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    },
+}
+"""Spark's settings beside those."""
+
 
 def engine_of(config: StreamsConfig, topology: Topology) -> ProcessingEngine:
     """What executes an application: what its configuration says, or micro-batches where it has frame functions.

@@ -16,7 +16,7 @@ from millrace.config import ProcessingEngine, StreamsConfig, is_secret
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.kafka.java_clients import java_properties
 from millrace.spark.class_archive import class_archive_settings
-from millrace.spark.engine import JAVA_OPTIONS
+from millrace.spark.engine import JAVA_OPTIONS, SESSION_SETTINGS
 
 ARROW_BATCH_ROWS = 2_000
 """Rows of one Arrow batch between the JVM and Python: each batch costs 0.1 ms, and larger ones gained nothing more."""
@@ -63,7 +63,12 @@ def own_settings(config: StreamsConfig, engine: ProcessingEngine) -> dict[str, s
             both.
     """
     options = JAVA_OPTIONS[engine]
-    own = {**SETTINGS, "spark.driver.extraJavaOptions": options, "spark.executor.extraJavaOptions": options}
+    own = {
+        **SETTINGS,
+        **SESSION_SETTINGS[engine],
+        "spark.driver.extraJavaOptions": options,
+        "spark.executor.extraJavaOptions": options,
+    }
     allowed = java_properties(config.client_settings("consumer."))
     # Not the extra ones, which users set: virtual machines get these and those.
     return {**own, **({_DRIVER_JAVA: " ".join(allowed), _EXECUTOR_JAVA: " ".join(allowed)} if allowed else {})}

@@ -129,10 +129,10 @@ class StreamsConfig(BaseModel):
         ProcessingGuarantee.EXACTLY_ONCE_V2, description="exactly_once_v2 or at_least_once."
     )
     processing_engine: ProcessingEngine = Field(
-        ProcessingEngine.MICRO_BATCHES,
-        description="What executes the topology: `micro-batches` has Spark read the input and commits once a "
-        "micro-batch; with `stream-threads`, long Spark tasks read by themselves and commit by `commit.interval.ms`. "
-        "An application with frame functions is executed in micro-batches in any case. Not in Kafka Streams.",
+        ProcessingEngine.STREAM_THREADS,
+        description="What executes the topology: `stream-threads` are long Spark tasks that read by themselves, and "
+        "each task of the topology commits by `commit.interval.ms`; with `micro-batches`, Spark reads the input and "
+        "everything commits once a micro-batch, as it has to where there are frame functions. Not in Kafka Streams.",
     )
     num_stream_threads: int | None = Field(
         None,
@@ -159,7 +159,7 @@ class StreamsConfig(BaseModel):
         ge=-1,
         description="How long a task with several inputs waits for producers of one of which nothing is there, so that "
         "records are merged by their timestamps (KIP-695): 0 waits for what the broker has only, -1 for nothing at "
-        "all. Other values than 0 need `processing.engine: stream-threads`.",
+        "all. Micro-batches do not idle.",
     )
     rocksdb_memory_bytes: int = Field(
         134_217_728,
@@ -214,13 +214,14 @@ class StreamsConfig(BaseModel):
     commit_interval_ms: int = Field(
         100,
         ge=0,
-        description="Least time between the starts of two micro-batches of a query, or, with stream threads, of two "
-        "batches of a task, which each end with a commit, milliseconds. 0 waits for nothing.",
+        description="Least time between two commits of a task, or between the starts of two micro-batches, "
+        "milliseconds; 0 waits for nothing. Output is sent with the commit, so this is 100 under at least once, too.",
     )
     max_batch_records: int | None = Field(
         None,
         ge=1,
-        description="Most records of one micro-batch over all partitions; unset adapts it. Not in Kafka Streams.",
+        description="Most records of one commit of a task, or of one micro-batch over all partitions; unset adapts it. "
+        "Not in Kafka Streams.",
     )
     statestore_cache_enabled: bool = Field(
         True, description="Merge the updates of a key within one commit. Off, every update goes downstream."

@@ -70,8 +70,8 @@ class MillraceContestant:
 
 MILLRACE = MillraceContestant()
 
-MILLRACE_STREAM_THREADS = MillraceContestant(
-    name="millrace-stream-threads",
-    title="Millrace (stream threads)",
-    settings={"processing.engine": "stream-threads"},
+MILLRACE_MICRO_BATCHES = MillraceContestant(
+    name="millrace-micro-batches",
+    title="Millrace (micro-batches)",
+    settings={"processing.engine": "micro-batches"},
 )

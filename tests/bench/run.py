@@ -16,13 +16,13 @@ from millrace.home import millrace_home
 from tests.bench.arena import Arena, open_arena
 from tests.bench.contestants import KAFKA_STREAMS, KAFKA_STREAMS_TUNED, REPOSITORY, SPARK, Contestant, Report
 from tests.bench.machine import describe_machine
-from tests.bench.millrace_contestant import MILLRACE, MILLRACE_STREAM_THREADS
+from tests.bench.millrace_contestant import MILLRACE, MILLRACE_MICRO_BATCHES
 from tests.bench.report import Latency, Results, Throughput, read_results, write_results
 from tests.bench.workloads import W1, WORKLOADS, Workload
 
 CONTESTANTS: dict[str, Contestant] = {
     contestant.name: contestant
-    for contestant in (MILLRACE, MILLRACE_STREAM_THREADS, KAFKA_STREAMS, KAFKA_STREAMS_TUNED, SPARK)
+    for contestant in (MILLRACE, MILLRACE_MICRO_BATCHES, KAFKA_STREAMS, KAFKA_STREAMS_TUNED, SPARK)
 }
 _PUBLISHED = REPOSITORY / "docs" / "benchmarks.json"
 _LATENCY_PARTITIONS = 4

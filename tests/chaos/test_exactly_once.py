@@ -44,10 +44,10 @@ WHERE_A_TASK_BEGINS = {CrashPoint.TASK_OPENED, CrashPoint.THREAD_ASSIGNED}
 @pytest.mark.parametrize(
     "engine",
     [
-        "micro-batches",
+        "stream-threads",
         pytest.param(
-            "stream-threads",
-            marks=pytest.mark.long("integration/spark/test_stream_threads.py has the crash points with a local master"),
+            "micro-batches",
+            marks=pytest.mark.long("integration/spark/test_killed_batches.py kills them with a local master"),
         ),
     ],
 )
@@ -102,5 +102,5 @@ def test_output_and_stores_are_exact_whatever_is_killed(
     assert expected.late, "the load has late records"
     check_everything_is_committed(application, committed)
     check_stores(application, committed)
-    if engine == "micro-batches":
+    if engine == "stream-threads":
         record(Result(key="executor", seconds=seconds, by_itself=True, states=states, metrics=metrics))

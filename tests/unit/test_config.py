@@ -157,8 +157,8 @@ def test_a_value_that_does_not_suit_is_answered_without_a_pattern(key: str, valu
 
 
 def test_a_task_idles_on_stream_threads_only() -> None:
-    assert "needs processing.engine: stream-threads" in refused(**{"max.task.idle.ms": 500})
-    idling = {"max.task.idle.ms": "-1", "processing.engine": "stream-threads"}
+    idling = {"max.task.idle.ms": "-1"}
+    assert "needs processing.engine: stream-threads" in refused(**idling, **{"processing.engine": "micro-batches"})
     assert StreamsConfig.from_mapping({**NEEDED, **idling}).max_task_idle_ms == -1
 
 

@@ -86,11 +86,13 @@ def _run(spec: str, run_directory: Path | None) -> int:
     own = Home.from_environment().application(loaded.name)
     directory = run_directory or own.path
     refuse_held({own, ApplicationDirectory(directory)}, what="run", within=os.environ.get(OPERATION_VARIABLE, ""))
+    # The topology decides what executes it, and that how the virtual machine is tuned.
+    topology = load_topology(loaded.module, config)
     # Only now, since it imports Spark: a mistake in the specification shows at once.
+    from millrace.spark.engine import engine_of
     from millrace.spark.session import open_session
 
-    session = open_session(config)
-    topology = load_topology(loaded.module, config)
+    session = open_session(config, engine_of(config, topology))
     from millrace.control.matched_topics import with_topics_at_start
     from millrace.control.run import run_application
 

@@ -32,19 +32,20 @@ from millrace.control.stream_threads.query import StreamThreadsQuery
 from millrace.control.stream_threads.threads import StreamThreads
 from millrace.control.task_databases import database_operations
 from millrace.control.watch import InputWatch
-from millrace.errors import ConfigurationError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import fence_transactional_ids, live_members
 from millrace.kafka.offsets import End, end_offsets, lag
 from millrace.metrics import ApplicationMetrics, TaskStatistics
+from millrace.spark.engine import engine_of
+from millrace.spark.micro_batches.query import SparkQuery
 from millrace.spark.plan import QueryPlan
-from millrace.spark.query import QueryHooks, SparkQuery
+from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.restore_reports import RestoreReport
 from millrace.spark.session import driver_address, set_arrow_batches
 from millrace.spark.stream_threads.epochs import Epochs
 from millrace.spark.stream_threads.slots import EpochSize, epoch_size, slots_of
 from millrace.spark.task_reports import LostTransaction, TaskReports
-from millrace.spark.warm_up import warm_up
+from millrace.spark.warm_up import start_workers, warm_up
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.topology.picture import picture
 from millrace.topology.summary import summarize
@@ -125,8 +126,9 @@ class _Run:
         self._threads: StreamThreads | None = None
         self._prepared: Prepared | None = None
         self._starts: Mapping[TopicPartition, int] = {}
-        # The JVM takes seconds to come up; meanwhile the broker is asked what there is.
+        # The JVM and its Python workers take seconds to come up; meanwhile the broker is asked what there is.
         self._session = session
+        self._workers = start_workers(session)
         self._run_id = uuid4().hex
         self._driver = Driver(
             Application(
@@ -174,6 +176,7 @@ class _Run:
     def run(self) -> int:
         """Runs until the application ends."""
         code = ExitCode.FAILED
+        self._workers.add_done_callback(self._workers_started)
         try:
             code = self._driver.run()
             if code is ExitCode.FENCED and self._end_process is not None:
@@ -227,7 +230,7 @@ class _Run:
             replan=self._replan,
         )
         plans = [self._with_reports(plan) for plan in preparation.plans]
-        if self._runs_stream_threads:
+        if self._choose_engine() is ProcessingEngine.STREAM_THREADS:
             threads = self._threads = self._stream_threads(session)
             self._queries = tuple(StreamThreadsQuery(threads, plan, hooks) for plan in plans)
         else:
@@ -236,26 +239,15 @@ class _Run:
         self._prepared = self._as_prepared(preparation)
         return self._prepared
 
-    @property
-    def _runs_stream_threads(self) -> bool:
-        if self._config.processing_engine is not ProcessingEngine.STREAM_THREADS:
-            return False
-        with_frames = [
-            source.name for part in self._topology.sub_topologies for source in part.sources if source.frame_functions
-        ]
-        if with_frames and self._config.max_task_idle_ms:
-            raise ConfigurationError(
-                f"max.task.idle.ms is {self._config.max_task_idle_ms}, but micro-batches execute the application, "
-                f"which do not idle: it has frame functions ({', '.join(with_frames)}).",
-                remedy="set it to 0, or do without frame functions",
-            )
-        if with_frames:
+    def _choose_engine(self) -> ProcessingEngine:
+        engine = engine_of(self._config, self._topology)
+        if engine is not self._config.processing_engine:
             _log.warning(
                 "micro-batches execute the application: frame functions need Spark's own source",
                 application=self._config.application_id,
-                sources=with_frames,
+                sources=self._topology.framed_sources,
             )
-        return not with_frames
+        return engine
 
     def _stream_threads(self, session: SparkSession) -> StreamThreads:
         def size() -> EpochSize:
@@ -328,10 +320,16 @@ class _Run:
         )
 
     def _warm_up(self) -> None:
-        starts = self._starts
+        if self._threads is None or not self._config.master.startswith("local"):
+            # How many slots a cluster has is known once its executors have come.
+            self._workers.result()
         # Stream threads read by themselves: of Spark's source there is nothing to warm up.
-        plans = [query.plan for query in self._queries if isinstance(query, SparkQuery)]
-        warm_up(self._session.result(), plans, starts, end_offsets(self._admin, starts) if plans else {})
+        if plans := [query.plan for query in self._queries if isinstance(query, SparkQuery)]:
+            warm_up(self._session.result(), plans, self._starts, end_offsets(self._admin, self._starts))
+
+    def _workers_started(self, workers: Future[None]) -> None:
+        if (error := workers.exception()) is not None:
+            self._driver.fail(error)
 
     def _live_members(self) -> Sequence[str]:
         membership = live_members(self._admin, self._config.application_id)

@@ -145,7 +145,7 @@ class StreamsBuilder(MethodHints):
         """The records of a whole topic as a table that every task has, for joins by any key (KIP-99).
 
         The topic itself restores the table's store, so it should be compacted; it may have any number of partitions.
-        Before each micro-batch the table is brought to the topic's end.
+        Before each commit's records are processed the table is brought to the topic's end.
 
         Args:
             topic: the topic; a null value deletes its key, a null key is dropped and counted.

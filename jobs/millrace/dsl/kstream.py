@@ -479,8 +479,9 @@ class KStream(MethodHints):
     def transform_frame(self, function: Callable[[DataFrame], DataFrame]) -> KStream:
         """Runs ``function`` on the Spark ``DataFrame`` of the source, in Spark's plan, before the task sees its rows.
 
-        Only narrow functions are allowed (no shuffle, no aggregation): rows must stay in their partitions. Not in
-        Kafka Streams.
+        Only narrow functions are allowed (no shuffle, no aggregation): rows must stay in their partitions. The whole
+        application then runs in micro-batches, whose results come later than those of stream threads. Not in Kafka
+        Streams.
 
         Raises:
             TopologyError: the stream is not a source, or something already hangs on it.

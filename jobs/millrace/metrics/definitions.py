@@ -125,7 +125,7 @@ PROCESS_LATENCY = MetricDefinition(
     "millrace_stream_task_process_latency_seconds",
     MetricKind.HISTOGRAM,
     _TASK,
-    "Time the operators took for the records of one micro-batch.",
+    "Time the operators took for the records of one commit.",
     "seconds",
     "stream-task-metrics: process-latency-avg, process-latency-max",
     LATENCY_BUCKETS,
@@ -134,7 +134,7 @@ COMMIT_LATENCY = MetricDefinition(
     "millrace_stream_task_commit_latency_seconds",
     MetricKind.HISTOGRAM,
     _TASK,
-    "Time from the last output of a micro-batch to the end of its transaction.",
+    "Time from the last output of a batch to the end of its transaction.",
     "seconds",
     "stream-thread-metrics: commit-latency-avg, commit-latency-max",
     LATENCY_BUCKETS,
@@ -254,7 +254,7 @@ FAILED_ATTEMPTS_TOTAL = MetricDefinition(
     "millrace_stream_task_failed_attempts_total",
     MetricKind.COUNTER,
     _TASK,
-    "Attempts at a micro-batch of the task that failed (its worker died, its transaction was aborted, the broker was "
+    "Attempts at a batch of the task that failed (its worker died, its transaction was aborted, the broker was "
     "away) before one succeeded.",
     "attempts",
 )
@@ -327,7 +327,7 @@ RECORD_LATENESS_MAX = MetricDefinition(
     "millrace_stream_task_record_lateness_max_seconds",
     MetricKind.GAUGE,
     _TASK,
-    "Greatest lateness (stream time minus timestamp) in the task's latest micro-batch with records.",
+    "Greatest lateness (stream time minus timestamp) in the task's latest batch with records.",
     "seconds",
     "stream-task-metrics: record-lateness-max",
 )
@@ -344,7 +344,8 @@ BATCH_DURATION = MetricDefinition(
     "millrace_stream_query_batch_duration_seconds",
     MetricKind.HISTOGRAM,
     ("subtopology",),
-    "Time of one micro-batch of a query as the driver sees it, all tasks and Spark's own part included.",
+    "Time of one micro-batch of a query as the driver sees it, all tasks and Spark's own part included; stream threads "
+    "have none.",
     "seconds",
     "",
     LATENCY_BUCKETS,

@@ -60,7 +60,7 @@ class StreamThreadTotals:
 class ApplicationMetrics(Collector):
     """State of all metrics of one application; methods may be called from any thread.
 
-    Tasks run in several processes, so nothing is counted there: each reports a :class:`TaskStatistics` per micro-batch,
+    Tasks run in several processes, so nothing is counted there: each reports a :class:`TaskStatistics` per batch,
     and only the driver adds up. A series exists from the first report of its task, store or partition until
     :meth:`forget`, :meth:`keep_only` or :meth:`set_lag` ends it. The totals begin at 0 when the driver starts, as
     Prometheus expects of counters.

@@ -1,4 +1,4 @@
-"""What a task reports to the driver after each micro-batch: one row, as bytes."""
+"""What a task reports to the driver after each batch: one row, as bytes."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _HISTOGRAMS = {
 
 @dataclass(frozen=True)
 class TaskStatistics:
-    """Statistics of one micro-batch of one task. Counts are of this batch alone; sizes and times are the latest.
+    """Statistics of one batch of one task. Counts are of this batch alone; sizes and times are the latest.
 
     Args:
         task_id: sub-topology and partition, ``"1_3"``.
-        batch_id: number of the micro-batch in its query.
+        batch_id: number of the batch in its query.
         run_id: names one start of the query. Batch ids begin at 0 with every start, so this must differ between starts.
         host: where the task ran.
         pid: process it ran in.

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.config import ProcessingGuarantee, StreamsConfig
+from millrace.config import ProcessingEngine, ProcessingGuarantee, StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
 from millrace.ops.plan_stores import (
@@ -24,19 +24,21 @@ from millrace.ops.plan_stores import (
 from millrace.ops.plan_traffic import ExpectedLoad, Traffic
 from millrace.ops.spec import ApplicationSpec
 from millrace.sizing import (
+    TRANSACTION_S,
     EosOverhead,
     RecoveryTime,
     calculate_eos_overhead,
     distinct_keys,
     estimate_recovery_time,
 )
+from millrace.spark.engine import engine_of
 from millrace.topology.partitions import task_counts
 from millrace.topology.source_topics import with_matched_topics
 from millrace.topology.stores import StoreBackend
 from millrace.topology.topology import SubTopology, Topology
 
-BATCH_FLOOR_S = 0.4
-"""Shortest micro-batch of one query, seconds: shorter commit intervals are not reached. Measured on two cores."""
+BATCH_FLOOR_S = {ProcessingEngine.STREAM_THREADS: TRANSACTION_S, ProcessingEngine.MICRO_BATCHES: 0.4}
+"""Shortest time between two commits of a task, seconds: shorter intervals are not reached. Measured on two cores."""
 
 DRIVER_START_S = 14.0
 """From the launch of a driver to its first batch, seconds. Measured on two cores."""
@@ -109,7 +111,7 @@ def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, 
     known = _partitions(spec, topology, partitions or {})
     traffic = Traffic(topology, load, known)
     tasks = task_counts(topology, known)
-    interval_s = max(config.commit_interval_ms / 1000, BATCH_FLOOR_S)
+    interval_s = max(config.commit_interval_ms / 1000, BATCH_FLOOR_S[engine_of(config, topology)])
     stores, changelogs = plan_stores(topology, config, traffic, tasks=tasks, commit_interval_s=interval_s)
     stores += plan_global_stores(topology, traffic, copies=spec.launcher.parallelism)
     topics = (*plan_repartition_topics(topology, config, traffic), *changelogs)

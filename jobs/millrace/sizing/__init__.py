@@ -6,7 +6,7 @@ topology. Sizes are bytes, rates are per second, event times are milliseconds, o
 
 from __future__ import annotations
 
-from millrace.sizing.eos import EosOverhead, calculate_eos_overhead
+from millrace.sizing.eos import TRANSACTION_S, EosOverhead, calculate_eos_overhead
 from millrace.sizing.joins import JoinCosts, JoinPerformance, estimate_join_performance
 from millrace.sizing.logs import LogSize, estimate_changelog_size, log_record_bytes
 from millrace.sizing.recovery import RecoveryTime, estimate_recovery_time, estimate_restore_time
@@ -15,6 +15,7 @@ from millrace.sizing.updates import distinct_keys, live_windows
 from millrace.sizing.windows import TimeWindow, calculate_hopping_window, calculate_tumbling_window
 
 __all__ = [
+    "TRANSACTION_S",
     "EosOverhead",
     "JoinCosts",
     "JoinPerformance",

@@ -16,14 +16,14 @@ import numpy as np
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from millrace.config import StreamsConfig
+from millrace.config import ProcessingEngine, StreamsConfig
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.spark.class_archive import recording_settings
+from millrace.spark.micro_batches.source import bounded_frame, streaming_frame
 from millrace.spark.session import create_session
-from millrace.spark.source import bounded_frame, streaming_frame
 from millrace.topology.nodes import SourceNode
 from millrace.topology.topology import SubTopology
 
@@ -43,7 +43,7 @@ def record(bootstrap_servers: str, archive: Path) -> None:
     })  # fmt: skip
     _fill_topics(bootstrap_servers)
     jars = resolve_jars(SPARK_KAFKA_JARS)
-    session = create_session(config, jars, recording_settings(jars, archive))
+    session = create_session(config, ProcessingEngine.MICRO_BATCHES, jars, recording_settings(jars, archive))
     starts = {(topic, partition): 0 for topic in _TOPICS for partition in range(_PARTITIONS)}
     # Two topics need a shuffle, one does not.
     for topics in (_TOPICS, _TOPICS[:1]):

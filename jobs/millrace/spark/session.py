@@ -12,10 +12,11 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from millrace.config import StreamsConfig, is_secret
+from millrace.config import ProcessingEngine, StreamsConfig, is_secret
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.kafka.java_clients import java_properties
 from millrace.spark.class_archive import class_archive_settings
+from millrace.spark.engine import JAVA_OPTIONS, SESSION_SETTINGS
 
 ARROW_BATCH_ROWS = 2_000
 """Rows of one Arrow batch between the JVM and Python: each batch costs 0.1 ms, and larger ones gained nothing more."""
@@ -42,9 +43,7 @@ SETTINGS = {
     "spark.speculation": "false",
     "spark.python.worker.reuse": "true",
     "spark.sql.session.timeZone": "UTC",
-    # Half the JVM's time per record of the default collector on two cores: nothing here needs its short pauses.
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-    "spark.executor.extraJavaOptions": "-XX:+UseParallelGC",
+    "spark.python.daemon.module": "millrace.spark.python_daemon",
 }
 """What a session is given that the specification does not set; see :func:`own_settings`."""
 
@@ -55,15 +54,24 @@ _BIND_ADDRESS = "spark.driver.bindAddress"
 _SUBMITTED_BY = "PYSPARK_GATEWAY_PORT"
 
 
-def own_settings(config: StreamsConfig) -> dict[str, str]:
+def own_settings(config: StreamsConfig, engine: ProcessingEngine) -> dict[str, str]:
     """What an application's session is given that its specification does not set.
 
     Args:
         config: the application's configuration.
+        engine: what executes the application; micro-batches where that is not known yet, whose virtual machines suit
+            both.
     """
+    options = JAVA_OPTIONS[engine]
+    own = {
+        **SETTINGS,
+        **SESSION_SETTINGS[engine],
+        "spark.driver.extraJavaOptions": options,
+        "spark.executor.extraJavaOptions": options,
+    }
     allowed = java_properties(config.client_settings("consumer."))
     # Not the extra ones, which users set: virtual machines get these and those.
-    return {**SETTINGS, **({_DRIVER_JAVA: " ".join(allowed), _EXECUTOR_JAVA: " ".join(allowed)} if allowed else {})}
+    return {**own, **({_DRIVER_JAVA: " ".join(allowed), _EXECUTOR_JAVA: " ".join(allowed)} if allowed else {})}
 
 
 def is_submitted() -> bool:
@@ -77,11 +85,12 @@ def driver_address(session: SparkSession) -> tuple[str, str]:
     return session.conf.get(_BIND_ADDRESS, host), host
 
 
-def open_session(config: StreamsConfig) -> Future[SparkSession]:
+def open_session(config: StreamsConfig, engine: ProcessingEngine) -> Future[SparkSession]:
     """Starts to open a session in the background: the virtual machine takes seconds to come up.
 
     Args:
         config: the application's configuration.
+        engine: what executes the application.
     """
     session: Future[SparkSession] = Future()
 
@@ -90,7 +99,7 @@ def open_session(config: StreamsConfig) -> Future[SparkSession]:
             # What spark-submit started has its jars, and its pyspark is a file in which there are none.
             jars = () if is_submitted() else resolve_jars(SPARK_KAFKA_JARS)
             archive = class_archive_settings(jars) if jars else {}
-            session.set_result(create_session(config, jars, archive))
+            session.set_result(create_session(config, engine, jars, archive))
         except BaseException as error:
             session.set_exception(error)
 
@@ -98,7 +107,9 @@ def open_session(config: StreamsConfig) -> Future[SparkSession]:
     return session
 
 
-def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: Mapping[str, str]) -> SparkSession:
+def create_session(
+    config: StreamsConfig, engine: ProcessingEngine, jars: Sequence[Path], class_archive: Mapping[str, str]
+) -> SparkSession:
     """A session for one application; where ``spark-submit`` has brought us, the one that it has prepared.
 
     With a local master the driver listens on its own host only; otherwise Spark takes the address of the host's name,
@@ -106,6 +117,7 @@ def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: M
 
     Args:
         config: its configuration; ``spark.*`` settings win over ours.
+        engine: what executes it.
         jars: the Kafka connector and what it needs.
         class_archive: settings of :mod:`millrace.spark.class_archive`; none where there is no archive.
     """
@@ -122,7 +134,7 @@ def create_session(config: StreamsConfig, jars: Sequence[Path], class_archive: M
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     builder = builder.master(config.master).appName(config.application_id)
-    given = own_settings(config)
+    given = own_settings(config, engine)
     own = {**given, "spark.jars": ",".join(str(jar) for jar in jars), **class_archive}
     if _DRIVER_JAVA in given and _DRIVER_JAVA in class_archive:
         own[_DRIVER_JAVA] = f"{class_archive[_DRIVER_JAVA]} {given[_DRIVER_JAVA]}"

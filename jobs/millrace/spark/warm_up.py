@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -12,10 +14,11 @@ import structlog
 from pyspark.sql import SparkSession
 
 from millrace.errors import SerializationError
-from millrace.spark.own_source import unreadable_timestamp
+from millrace.spark.micro_batches.own_source import unreadable_timestamp
+from millrace.spark.micro_batches.source import bounded_frame
 from millrace.spark.plan import QueryPlan
-from millrace.spark.source import bounded_frame
-from millrace.spark.worker import RESULT_SCHEMA
+from millrace.spark.results import RESULT_SCHEMA
+from millrace.task.aggregation.groups import group, group_codes
 from millrace.task.input import TopicPartition
 from millrace.task.serialization import from_bytes, or_default
 from millrace.topology.nodes import SourceNode
@@ -26,16 +29,42 @@ WARM_UP_RECORDS = 2_000
 _log = structlog.get_logger(__name__)
 
 
+def start_workers(session: Future[SparkSession]) -> Future[None]:
+    """Has Python workers started and Spark's classes loaded as soon as there is a session, in the background.
+
+    Args:
+        session: that is being opened.
+
+    Returns:
+        Done once each slot has had a worker, or with why that failed.
+    """
+    started: Future[None] = Future()
+
+    def start() -> None:
+        try:
+            spark = session.result()
+            began = time.monotonic()
+            slots = spark.sparkContext.defaultParallelism
+            spark.range(0, slots, 1, slots).mapInArrow(_begin, RESULT_SCHEMA).collect()
+            _log.info("workers started", slots=slots, seconds=round(time.monotonic() - began, 1))
+            started.set_result(None)
+        except BaseException as error:
+            started.set_exception(error)
+
+    threading.Thread(target=start, name="start-workers", daemon=True).start()
+    return started
+
+
 def warm_up(
     spark: SparkSession,
     plans: Sequence[QueryPlan],
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> None:
-    """Starts the Python workers, has them import what a task needs, and reads a little of the input.
+    """Has Spark's source read a little of the input, whose rows Python workers decode.
 
-    The first batch of a query otherwise takes eight seconds longer than the others: Spark generates and compiles the
-    code of its plan, opens consumers and loads classes, and each Python worker imports for seconds.
+    The first batch of a query otherwise takes seconds longer than the others: Spark generates and compiles the code of
+    its plan, opens consumers and loads classes.
 
     Args:
         spark: the session.
@@ -44,7 +73,6 @@ def warm_up(
         ends: where it ends now.
     """
     began = time.monotonic()
-    decoded = False
     for plan in plans:
         places = [place for place in starts if place[0] in plan.topics]
         if any(starts[place] < ends[place] for place in places):
@@ -61,31 +89,26 @@ def warm_up(
                 # Met again, and read by other means, in its batch.
                 if not unreadable_timestamp(error):
                     raise
-            else:
-                decoded = True
-    if not decoded:
-        slots = spark.sparkContext.defaultParallelism
-        spark.range(0, slots, 1, slots).mapInArrow(_Decode(()), RESULT_SCHEMA).collect()
     _log.info("warmed up", seconds=round(time.monotonic() - began, 1))
 
 
-def _import_task() -> None:
-    # The first use of these costs a second or two: imports, thread pools, kernels that are looked up.
-    from millrace.task.aggregation.groups import group, group_codes
-    from millrace.task.task import Task
-
-    assert Task is not None
+def first_use() -> None:
+    """Does what the first batch of a process would otherwise spend a second on: thread pools, kernels, pandas."""
     group(group_codes(pa.array([b"a", b"b", b"a"], type=pa.binary())))
+
+
+def _begin(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    first_use()
+    yield from _nothing(batches)
 
 
 @dataclass(frozen=True)
 class _Decode:
-    """Imports what a task needs, decodes rows with the sources' serdes, and throws the result away."""
+    """Decodes rows with the sources' serdes, and throws the result away."""
 
     sources: tuple[SourceNode, ...]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        _import_task()
         for batch in batches:
             for source in self.sources:
                 # Records that cannot be read are met again, and handled, in their batch.

@@ -41,7 +41,7 @@ from millrace.topology.windows import Duration, to_milliseconds
 class TopologyTestDriver:
     """Feeds records to a topology and collects what it writes, as Kafka Streams' class of the same name does.
 
-    Every piped record is a micro-batch of its own unless it is piped with ``pipe_batch``; so with caching on (the
+    Every piped record is a commit of its own unless it is piped with ``pipe_batch``; so with caching on (the
     default) single records still show every update.
 
     Args:
@@ -197,7 +197,7 @@ class TopologyTestDriver:
         return TestOutputTopic(topic, self._outputs.queue(topic), key_serde=key_serde, value_serde=value_serde)
 
     def pipe_batch(self, records: Sequence[tuple[TestInputTopic, TestRecord]]) -> None:
-        """Pipes records of several topics as one micro-batch.
+        """Pipes records of several topics as one batch.
 
         Those of global topics come first, as everywhere. The others are processed in the order of Kafka Streams: within
         a topic as given, across topics always from the one whose next record has the smallest timestamp.

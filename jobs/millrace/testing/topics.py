@@ -138,7 +138,7 @@ class TestInputTopic:
         self._clock += to_milliseconds(duration)
 
     def pipe_batch(self, records: Sequence[TestRecord]) -> None:
-        """Pipes records as one micro-batch, as Spark would bring them."""
+        """Pipes records as one batch, as a commit takes what has come."""
         self._pipe([self.raw(record) for record in records])
 
     def raw(self, record: TestRecord) -> RawRecord:

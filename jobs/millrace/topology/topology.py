@@ -134,6 +134,11 @@ class Topology:
         )
 
     @cached_property
+    def framed_sources(self) -> tuple[str, ...]:
+        """Names of the sources with frame functions: Spark reads them, so the application runs in micro-batches."""
+        return tuple(source.name for part in self.sub_topologies for source in part.sources if source.frame_functions)
+
+    @cached_property
     def choosing_sinks(self) -> tuple[SinkNode, ...]:
         """The sinks whose topics are chosen for each record."""
         return tuple(sink for part in self.sub_topologies for sink in part.sinks if sink.extractor is not None)

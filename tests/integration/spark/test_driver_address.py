@@ -9,12 +9,12 @@ import pytest
 
 _PROGRAM = """
 import sys
-from millrace.config import StreamsConfig
+from millrace.config import ProcessingEngine, StreamsConfig
 from millrace.spark.session import create_session, driver_address
 
 for settings in ({}, {"spark.driver.host": "127.0.0.2", "spark.driver.bindAddress": "0.0.0.0"}):
     config = StreamsConfig.from_mapping({"application.id": "a", "bootstrap.servers": "localhost:1", **settings})
-    session = create_session(config, (), {})
+    session = create_session(config, ProcessingEngine.STREAM_THREADS, (), {})
     print("ADDRESS", *driver_address(session))
     assert session.range(10).count() == 10
     session.stop()

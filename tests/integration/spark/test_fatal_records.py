@@ -93,7 +93,7 @@ def test_a_full_disk_ends_it_and_nothing_is_lost(three: Three) -> None:
     world.send("in", Record(b"first", b"1", 5))
     application.wait_until_caught_up()
     for process in application.session():
-        if "pyspark.daemon" in " ".join(process.cmdline()):
+        if "python_daemon" in " ".join(process.cmdline()):
             process.rlimit(psutil.RLIMIT_FSIZE, (4 << 20, resource.RLIM_INFINITY))
     values = [f"{number}-".encode() + b"x" * 100_000 for number in range(100)]
     world.send("in", *(Record(f"k{number}".encode(), value, 5) for number, value in enumerate(values)))

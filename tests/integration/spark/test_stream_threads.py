@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
-import struct
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -16,9 +16,8 @@ from millrace.control.task_databases import LINK_DATABASES
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import Application, wait_until
 from tests.integration.spark.conftest import World
+from tests.integration.spark.counting import Sent, arm
 from tests.records import Record
-
-KEYS = (b"a", b"b", b"c", b"d")
 
 
 @pytest.fixture(scope="module")
@@ -42,40 +41,11 @@ def application(world: World, points: Path) -> Application:
     )
 
 
-class Sent:
-    """How many records of each key were sent, and whether as many updates came out, each once."""
-
-    def __init__(self, world: World, application: Application) -> None:
-        self.world = world
-        self.application = application
-        self.counts: Counter[bytes] = Counter()
-
-    def send(self, count: int = 3) -> None:
-        """Sends records of every key."""
-        self.world.send("named", *[Record(key, b"x", 5) for key in KEYS for _ in range(count)])
-        self.counts.update(dict.fromkeys(KEYS, count))
-
-    def check(self) -> None:
-        """Every update came out, none twice, in order."""
-        self.application.wait_until_caught_up(timeout_s=180)
-        updates: dict[bytes, list[int]] = {}
-        for record in self.world.read("named-out"):
-            updates.setdefault(record.key or b"", []).append(struct.unpack(">q", record.value or b"")[0])
-        assert updates == {key: list(range(1, count + 1)) for key, count in self.counts.items()}
-
-
 @pytest.fixture(scope="module")
 def sent(world: World, application: Application) -> Sent:
     """The running application's records."""
     application.start_and_wait()
     return Sent(world, application)
-
-
-def arm(points: Path, point: CrashPoint) -> None:
-    """Has the next process that comes to a point die there."""
-    written = points / "new"
-    written.write_text("SIGKILL")
-    written.rename(points / point)
 
 
 def test_records_are_counted_once_and_every_task_has_one_of_the_threads(sent: Sent) -> None:
@@ -86,6 +56,24 @@ def test_records_are_counted_once_and_every_task_has_one_of_the_threads(sent: Se
     assert set(status.task_hosts) == {f"{number}_{partition}" for number in range(2) for partition in range(4)}
     assert list(Counter(status.task_hosts.values()).values()) == [4, 4]
     assert {each.lag for each in status.progress.values()} == {0}
+
+
+IDLE_S = 8.0
+MOST_IDLE_SHARE = 0.1
+"""Of one core, by all its processes; 0.03 were measured on a quiet machine."""
+
+
+def test_an_idle_application_computes_almost_nothing(sent: Sent) -> None:
+    sent.check()
+    before = computed(sent.application)
+    time.sleep(IDLE_S)
+    assert computed(sent.application) - before < MOST_IDLE_SHARE * IDLE_S
+
+
+def computed(application: Application) -> float:
+    """Seconds that the processes of an application have computed."""
+    times = [process.cpu_times() for process in application.session()]
+    return sum(each.user + each.system for each in times)
 
 
 POINTS = [
@@ -195,6 +183,21 @@ def test_a_stop_ends_every_process_and_a_start_goes_on(sent: Sent) -> None:
     sent.application.start_and_wait()
     sent.check()
     assert sent.application.stop() == 0
+
+
+def test_it_goes_on_in_micro_batches_and_back_on_stream_threads(sent: Sent) -> None:
+    """Upgraded in place and back: the same offsets, stores and topics."""
+    for engine in ("micro-batches", "stream-threads"):
+        sent.application.config["processing.engine"] = engine
+        sent.send()
+        sent.application.start_and_wait()
+        status = sent.application.status()
+        assert status is not None
+        assert bool(status.stream_threads) == (engine == "stream-threads")
+        sent.check()
+        # Its stores are where the other engine left them.
+        assert sent.application.metric("millrace_stream_task_restore_records_total") == 0
+        assert sent.application.stop() == 0
 
 
 def test_a_new_partition_is_read_from_its_first_record_by_the_next_epoch(world: World) -> None:

@@ -263,7 +263,7 @@ def _counted(builder: StreamsBuilder, *, filtered: bool) -> None:
 
 def explicit_names(builder: StreamsBuilder) -> None:
     """Counts behind a map, under names."""
-    _named(builder, filtered=False)
+    _named(builder)
 
 
 def explicit_names_filtered(builder: StreamsBuilder) -> None:
@@ -271,8 +271,15 @@ def explicit_names_filtered(builder: StreamsBuilder) -> None:
     _named(builder, filtered=True)
 
 
-def _named(builder: StreamsBuilder, *, filtered: bool) -> None:
+def framed_counts(builder: StreamsBuilder) -> None:
+    """As :func:`explicit_names`, behind a frame function, so that it runs in micro-batches."""
+    _named(builder, framed=True)
+
+
+def _named(builder: StreamsBuilder, *, filtered: bool = False, framed: bool = False) -> None:
     stream = builder.stream(topic("named"), TEXT)
+    if framed:
+        stream = stream.transform_frame(lambda frame: frame.filter("key is not null"))
     if filtered:
         stream = stream.filter(lambda key, value: True)
     stream.map(lambda key, value: (key, value)).group_by_key(

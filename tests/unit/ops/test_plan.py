@@ -30,7 +30,7 @@ from millrace.dsl import (
 )
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError, TopologyError
-from millrace.ops.plan import BATCH_FLOOR_S, Plan, plan
+from millrace.ops.plan import Plan, plan
 from millrace.ops.plan_stores import plan_stores
 from millrace.ops.plan_traffic import ExpectedLoad, Traffic
 from millrace.ops.spec import ApplicationSpec
@@ -241,9 +241,15 @@ def test_at_least_once_has_no_transactions() -> None:
 
 def test_a_longer_commit_interval_means_fewer_transactions() -> None:
     often, seldom = planned().eos, planned(config={"commit.interval.ms": 4_000}).eos
+    always = planned(config={"commit.interval.ms": 0}).eos
+    batches = planned(config={"processing.engine": "micro-batches"}).eos
     assert often is not None
     assert seldom is not None
-    assert often.transactions_per_second == pytest.approx(8 / BATCH_FLOOR_S)
+    assert always is not None
+    assert batches is not None
+    assert often.transactions_per_second == pytest.approx(8 / 0.1)
+    assert always.transactions_per_second == pytest.approx(8 / 0.03)
+    assert batches.transactions_per_second == pytest.approx(8 / 0.4)
     assert seldom.transactions_per_second == pytest.approx(8 / 4)
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import pytest
 
-from millrace.config import StreamsConfig
+from millrace.config import ProcessingEngine, StreamsConfig
 from millrace.spark import session
 
 CONFIG = StreamsConfig.from_mapping({"application.id": "a", "bootstrap.servers": "localhost:1"})
+THREADS = ProcessingEngine.STREAM_THREADS
 
 
 def test_a_driver_that_spark_submit_started_looks_for_no_jars_in_its_packed_pyspark(
@@ -17,8 +18,10 @@ def test_a_driver_that_spark_submit_started_looks_for_no_jars_in_its_packed_pysp
 ) -> None:
     given: list[tuple[Any, ...]] = []
 
-    def create(config: StreamsConfig, jars: tuple[Path, ...], class_archive: dict[str, str]) -> str:
-        given.append((config, jars, class_archive))
+    def create(
+        config: StreamsConfig, engine: ProcessingEngine, jars: tuple[Path, ...], class_archive: dict[str, str]
+    ) -> str:
+        given.append((config, engine, jars, class_archive))
         return "the session of Spark"
 
     def refuse(*_: object) -> None:
@@ -28,8 +31,8 @@ def test_a_driver_that_spark_submit_started_looks_for_no_jars_in_its_packed_pysp
     monkeypatch.setattr(session, "create_session", create)
     monkeypatch.setattr(session, "class_archive_settings", refuse)
     monkeypatch.setattr(session, "resolve_jars", refuse)
-    assert session.open_session(CONFIG).result(timeout=30) == "the session of Spark"
-    assert given == [(CONFIG, (), {})]
+    assert session.open_session(CONFIG, THREADS).result(timeout=30) == "the session of Spark"
+    assert given == [(CONFIG, THREADS, (), {})]
 
 
 def test_a_submitted_driver_adds_the_secrets_that_the_submission_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -47,5 +50,5 @@ def test_a_submitted_driver_adds_the_secrets_that_the_submission_left_out(monkey
     monkeypatch.setattr(session, "SparkSession", SimpleNamespace(builder=Builder()))
     settings = {"spark.hadoop.fs.s3a.secret.key": "k", "spark.executor.memory": "1g", "sasl.password": "p"}
     own = {"application.id": "a", "bootstrap.servers": "localhost:1", "sasl.username": "u", **settings}
-    session.create_session(StreamsConfig.from_mapping(own), (), {})
+    session.create_session(StreamsConfig.from_mapping(own), THREADS, (), {})
     assert given == {"spark.hadoop.fs.s3a.secret.key": "k"}

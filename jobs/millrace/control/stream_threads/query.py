@@ -17,7 +17,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.metrics import Phase
 from millrace.spark.plan import QueryPlan
 from millrace.spark.progress import QueryProgress
-from millrace.spark.query import QueryHooks
+from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.query_topics import RepartitionPurge, check_new_partitions, read_committed
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.stream_threads.messages import TaskReport, TaskState, plan_digest, positions_of

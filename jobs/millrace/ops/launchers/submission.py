@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from millrace.config import is_secret
+from millrace.config import ProcessingEngine, is_secret
 from millrace.control.control_file import new_token, read_token, write_atomically
 from millrace.errors import ConfigurationError, OperationError
 from millrace.kafka.jars import spark_home
@@ -41,7 +41,8 @@ def driver_settings(spec: ApplicationSpec) -> dict[str, str]:
         for key, value in config.spark_settings.items()
         if not is_secret(key) or key.startswith(_OF_THE_SUBMISSION)
     }
-    return {**own_settings(config), **public}
+    # The topology, which may have frame functions, is known to the driver only.
+    return {**own_settings(config, ProcessingEngine.MICRO_BATCHES), **public}
 
 
 def control_port(spec: ApplicationSpec) -> int:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
-import tempfile
 import threading
 from collections.abc import Callable
-from pathlib import Path
 
 import structlog
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
@@ -14,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.errors import OperationError
-from millrace.spark.query import scratch_directory
+from millrace.spark.results import RESULT_SCHEMA
+from millrace.spark.scratch_checkpoint import ScratchCheckpoint
 from millrace.spark.stream_threads.launched import LaunchedThread, launched_threads
 from millrace.spark.stream_threads.run_thread import RunThread
 from millrace.spark.stream_threads.slots import EpochSize, SizeOfEpoch
-from millrace.spark.worker import RESULT_SCHEMA
 
 _REST_S = 3.0
 """How long the Spark tasks of an epoch may run on once its threads have left the driver, seconds."""
@@ -54,7 +51,7 @@ class Epochs:
         """Number of the epoch that runs."""
         self._cancelled: int | None = None
         self._failure: BaseException | None = None
-        self._checkpoint: Path | None = None
+        self._checkpoint = ScratchCheckpoint(name)
         self._epoch = 0
 
     @property
@@ -76,8 +73,6 @@ class Epochs:
         """Start the query, whose threads then connect to the driver."""
         self._stopping.clear()
         self._failure = None
-        self._remove_checkpoint()
-        self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=scratch_directory()))
         ticks = (
             self._spark.readStream.format("rate-micro-batch")
             .option("rowsPerBatch", 1)
@@ -86,7 +81,7 @@ class Epochs:
         )
         self._query = (
             ticks.writeStream.queryName(self.name)
-            .option("checkpointLocation", str(self._checkpoint))
+            .option("checkpointLocation", str(self._checkpoint.create()))
             .foreachBatch(self._run_epoch)
             .start()
         )
@@ -148,7 +143,7 @@ class Epochs:
                     f"The stream threads of {self.name} did not end within {timeout_s:g} s.",
                     remedy="end the driver's process",
                 )
-        self._remove_checkpoint()
+        self._checkpoint.remove()
 
     def _run_epoch(self, ticks: DataFrame, _batch: int) -> None:
         if self._stopping.is_set():
@@ -174,7 +169,3 @@ class Epochs:
             with self._changed:
                 self._running = None
                 self._changed.notify_all()
-
-    def _remove_checkpoint(self) -> None:
-        if self._checkpoint is not None:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)

@@ -16,7 +16,7 @@ from millrace.errors import DriverFencedError, ProcessingError, TransactionAbort
 from millrace.metrics import Phase, TaskStatistics
 from millrace.serdes import StringSerde
 from millrace.spark.plan import QueryPlan
-from millrace.spark.query import QueryHooks
+from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.stream_threads.messages import TaskReport, TaskState
 
 COMMITTED = {("in", 0): 5, ("in", 1): 7}

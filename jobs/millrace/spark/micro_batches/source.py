@@ -13,7 +13,7 @@ from millrace.config import StreamsConfig
 from millrace.errors import TopologyError
 from millrace.kafka.java_clients import java_consumer
 from millrace.kafka.record_limits import NO_TIMESTAMP
-from millrace.spark.own_source import TIMESTAMP_MS, read_by_workers
+from millrace.spark.micro_batches.own_source import TIMESTAMP_MS, read_by_workers
 from millrace.task.input import TopicPartition
 from millrace.topology.nodes import SourceNode
 from millrace.topology.topology import SubTopology, full_topic_name

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from millrace.spark.due_punctuations import DuePunctuations
+from millrace.spark.micro_batches.due_punctuations import DuePunctuations
 
 
 class Clock:

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from millrace.config import StreamsConfig
-from millrace.spark.source import source_options
+from millrace.spark.micro_batches.source import source_options
 
 
 def options(**config: str) -> dict[str, str]:

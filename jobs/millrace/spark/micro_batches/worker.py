@@ -31,8 +31,6 @@ from millrace.task.input import InputBatch, OffsetRange, TopicPartition
 from millrace.task.records import Headers, object_array
 from millrace.task.task import TaskAction
 
-RESULT_SCHEMA = "result binary"
-
 _RETRIED = (BrokerUnavailableError, StateDirectoryLockedError, TaskMigratedError, TransactionAbortedError)
 """Errors after which Spark's own second attempt may succeed; every other one of ours would only come again."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pyarrow as pa
 
-from millrace.spark.own_source import TIMESTAMP_MS, _as_kafka_rows, unreadable_timestamp
+from millrace.spark.micro_batches.own_source import TIMESTAMP_MS, _as_kafka_rows, unreadable_timestamp
 from millrace.task.input import InputBatch
 from millrace.task.records import object_array
 

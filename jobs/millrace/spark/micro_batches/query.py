@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import itertools
 import pickle
-import shutil
-import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import structlog
@@ -24,17 +21,19 @@ from millrace.errors import (
 )
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import end_offsets
-from millrace.metrics import TaskStatistics
-from millrace.spark.due_punctuations import DuePunctuations
 from millrace.spark.global_ends import GlobalEnds
-from millrace.spark.offset_log import batch_ends
-from millrace.spark.own_source import unreadable_timestamp
+from millrace.spark.micro_batches.due_punctuations import DuePunctuations
+from millrace.spark.micro_batches.offset_log import batch_ends
+from millrace.spark.micro_batches.own_source import unreadable_timestamp
+from millrace.spark.micro_batches.source import own_frame, streaming_frame
+from millrace.spark.micro_batches.worker import RunTasks, TaskResult
 from millrace.spark.plan import QueryPlan
 from millrace.spark.progress import QueryProgress
+from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.query_topics import RepartitionPurge, check_new_partitions, read_committed
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
-from millrace.spark.source import own_frame, streaming_frame
-from millrace.spark.worker import RESULT_SCHEMA, RunTasks, TaskResult
+from millrace.spark.results import RESULT_SCHEMA
+from millrace.spark.scratch_checkpoint import ScratchCheckpoint
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import OffsetRange, TopicPartition, readable
 from millrace.task.task import TaskAction
@@ -54,29 +53,6 @@ LONGEST_OWN_READING_S = 3_600.0
 """Longest such time."""
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, kw_only=True)
-class QueryHooks:
-    """What a query tells the driver.
-
-    Args:
-        before_batch: called before anything of a batch is launched; raises where the driver was fenced.
-        before_purge: called before records are deleted; raises unless the broker has just confirmed that the driver is
-            the newest.
-        on_fenced: takes what a task has found: that a newer driver took over.
-        on_statistics: takes each task's row of statistics.
-        on_batch: takes the sub-topology's number and the batch's duration in seconds.
-        replan: the plan for the topics as they are now, by the number of the sub-topology; the start of new partitions
-            is committed when it returns.
-    """
-
-    before_batch: Callable[[], None] = lambda: None
-    before_purge: Callable[[], None] = lambda: None
-    on_fenced: Callable[[DriverFencedError], object] = lambda _: None
-    on_statistics: Callable[[TaskStatistics], object] = lambda _: None
-    on_batch: Callable[[int, float], object] = lambda _, __: None
-    replan: Callable[[int], QueryPlan] | None = None
 
 
 class SparkQuery:
@@ -100,7 +76,7 @@ class SparkQuery:
         self._fenced: DriverFencedError | None = None
         self._query: StreamingQuery | None = None
         self._failure: BaseException | None = None
-        self._checkpoint: Path | None = None
+        self._checkpoint = ScratchCheckpoint(self.name)
         self._ends: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._places_with_rest: frozenset[TopicPartition] = frozenset()
@@ -192,12 +168,11 @@ class SparkQuery:
         frame = streaming_frame(self._spark, self._plan.sub_topology, self._plan.config, self._committed)
         # Nothing in it is ever read again: it may live in memory and is removed with the query.
         # That of a query that died is still there: the driver starts it again without stopping it.
-        self._remove_checkpoint()
         self._refuse_if_fenced()
-        self._checkpoint = Path(tempfile.mkdtemp(prefix=f"millrace-{self.name}-", dir=scratch_directory()))
+        checkpoint = self._checkpoint.create()
         self._query = (
             frame.writeStream.queryName(self.name)
-            .option("checkpointLocation", str(self._checkpoint))
+            .option("checkpointLocation", str(checkpoint))
             .trigger(processingTime=f"{self._plan.config.commit_interval_ms} milliseconds")
             .foreachBatch(self._on_batch)
             .start()
@@ -232,7 +207,7 @@ class SparkQuery:
                 raise OperationError(
                     f"Query {self.name} did not stop within {timeout_s:g} s.", remedy="end the driver's process"
                 )
-        self._remove_checkpoint()
+        self._checkpoint.remove()
 
     def pause(self) -> None:
         """From now on callbacks wait."""
@@ -325,8 +300,8 @@ class SparkQuery:
         started = time.time()
         crash_here(CrashPoint.DRIVER_BEFORE_BATCH)
         self._hooks.before_batch()
-        assert self._checkpoint is not None
-        ends = batch_ends(self._checkpoint, batch_id)
+        assert self._checkpoint.path is not None
+        ends = batch_ends(self._checkpoint.path, batch_id)
         self._check_partitions(ends)
         ranges = self._ranges(ends)
         self._set_progress(batch_id=batch_id, last_batch_started_at=started, end_offsets=ends)
@@ -527,10 +502,6 @@ class SparkQuery:
         if self._fenced is not None:
             raise self._fenced
 
-    def _remove_checkpoint(self) -> None:
-        if self._checkpoint is not None:
-            shutil.rmtree(self._checkpoint, ignore_errors=True)
-
     def _task_names(self) -> list[str]:
         return [f"{self.sub_topology}_{partition}" for partition in range(self._plan.tasks)]
 
@@ -540,9 +511,3 @@ class SparkQuery:
 
 def _number(task: str) -> int:
     return int(task.rpartition("_")[2])
-
-
-def scratch_directory() -> str | None:
-    """Where checkpoints go that nothing reads again: in memory, where the host has such a directory."""
-    shared_memory = Path("/dev/shm")
-    return str(shared_memory) if shared_memory.is_dir() else None

@@ -10,9 +10,10 @@ from millrace.config import StreamsConfig
 from millrace.dsl import Consumed, Grouped, Produced, StreamsBuilder
 from millrace.errors import DriverFencedError, TransactionAbortedError
 from millrace.serdes import LongSerde, StringSerde
+from millrace.spark.micro_batches.query import SparkQuery
+from millrace.spark.micro_batches.worker import TaskResult
 from millrace.spark.plan import QueryPlan
-from millrace.spark.query import QueryHooks, SparkQuery
-from millrace.spark.worker import TaskResult
+from millrace.spark.query_hooks import QueryHooks
 
 FENCE = DriverFencedError("Driver 1 of app was fenced by a newer driver: driver 2.")
 PLACE = ("app-by-value-repartition", 0)

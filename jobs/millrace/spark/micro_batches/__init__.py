@@ -1,0 +1,1 @@
+"""Sub-topologies with frame functions: Spark reads the input, and a query commits once a micro-batch."""

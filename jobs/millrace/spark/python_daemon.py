@@ -1,0 +1,57 @@
+"""``python -m millrace.spark.python_daemon pyspark.worker``: what Spark forks its Python workers from.
+
+It is Spark's own daemon, which has imported what a worker needs before the first one is forked. A worker then begins
+within milliseconds, the first ones and one that takes the place of a killed one alike, and the seconds of imports are
+paid once for each executor. Spark takes it because of ``spark.python.daemon.module``.
+
+Threads do not survive a fork, so nothing here may leave any that a worker counts on. The only one is a housekeeper of
+jemalloc, which comes with pyarrow; jemalloc's own fork handlers have each child go on without it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import sys
+
+PRELOADED = (
+    "pyspark.worker",
+    "millrace.spark.micro_batches.worker",
+    "millrace.spark.stream_threads.run_thread",
+)
+"""What workers import first, with all that it imports."""
+
+
+def preload() -> None:
+    """Import what workers of any application need, and do what a process does once; call it before the first fork.
+
+    What cannot be had here is left to the workers, which say so: the loops over librdkafka's messages.
+    """
+    # Spark reads the number of a port from standard output, and would take anything else for that.
+    with contextlib.redirect_stdout(sys.stderr):
+        for name in PRELOADED:
+            importlib.import_module(name)
+
+        import numpy as np
+
+        from millrace.kafka.columns.c_interface import InterfaceUnavailableError
+        from millrace.kafka.columns.layout_check import checked_kernel
+        from millrace.spark.warm_up import first_use
+
+        first_use()
+        with contextlib.suppress(InterfaceUnavailableError):
+            checked_kernel()
+    # The state of numpy's global generator was drawn when it was imported: workers would all draw the same numbers.
+    os.register_at_fork(after_in_child=np.random.seed)
+    # What is here stays: neither workers nor their collectors of garbage need to look at it again.
+    gc.collect()
+    gc.freeze()
+
+
+if __name__ == "__main__":
+    from pyspark.daemon import manager
+
+    preload()
+    manager()

@@ -1,0 +1,6 @@
+"""What a Spark task gives back."""
+
+from __future__ import annotations
+
+RESULT_SCHEMA = "result binary"
+"""One row of bytes; everything else a task writes to Kafka by itself."""

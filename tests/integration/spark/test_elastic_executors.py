@@ -191,4 +191,16 @@ def test_tasks_go_where_slots_and_their_state_are_as_executors_come_and_go(
     counted.send(1)
     counted.check()
     assert counted.restored() - restored <= 2 * TAIL
+
+    # One that cannot connect is named, while the others have all tasks; it hinders no stop.
+    blocked.write_text(str(port))
+    status = application.status()
+    assert status is not None
+    executor_of(status.stream_threads[0]).kill()
+    counted.send(1)
+    application.wait_for(
+        lambda status: "cannot reach the coordinator at " in status.shortage and f":{port}: let" in status.shortage,
+        timeout_s=60, what="the thread that cannot connect",
+    )  # fmt: skip
+    counted.check()
     assert application.stop() == 0

@@ -89,6 +89,12 @@ def test_stream_threads_are_shown_with_their_tasks_and_what_they_spend_their_tim
     assert str(line) == (
         "orders: stream thread 1 on h/12: 0_1 1_0; 12% poll, 25% process, 2% commit, 60% idle; 9.8 commits/s of 31 ms"
     )
+    keeps = thread.model_copy(update={"standbys": ["1_1", "1_2"], "standby_lag": 1200})
+    (line,) = explanations([row(stream_threads=(keeps,))])
+    assert str(line).endswith("commits/s of 31 ms; standby copies of 1_1 1_2, lag 1,200")
+    fails = keeps.model_copy(update={"standby_lag": None, "standby_problems": ["1_2: the broker is away"]})
+    (line,) = explanations([row(stream_threads=(fails,))])
+    assert str(line).endswith("standby copies of 1_1 1_2, lag unknown; copy of 1_2: the broker is away")
     lines = explanations([row(stream_threads=(thread,) * 10)])
     assert str(lines[-1]) == "orders: 2 more stream threads: see /tasks of its control plane"
 

@@ -16,6 +16,7 @@ LONGEST_FIRST = (
     "spark/test_foreign_key_join.py",
     "security/test_application.py",
     "security/test_acls.py",
+    "spark/test_elastic_executors.py",
     "spark/test_drivers.py",
     "spark/test_stateful_application.py",
     "spark/test_global_table.py",

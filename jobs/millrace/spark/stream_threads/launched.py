@@ -65,7 +65,7 @@ def unconnected(
 
 
 def described(threads: Collection[LaunchedThread], address: str) -> str:
-    """Say of which threads nothing was heard, and what to do; empty where there are none.
+    """Say of which threads nothing was heard, and what to do; empty where there are none. The same text while it lasts.
 
     Args:
         threads: the threads.
@@ -73,7 +73,7 @@ def described(threads: Collection[LaunchedThread], address: str) -> str:
     """
     if not threads:
         return ""
-    named = [f"{each.slot} on {each.host} (for {each.running_s:.0f} s)" for each in threads][:_MOST_NAMED]
+    named = [f"{each.slot} on {each.host}" for each in threads][:_MOST_NAMED]
     more = f" and {len(threads) - len(named)} more" if len(threads) > len(named) else ""
     return (
         f"stream thread{'s' if len(threads) > 1 else ''} {', '.join(named)}{more} cannot reach the coordinator at "

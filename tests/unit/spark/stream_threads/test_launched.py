@@ -27,11 +27,11 @@ def test_those_that_have_had_time_and_are_not_connected_are_missing() -> None:
 def test_they_are_named_with_their_hosts_and_what_they_must_reach() -> None:
     assert described([], "driver:1") == ""
     assert described(LAUNCHED[:1], "driver:1") == (
-        "stream thread 0 on h0 (for 6 s) cannot reach the coordinator at driver:1: let the workers' hosts connect to "
+        "stream thread 0 on h0 cannot reach the coordinator at driver:1: let the workers' hosts connect to "
         "the driver at that name and port"
     )
     many = described(LAUNCHED, "driver:1")
-    assert many.startswith("stream threads 0 on h0 (for 6 s), 1 on h1 (for 5 s), 2 on h2 (for 4 s) and 2 more cannot")
+    assert many.startswith("stream threads 0 on h0, 1 on h1, 2 on h2 and 2 more cannot")
 
 
 class Joined:

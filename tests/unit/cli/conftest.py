@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -32,6 +33,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("MILLRACE_CONFIG_DIR", str(specs))
     monkeypatch.setenv("MILLRACE_BOOTSTRAP_SERVERS", "")
     return tmp_path / "home"
+
+
+@pytest.fixture(autouse=True)
+def no_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Open no session of Spark: ``millrace run`` begins to, in a thread, before it knows whether it can import the
+    application. Its process ends then; this one here does not, so the thread would download the connector into the
+    test's installation, write about it, and start a virtual machine, while later tests run.
+    """
+    session: Future[object] = Future()
+    session.set_exception(AssertionError("a unit test has come as far as Spark's session"))
+    monkeypatch.setattr("millrace.spark.session.open_session", lambda *_: session)
 
 
 @pytest.fixture

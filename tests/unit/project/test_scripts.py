@@ -64,7 +64,18 @@ def test_a_second_attempt_is_for_tests_that_kill_and_runs_them_alone() -> None:
     line = integration.line(again=True)
     assert line[-2] == "(not long and not alone) and kills"
     assert "--last-failed" in line
-    assert "-n" not in line
+
+
+def test_a_second_attempt_of_any_part_is_of_one_test_after_the_other() -> None:
+    distributed = {part.name for part in parts() if "-n" in part.line()}
+    assert distributed >= {"unit", "parity", "integration", "airflow"}
+    for part in parts():
+        if part.directory is not None:
+            words = part.line(again=True)
+            assert not {"-n", "--dist", "loadfile", "worksteal", "--no-loadscope-reorder"}.intersection(words), (
+                part.name
+            )
+            assert not any(word.isdecimal() for word in words), part.name
 
 
 def beside(name: str, code: str) -> Part:

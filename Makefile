@@ -39,7 +39,7 @@ platform:
 
 test:
 	@scripts/setup.sh --tests
-	@$(PYTHON) scripts/run_tests.py $(PARTS)
+	@$(PYTHON) -m scripts.run_tests $(PARTS)
 
 parity: setup
 	@PYTHONPATH=jobs:. $(PYTHON) -m tests.parity.run --scenarios $(N) --seed $(SEED) $(if $(REPLAY),--replay $(REPLAY))

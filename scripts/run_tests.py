@@ -1,4 +1,5 @@
-"""``make test``: run the parts of the test suite, and report how each one ended, what took long, what ran twice."""
+"""``make test``: run the parts of the test suite, and report how each one ended, what took long, what ran twice, and
+whether it computed or waited."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from pathlib import Path
 from typing import IO
 from xml.etree import ElementTree
 
-ROOT = Path(__file__).resolve().parents[1]
+import psutil
+
+from scripts.suite import ROOT, Part, parts
+
 LIST, FULL = "list", "full"
 TESTS_FAILED = 1
 """pytest's exit code when tests ran and some failed; other codes mean that something else went wrong."""
@@ -26,123 +30,6 @@ TESTS_FAILED = 1
 SLOWEST = 10
 _MEMORY, _MEMORY_NEEDED = Path("/dev/shm"), 8 << 30
 """Linux's file system in memory, and how many bytes of it have to be free; a run takes about 2 GiB."""
-
-_PYTEST = ("-m", "pytest", "-q")
-_CORES = max(2, os.cpu_count() or 2)
-_WORKERS = ("-n", str(_CORES))
-_BY_FILE = ("--dist", "loadfile")
-_WAITING_WORKERS = ("-n", str(_CORES + 1))
-"""Tests that start processes wait for them a quarter of their time: one worker more than cores keeps these busy."""
-_IN_THEIR_ORDER = (*_WAITING_WORKERS, *_BY_FILE, "--no-loadscope-reorder")
-"""Files go to workers as they were collected, see ``tests/integration/conftest.py``."""
-_DISTRIBUTION = {*_WAITING_WORKERS, *_WORKERS, *_IN_THEIR_ORDER}
-_BESIDE = "not long and not alone"
-
-
-@dataclass(frozen=True)
-class Part:
-    """A part of the suite.
-
-    Args:
-        name: how it is asked for.
-        what: what it is.
-        directory: where its tests are; none where it is no pytest run.
-        command: arguments of the interpreter, without the directory.
-        select: pytest's marker expression.
-        reason: why it runs only where ``full`` or its name is asked for; empty where it always runs.
-        beside_others: whether it waits more than it computes, so that it runs while the others do; what it writes is
-            shown when it has ended.
-        alone: whether it begins only once nothing else runs.
-    """
-
-    name: str
-    what: str
-    directory: str | None
-    command: tuple[str, ...]
-    select: str = ""
-    reason: str = ""
-    beside_others: bool = False
-    alone: bool = False
-
-    def line(self, *, again: bool = False) -> list[str]:
-        """The whole command line.
-
-        Args:
-            again: of the second attempt: the tests that failed and that kill, one after the other.
-        """
-        command = [sys.executable, *self.command]
-        if self.directory is None:
-            return command
-        select = self.select
-        if again:
-            command = [argument for argument in command if argument not in _DISTRIBUTION]
-            command.append("--last-failed")
-            select = f"({select}) and kills" if select else "kills"
-        # Parts that run at the same time must not overwrite each other's failures.
-        cache = ROOT / ".pytest_cache" / self.name
-        command += ["-o", f"cache_dir={cache}", f"--junitxml={self.report(again=again)}"]
-        return [*command, *(["-m", select] if select else []), self.directory]
-
-    def report(self, *, again: bool = False) -> Path:
-        """Where pytest writes its results."""
-        return ROOT / ".pytest_cache" / f"{self.name}{'-again' if again else ''}.xml"
-
-    def exists(self) -> bool:
-        """Whether there is anything to run."""
-        return self.directory is None or any((ROOT / self.directory).rglob("test_*.py"))
-
-
-def parts() -> list[Part]:
-    """All parts, in the order in which they run: what fails fast comes first."""
-    smoke = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
-    soak = ("-m", "tests.soak.run", "--minutes", "30")
-    return [
-        Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
-        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WORKERS, *_BY_FILE)),
-        Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_WORKERS)),
-        Part(
-            "integration",
-            "real broker, real Spark",
-            "tests/integration",
-            (*_PYTEST, *_IN_THEIR_ORDER),
-            select=_BESIDE,
-        ),
-        Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, select=_BESIDE, beside_others=True),
-        Part(
-            "airflow",
-            "real Airflow, real supervision, real browser",
-            "tests/airflow",
-            _PYTEST,
-            select=_BESIDE,
-            beside_others=True,
-        ),
-        Part("bench-smoke", "the benchmark's machinery, tiny", None, smoke),
-        Part(
-            "alone",
-            "predicted times, the whole platform: nothing beside them",
-            "tests",
-            _PYTEST,
-            select="alone and not long",
-            alone=True,
-        ),
-        Part(
-            "long",
-            "drills, upgrades, resets, restorations at every step",
-            "tests",
-            _PYTEST,
-            select="long",
-            reason="tests of minutes that have a cheaper sibling in the default, each with its reason",
-            alone=True,
-        ),
-        Part(
-            "soak",
-            "half an hour of kills, savepoints, restorations and resets at random, and a checker",
-            None,
-            soak,
-            reason="the chaos part runs three minutes of it",
-            alone=True,
-        ),
-    ]
 
 
 @dataclass(frozen=True)
@@ -184,6 +71,8 @@ class Result:
         seconds: how long it took, a second attempt included.
         ok: whether everything in it passed.
         twice: tests that passed at their second attempt only.
+        computed: seconds of CPU that its processes took, without its second attempt; those that outlived their parent,
+            as brokers do and what a killed driver leaves, are not in it.
     """
 
     part: Part
@@ -191,6 +80,7 @@ class Result:
     seconds: float
     ok: bool
     twice: tuple[str, ...] = ()
+    computed: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -201,12 +91,14 @@ class Ended:
         part: it.
         code: its exit code.
         seconds: how long it took.
+        computed: seconds of CPU of it and of the processes that it waited for.
         output: what it wrote; none where that was shown as it came.
     """
 
     part: Part
     code: int
     seconds: float
+    computed: float
     output: IO[bytes] | None = None
 
     def result(self) -> Result:
@@ -223,7 +115,7 @@ class Ended:
             twice = second_attempt(part)
             if twice:
                 outcome, ok = f"passed, {len(twice)} of its tests at the second attempt", True
-        return Result(part, outcome, self.seconds + time.monotonic() - begin, ok, twice)
+        return Result(part, outcome, self.seconds + time.monotonic() - begin, ok, twice, self.computed)
 
 
 class BesideOthers:
@@ -263,7 +155,7 @@ class BesideOthers:
                 return
             output, begin = tempfile.TemporaryFile(), time.monotonic()  # noqa: SIM115 - it is read after the part
             self._process = start(part, output)
-            self._ended.append(Ended(part, self._process.wait(), time.monotonic() - begin, output))
+            self._ended.append(wait(part, self._process, begin, output))
 
 
 def second_attempt(part: Part) -> tuple[str, ...]:
@@ -287,6 +179,20 @@ def start(part: Part, output: IO[bytes] | None = None) -> subprocess.Popen[bytes
     return subprocess.Popen(part.line(), cwd=ROOT, stdout=output, stderr=output and subprocess.STDOUT)
 
 
+def wait(part: Part, process: subprocess.Popen[bytes], begin: float, output: IO[bytes] | None = None) -> Ended:
+    """Wait for a part that began at a time of the monotonic clock, seconds."""
+    _, status, usage = os.wait4(process.pid, 0)
+    # As Popen.wait() leaves it.
+    process.returncode = os.waitstatus_to_exitcode(status)
+    computed = usage.ru_utime + usage.ru_stime
+    return Ended(part, process.returncode, time.monotonic() - begin, computed, output)
+
+
+def idle_seconds() -> float:
+    """Seconds that the cores of this machine had nothing to do, since it started, all cores together."""
+    return float(psutil.cpu_times().idle)
+
+
 def run(chosen: list[Part]) -> list[Result]:
     """Run parts: those that wait beside the others, those that need the machine for themselves at the end."""
     results: list[Result] = []
@@ -301,8 +207,7 @@ def run(chosen: list[Part]) -> list[Result]:
             elif not part.beside_others or len(chosen) == 1:
                 say(f"\n=== {number}/{len(chosen)} {part.name}: {part.what} ===")
                 begin = time.monotonic()
-                code = start(part).wait()
-                results.append(Ended(part, code, time.monotonic() - begin).result())
+                results.append(wait(part, start(part), begin).result())
         results += beside.finish()
     finally:
         beside.stop()
@@ -348,8 +253,14 @@ def show_list(known: list[Part]) -> None:
     subprocess.run([sys.executable, "-m", "pytest", "--list-long", "tests"], cwd=ROOT, check=True)
 
 
-def show_summary(results: list[Result], seconds: float) -> None:
-    """Say how the parts ended, which tests were the slowest, and which had a second attempt."""
+def show_summary(results: list[Result], seconds: float, idle: float) -> None:
+    """Say how the parts ended, which tests were the slowest, and which had a second attempt.
+
+    Args:
+        results: how the parts ended.
+        seconds: how long all of it took.
+        idle: share of the machine's cores that had nothing to do meanwhile, 0 to 1.
+    """
     tests = [test for result in results for test in read_report(result.part.report())]
     slowest = sorted(tests, key=lambda test: -test.seconds)[:SLOWEST]
     say("\nthe slowest tests:")
@@ -361,8 +272,9 @@ def show_summary(results: list[Result], seconds: float) -> None:
         say(f"  {name}")
     say("")
     for result in results:
-        say(f"{result.part.name:12} {result.outcome:45} {result.seconds:7.1f} s")
-    say(f"{'all':12} {'passed' if all(result.ok for result in results) else 'FAILED':45} {seconds:7.1f} s")
+        say(f"{result.part.name:12} {result.outcome:45} {result.seconds:7.1f} s {result.computed:8.1f} s of CPU")
+    outcome = "passed" if all(result.ok for result in results) else "FAILED"
+    say(f"{'all':12} {outcome:45} {seconds:7.1f} s {idle:8.1%} of the cores idle")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -382,10 +294,11 @@ def main(arguments: list[str] | None = None) -> int:
     say("parts: " + ", ".join(f"{part.name} ({part.what})" for part in chosen))
     if left_out := [name for name, part in known.items() if part not in chosen]:
         say(f"left out: {', '.join(left_out)} (make test PARTS={FULL} runs all, PARTS={LIST} says why)")
-    begin = time.monotonic()
+    begin, idle = time.monotonic(), idle_seconds()
     with scratch():
         results = run(chosen)
-    show_summary(results, time.monotonic() - begin)
+    seconds = time.monotonic() - begin
+    show_summary(results, seconds, (idle_seconds() - idle) / (seconds * (os.cpu_count() or 1)))
     return int(not all(result.ok for result in results))
 
 

@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from millrace.config_advice import OLD_NAMES, advice
+from millrace.config_advice import OLD_NAMES, advice, allocation_problem
 from millrace.errors import ConfigurationError
 from millrace.handlers import check_handler_name
 from millrace.metrics import DropReason, SilentDrop
@@ -139,6 +139,20 @@ class StreamsConfig(BaseModel):
         ge=1,
         description="Stream threads of the application, over all executors: each takes a slot of Spark. Unset takes "
         "all slots, but no more than there are tasks. In Kafka Streams of each instance, and 1 by default.",
+    )
+    num_standby_replicas: int = Field(
+        0,
+        ge=0,
+        description="Standby copies of each task's stores that stream threads on other hosts keep, so that a task that "
+        "moves there replays only a tail; fewer where there are fewer hosts. Other values than 0 need "
+        "`processing.engine: stream-threads`; with micro-batches, `millrace standby` keeps copies.",
+    )
+    coordinator_port: int = Field(
+        0,
+        ge=0,
+        le=65_535,
+        description="Port of the driver at which stream threads connect to its coordinator, at the address of "
+        "`spark.driver.host`; 0 takes a free one. Not in Kafka Streams, whose coordinator is the broker.",
     )
     max_task_idle_ms: int = Field(
         0,
@@ -400,9 +414,28 @@ class StreamsConfig(BaseModel):
         return self
 
     @model_validator(mode="after")
-    def _idles_on_stream_threads_only(self) -> StreamsConfig:
+    def _of_stream_threads_only(self) -> StreamsConfig:
         if self.max_task_idle_ms and self.processing_engine is not ProcessingEngine.STREAM_THREADS:
             raise ValueError("max.task.idle.ms other than 0 needs processing.engine: stream-threads")
+        if self.num_standby_replicas and self.processing_engine is not ProcessingEngine.STREAM_THREADS:
+            raise ValueError(
+                "num.standby.replicas other than 0 needs processing.engine: stream-threads; with micro-batches, "
+                "`millrace standby` keeps copies of the stores"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _ports_differ(self) -> StreamsConfig:
+        if self.coordinator_port and self.application_server.rpartition(":")[2] == str(self.coordinator_port):
+            raise ValueError(f"application.server and coordinator.port are both port {self.coordinator_port}")
+        return self
+
+    @model_validator(mode="after")
+    def _stream_threads_get_their_slots(self) -> StreamsConfig:
+        if self.processing_engine is not ProcessingEngine.STREAM_THREADS or self.master.startswith("local"):
+            return self
+        if problem := allocation_problem(self.spark_settings, self.num_stream_threads):
+            raise ValueError(problem)
         return self
 
     @model_validator(mode="after")

@@ -6,7 +6,11 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
+
+MOST_EXECUTORS = "spark.dynamicAllocation.maxExecutors"
+_DYNAMIC = "spark.dynamicAllocation.enabled"
+_RATIO = "spark.dynamicAllocation.executorAllocationRatio"
 
 _TASKS = "`launcher.parallelism` or the executors of the specification: Spark places the tasks"
 _METRICS = "nothing: metrics are always on, at `/metrics` of the driver, for Prometheus"
@@ -37,7 +41,6 @@ INSTEAD: dict[str, str] = {
     "metrics.num.samples": _METRICS,
     "metrics.recording.level": _METRICS,
     "metrics.sample.window.ms": _METRICS,
-    "num.standby.replicas": _STANDBY,
     "poll.ms": "`commit.interval.ms`",
     "probing.rebalance.interval.ms": _TASKS,
     "processing.exception.handler.global.enabled": "nothing: global stores ask `processing.exception.handler` as well",
@@ -166,3 +169,37 @@ def advice(key: str, known: Collection[str]) -> str:
         return f"{key!r} is a setting of Kafka Streams without a meaning here; {use}"
     nearest = difflib.get_close_matches(key, sorted(known), n=1, cutoff=0.0)
     return f"unknown setting {key!r}; the nearest known one is {nearest[0]!r}"
+
+
+def allocates_dynamically(settings: Mapping[str, str]) -> bool:
+    """Whether Spark asks for executors and releases them by the load.
+
+    Args:
+        settings: those of Spark, with their prefix.
+    """
+    return settings.get(_DYNAMIC, "false").lower() == "true"
+
+
+def allocation_problem(settings: Mapping[str, str], threads: int | None) -> str:
+    """Say why stream threads would never get the slots that there are to be with dynamic allocation; else nothing.
+
+    A stream thread is a Spark task without an end. Spark asks for executors while tasks wait for a slot, so it must be
+    known how many threads there are to be; an executor with a thread is not idle, and stays.
+
+    Args:
+        settings: those of Spark, with their prefix.
+        threads: ``num.stream.threads``.
+    """
+    if not allocates_dynamically(settings):
+        return ""
+    if threads is None and not settings.get(MOST_EXECUTORS, "").isdigit():
+        return (
+            f"{_DYNAMIC} is true and nothing limits it: stream threads would take an executor for each task, and keep "
+            f"it; set num.stream.threads, or {MOST_EXECUTORS}"
+        )
+    if settings.get(_RATIO, "1") not in ("1", "1.0"):
+        return (
+            f"with {_RATIO} of {settings[_RATIO]} Spark asks for fewer slots than there are stream threads; remove it, "
+            "and set num.stream.threads to the slots that the application should have"
+        )
+    return ""

@@ -28,7 +28,8 @@ from .conftest import APPLICATION, Platform, wait_for
 
 pytestmark = [pytest.mark.timeout(600)]
 
-ORDERS = "orders"
+ORDERS = "order-pipeline"
+"""Not the one that other tests of this directory run, perhaps in another Airflow with the same broker."""
 LETTERS = "letters-of-the-page"
 STREAMS = "/millrace/"
 PAGE = f"{STREAMS}applications/{APPLICATION}"

@@ -160,3 +160,30 @@ def test_a_task_idles_on_stream_threads_only() -> None:
     idling = {"max.task.idle.ms": "-1"}
     assert "needs processing.engine: stream-threads" in refused(**idling, **{"processing.engine": "micro-batches"})
     assert StreamsConfig.from_mapping({**NEEDED, **idling}).max_task_idle_ms == -1
+
+
+def test_standby_copies_are_kept_by_stream_threads_only() -> None:
+    assert "`millrace standby` keeps copies" in refused(**{"num.standby.replicas": 1})
+    settings = {"num.standby.replicas": "1", "processing.engine": "stream-threads"}
+    assert StreamsConfig.from_mapping({**NEEDED, **settings}).num_standby_replicas == 1
+
+
+DYNAMIC = {
+    "processing.engine": "stream-threads",
+    "master": "spark://host:7077",
+    "spark.dynamicAllocation.enabled": "true",
+}
+
+
+def test_dynamic_allocation_must_know_how_many_stream_threads_there_are_to_be() -> None:
+    assert "set num.stream.threads, or spark.dynamicAllocation.maxExecutors" in refused(**DYNAMIC)
+    for limit in ({"num.stream.threads": 4}, {"spark.dynamicAllocation.maxExecutors": "4"}):
+        StreamsConfig.from_mapping({**NEEDED, **DYNAMIC, **limit})
+    # Spark allocates nothing with a local master, and micro-batches end.
+    StreamsConfig.from_mapping({**NEEDED, **DYNAMIC, "master": "local[2]"})
+    StreamsConfig.from_mapping({**NEEDED, **DYNAMIC, "processing.engine": "micro-batches"})
+
+
+def test_dynamic_allocation_must_ask_for_a_slot_for_each_stream_thread() -> None:
+    ratio = {"num.stream.threads": 4, "spark.dynamicAllocation.executorAllocationRatio": "0.5"}
+    assert "asks for fewer slots than there are stream threads" in refused(**DYNAMIC, **ratio)

@@ -15,6 +15,7 @@ from rich.text import Text
 
 from millrace.cli.console import out
 from millrace.cli.restore_bar import restore_text
+from millrace.control.status import StreamThreadStatus
 from millrace.errors import MillraceError, OperationError
 from millrace.ops.home import Home
 from millrace.ops.observe import Observation, Verdict, observe
@@ -144,10 +145,20 @@ def _stream_threads(seen: Observation) -> list[str]:
         f"{each.process:.0%} process, {each.commit:.0%} commit, {each.idle:.0%} idle; "
         f"{each.commits_per_s:.1f} commits/s"
         + ("" if each.commit_latency_s is None else f" of {each.commit_latency_s * 1000:.0f} ms")
+        + _standbys(each)
         for each in seen.stream_threads[:_MOST_THREADS]
     ]
     more = len(seen.stream_threads) - _MOST_THREADS
     return lines if more <= 0 else [*lines, f"{more} more stream threads: see /tasks of its control plane"]
+
+
+def _standbys(thread: StreamThreadStatus) -> str:
+    """Of which tasks a stream thread keeps standby copies, and how far they are."""
+    if not thread.standbys:
+        return ""
+    lag = "unknown" if thread.standby_lag is None else f"{thread.standby_lag:,}"
+    problems = "".join(f"; copy of {each}" for each in thread.standby_problems)
+    return f"; standby copies of {' '.join(thread.standbys)}, lag {lag}{problems}"
 
 
 def _one_line(text: str) -> str:

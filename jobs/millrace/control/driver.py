@@ -478,7 +478,15 @@ class Driver:
         self._refuse_live_members()
         self._reporter.broker_answered()
         self._hooks.watch()
+        self._say_what_is_waited_for()
         self._reporter.beat()
+
+    def _say_what_is_waited_for(self) -> None:
+        """While queries start, which may take as long as it likes: why their tasks are run by no process."""
+        if self._supervisor is None or self.lifecycle.state is not _State.REBALANCING:
+            return
+        if (reason := self._supervisor.waits_for) and not self._supervisor.restarts_because:
+            self._reporter.set_reason(reason)
 
     def _heartbeat_failed(self, error: Exception) -> None:
         final = (DriverFencedError, OffsetsMovedError, StateError, _LiveMembersError)

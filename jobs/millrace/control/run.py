@@ -43,6 +43,7 @@ from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.restore_reports import RestoreReport
 from millrace.spark.session import SessionStart, driver_address, set_arrow_batches
 from millrace.spark.stream_threads.epochs import Epochs
+from millrace.spark.stream_threads.slots import EpochSize, epoch_size, slots_of
 from millrace.spark.task_reports import LostTransaction, TaskReports
 from millrace.spark.warm_up import warm_up
 from millrace.state import DirectoryLock, StateDirectory
@@ -249,21 +250,23 @@ class _Run:
         return engine
 
     def _stream_threads(self, session: SparkSession) -> StreamThreads:
-        def count() -> int:
-            slots: int = session.sparkContext.defaultParallelism
-            wanted = self._config.num_stream_threads or slots
-            if wanted > slots:
-                _log.warning("there are fewer slots than num.stream.threads", slots=slots, wanted=wanted)
-            return min(wanted, slots, sum(query.plan.tasks for query in self._queries))
+        def size() -> EpochSize:
+            tasks = sum(query.plan.tasks for query in self._queries)
+            return epoch_size(self._config.num_stream_threads, slots_of(session), tasks)
 
         bind, host = driver_address(session)
         exactly_once = self._config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
         return StreamThreads(
-            CoordinatorSettings(application=self._config.application_id, fences=exactly_once),
+            CoordinatorSettings(
+                application=self._config.application_id,
+                fences=exactly_once,
+                standby_replicas=self._config.num_standby_replicas,
+            ),
             run=self._run_id,
             bind=bind,
+            port=self._config.coordinator_port,
             host=host,
-            make_epochs=lambda function: Epochs(session, self._config.application_id, count=count, function=function),
+            make_epochs=lambda function: Epochs(session, self._config.application_id, size=size, function=function),
             fence=self._fence_tasks,
         )
 
@@ -372,7 +375,9 @@ class _Run:
         self._metrics.set_application(state=status.state, driver_epoch=status.driver_epoch, paused=status.paused)
         self._show_progress(status, now=time.time())
         if self._threads is not None:
-            self._metrics.set_stream_threads({str(each.slot): totals_of(each) for each in self._threads.threads})
+            self._metrics.set_stream_threads(
+                {str(each.slot): totals_of(each) for each in self._threads.threads}, wanted=self._threads.wanted
+            )
         return self._metrics.exposition()
 
     def _show_progress(self, status: ApplicationStatus, *, now: float) -> None:

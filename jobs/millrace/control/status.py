@@ -80,6 +80,11 @@ class StreamThreadStatus(_StatusModel):
     worker: str = Field(description="host/pid of its process.")
     tasks: list[str] = Field(default_factory=list, description="Ids of its tasks.")
     leaving: list[str] = Field(default_factory=list, description="Those that it is to hand over to another thread.")
+    standbys: list[str] = Field(default_factory=list, description="Tasks of which it keeps a standby copy.")
+    standby_lag: int | None = Field(
+        None, description="Changelog offsets that these copies lack; absent where that is not known of one."
+    )
+    standby_problems: list[str] = Field(default_factory=list, description="Why copies do not follow.")
     poll: float = Field(0.0, description="Part of the last half minute that it spent reading.")
     process: float = Field(0.0, description="The same in processing.")
     commit: float = Field(0.0, description="The same in commits during which nothing else could be done.")

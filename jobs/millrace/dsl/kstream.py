@@ -480,7 +480,8 @@ class KStream(MethodHints):
         """Runs ``function`` on the Spark ``DataFrame`` of the source, in Spark's plan, before the task sees its rows.
 
         Only narrow functions are allowed (no shuffle, no aggregation): rows must stay in their partitions. The whole
-        application then runs in micro-batches, whose results come later than those of stream threads. Not in Kafka Streams.
+        application then runs in micro-batches, whose results come later than those of stream threads. Not in Kafka
+        Streams.
 
         Raises:
             TopologyError: the stream is not a source, or something already hangs on it.

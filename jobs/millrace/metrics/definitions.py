@@ -381,6 +381,22 @@ PAUSED = MetricDefinition(
     "0 or 1",
 )
 
+STREAM_THREADS = MetricDefinition(
+    "millrace_stream_threads",
+    MetricKind.GAUGE,
+    (),
+    "Stream threads that are connected to the driver. Absent where the application runs in micro-batches.",
+    "threads",
+    "stream-metrics: alive-stream-threads",
+)
+STREAM_THREADS_WANTED = MetricDefinition(
+    "millrace_stream_threads_wanted",
+    MetricKind.GAUGE,
+    (),
+    "Stream threads that there are to be: more than run where Spark has fewer slots than `num.stream.threads`, or a "
+    "worker cannot reach the driver.",
+    "threads",
+)
 STREAM_THREAD_TASKS = MetricDefinition(
     "millrace_stream_thread_tasks",
     MetricKind.GAUGE,
@@ -388,6 +404,20 @@ STREAM_THREAD_TASKS = MetricDefinition(
     "Tasks that the stream thread has, those that it is to hand over included.",
     "tasks",
     "stream-thread-metrics: task-created-total, task-closed-total",
+)
+STREAM_THREAD_STANDBYS = MetricDefinition(
+    "millrace_stream_thread_standby_tasks",
+    MetricKind.GAUGE,
+    ("thread",),
+    "Tasks of which the stream thread keeps a standby copy (`num.standby.replicas`).",
+    "tasks",
+)
+STREAM_THREAD_STANDBY_LAG = MetricDefinition(
+    "millrace_stream_thread_standby_lag_records",
+    MetricKind.GAUGE,
+    ("thread",),
+    "Changelog offsets that the stream thread's standby copies do not have yet. Absent before the broker was asked.",
+    "records",
 )
 STREAM_THREAD_SECONDS_TOTAL = MetricDefinition(
     "millrace_stream_thread_seconds_total",
@@ -473,7 +503,11 @@ METRICS: tuple[MetricDefinition, ...] = (
     APPLICATION_STATE,
     DRIVER_EPOCH,
     PAUSED,
+    STREAM_THREADS,
+    STREAM_THREADS_WANTED,
     STREAM_THREAD_TASKS,
+    STREAM_THREAD_STANDBYS,
+    STREAM_THREAD_STANDBY_LAG,
     STREAM_THREAD_SECONDS_TOTAL,
     STREAM_THREAD_COMMITS_TOTAL,
     STREAM_THREAD_COMMIT_SECONDS_TOTAL,

@@ -43,6 +43,8 @@ class StreamThreadTotals:
     Args:
         tasks: how many tasks it has.
         seconds: time by activity, seconds.
+        standbys: how many standby copies it keeps.
+        standby_lag: changelog offsets that these lack; ``None`` where that is not known of one.
         commits: commits of tasks.
         commit_seconds: from the begin to the end of each of them, added up, seconds.
     """
@@ -51,6 +53,8 @@ class StreamThreadTotals:
     seconds: Mapping[str, float]
     commits: int
     commit_seconds: float
+    standbys: int = 0
+    standby_lag: int | None = None
 
 
 class ApplicationMetrics(Collector):
@@ -112,19 +116,31 @@ class ApplicationMetrics(Collector):
         with self._lock:
             self._add(m.TRANSACTIONS_TOTAL, (task_id.partition("_")[0], task_id, outcome), 1)
 
-    def set_stream_threads(self, threads: Mapping[str, StreamThreadTotals]) -> None:
-        """Sets what stream threads have and do, by their numbers; those not in ``threads`` disappear."""
+    def set_stream_threads(self, threads: Mapping[str, StreamThreadTotals], *, wanted: int) -> None:
+        """Sets what stream threads have and do, by their numbers; those not in ``threads`` disappear.
+
+        Args:
+            threads: those that are connected.
+            wanted: how many there are to be.
+        """
         shown = (
             m.STREAM_THREAD_TASKS,
             m.STREAM_THREAD_SECONDS_TOTAL,
             m.STREAM_THREAD_COMMITS_TOTAL,
             m.STREAM_THREAD_COMMIT_SECONDS_TOTAL,
+            m.STREAM_THREAD_STANDBYS,
+            m.STREAM_THREAD_STANDBY_LAG,
         )
         with self._lock:
             for metric in shown:
                 self._numbers[metric.name].clear()
+            self._set(m.STREAM_THREADS, (), len(threads))
+            self._set(m.STREAM_THREADS_WANTED, (), wanted)
             for thread, totals in threads.items():
                 self._set(m.STREAM_THREAD_TASKS, (thread,), totals.tasks)
+                self._set(m.STREAM_THREAD_STANDBYS, (thread,), totals.standbys)
+                if totals.standby_lag is not None:
+                    self._set(m.STREAM_THREAD_STANDBY_LAG, (thread,), totals.standby_lag)
                 self._set(m.STREAM_THREAD_COMMITS_TOTAL, (thread,), totals.commits)
                 self._set(m.STREAM_THREAD_COMMIT_SECONDS_TOTAL, (thread,), totals.commit_seconds)
                 for activity, seconds in totals.seconds.items():

@@ -13,6 +13,7 @@ CONTROL_TOKEN = "control.token"
 POD_TOKEN_DIRECTORY = "/etc/millrace/control"
 POD_STATE_DIRECTORY = "/var/lib/millrace/state"
 _CONTROL_ADDRESS = "0.0.0.0:7070"
+_COORDINATOR_PORT = "7071"
 
 
 class Section(BaseModel):
@@ -122,4 +123,6 @@ class LauncherSettings(Section):
             **settings,
             "control.token.file": f"{POD_TOKEN_DIRECTORY}/{CONTROL_TOKEN}",
             "state.dir": POD_STATE_DIRECTORY,
+            # A pod has its ports to itself, and policies of the network name them.
+            "coordinator.port": _COORDINATOR_PORT,
         }

@@ -31,6 +31,7 @@ from millrace.sizing import (
     distinct_keys,
     estimate_recovery_time,
 )
+from millrace.spark.engine import engine_of
 from millrace.topology.partitions import task_counts
 from millrace.topology.source_topics import with_matched_topics
 from millrace.topology.stores import StoreBackend
@@ -110,8 +111,7 @@ def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, 
     known = _partitions(spec, topology, partitions or {})
     traffic = Traffic(topology, load, known)
     tasks = task_counts(topology, known)
-    engine = ProcessingEngine.MICRO_BATCHES if topology.framed_sources else config.processing_engine
-    interval_s = max(config.commit_interval_ms / 1000, BATCH_FLOOR_S[engine])
+    interval_s = max(config.commit_interval_ms / 1000, BATCH_FLOOR_S[engine_of(config, topology)])
     stores, changelogs = plan_stores(topology, config, traffic, tasks=tasks, commit_interval_s=interval_s)
     stores += plan_global_stores(topology, traffic, copies=spec.launcher.parallelism)
     topics = (*plan_repartition_topics(topology, config, traffic), *changelogs)

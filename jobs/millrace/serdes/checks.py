@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from millrace.callables import refuse_async
 from millrace.errors import ConfigurationError, MillraceError
 from millrace.serdes.base import Serde
 
+_MEMBERS = ("arrow_type", "serialize", "deserialize", "serialize_column", "deserialize_column")
+
 
 def is_serde(value: Any) -> bool:
     """Whether it is an object with the methods of a serde; the class of one is not."""
-    return isinstance(value, Serde) and not isinstance(value, type)
+    return not isinstance(value, type) and (_is_serde_class(value.__class__) or isinstance(value, Serde))
+
+
+@lru_cache(maxsize=256)
+def _is_serde_class(kind: type) -> bool:
+    """Whether a class has all that a serde has: asked of an object, the protocol looks at every member again."""
+    return all(getattr(kind, name, None) is not None for name in _MEMBERS)
 
 
 def check_serde(value: Any, *, what: str, error: type[MillraceError] = ConfigurationError) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from pyspark import cloudpickle
@@ -14,6 +15,10 @@ from millrace.task.input import TopicPartition
 from millrace.task.spec import GlobalStoreSpec, TaskSpec
 from millrace.topology.pickling import check_picklable
 from millrace.topology.topology import SubTopology, full_topic_name
+
+STATE_DIRECTORY_VARIABLE = "MILLRACE_STATE_DIR"
+"""Where it is set for a Spark worker, its executors keep stores there, and not in ``state.dir``: for clusters whose
+hosts have their disks in different places, and for several workers on one host."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,6 +117,7 @@ class QueryPlan:
 
 @lru_cache(maxsize=16)
 def plan_from_bytes(encoded: bytes) -> QueryPlan:
-    """The plan in ``encoded``; each worker decodes it once."""
+    """The plan in ``encoded``, with the state directory of this worker; each worker decodes it once."""
     plan: QueryPlan = cloudpickle.loads(encoded)
-    return plan
+    here = os.environ.get(STATE_DIRECTORY_VARIABLE)
+    return replace(plan, config=plan.config.model_copy(update={"state_dir": here})) if here else plan

@@ -9,13 +9,14 @@ holder that does not answer in time is killed, if it is still the process that t
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import signal
 import socket
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -100,6 +101,7 @@ class WarmTasks:
     def __init__(self) -> None:
         self._entries: dict[Path, HeldTask] = {}
         self._copies = GlobalCopies()
+        self._standbys: list[Callable[[Path], None]] = []
         self._guard = threading.Lock()
         self._pid = os.getpid()
         self._listen()
@@ -167,6 +169,21 @@ class WarmTasks:
         finally:
             held.in_use.release()
 
+    @contextlib.contextmanager
+    def giving_up(self, give_up: Callable[[Path], None]) -> Iterator[None]:
+        """Have whoever asks this process for a task's directory get standby copies as well.
+
+        Args:
+            give_up: closes the copy in a directory, if there is one, and returns once it is given back.
+        """
+        with self._guard:
+            self._standbys.append(give_up)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._standbys.remove(give_up)
+
     def held(self) -> list[TaskSpec]:
         """The tasks that are open in this process."""
         with self._guard:
@@ -208,7 +225,7 @@ class WarmTasks:
                 with self._guard:
                     self._entries.pop(directory, None)
             entry.in_use.release()
-        _take_from_holder(directory)
+        take_from_holder(directory)
         task = Task(spec, reporter.restoring, on_lost_transaction=reporter.lost_transaction, copies=self._copies)
         entry = HeldTask(task)
         entry.in_use.acquire()
@@ -253,6 +270,9 @@ class WarmTasks:
     def _give_up(self, directory: Path) -> None:
         with self._guard:
             entry = self._entries.get(directory)
+            standbys = list(self._standbys)
+        for give_up in standbys:
+            give_up(directory)
         if entry is None:
             return
         with entry.in_use:
@@ -261,8 +281,8 @@ class WarmTasks:
             entry.task.close()
 
 
-def _take_from_holder(directory: Path) -> None:
-    """Returns once no other process holds the task's directory.
+def take_from_holder(directory: Path) -> None:
+    """Has the process that holds a task's directory give it back, this one too. Returns once none has it.
 
     Raises:
         StateDirectoryLockedError: the holder is not a worker of ours, or does not go away.

@@ -25,6 +25,7 @@ from millrace.state.key_value import LayeredKeyValueStore
 from millrace.state.layout import Int64Array
 from millrace.state.lru import LruKeyValueStore
 from millrace.state.position import TaskPosition
+from millrace.state.position_note import PositionNotes
 from millrace.state.record_file import RecordBatch
 from millrace.state.rocksdb import MEBIBYTE, DatabaseOptions, RocksDatabase
 from millrace.state.segments import Segments
@@ -106,6 +107,8 @@ class TaskState:
         self._database: RocksDatabase | None = None
         self._loads: BulkLoads | None = None
         self._lock = DirectoryLock(directory) if directory is not None else None
+        on_disk = [spec for spec in stores if self._is_persistent(spec)]
+        self._notes = PositionNotes(directory, on_disk) if directory is not None and on_disk else None
         self._stores: dict[str, _Store] = {}
         self._custom: dict[str, CustomBytesStore] = {}
         self._position = TaskPosition()
@@ -265,6 +268,8 @@ class TaskState:
         if self._loads is not None:
             self._loads.finished()
         self._position = position
+        if self._notes is not None:
+            self._notes.note(position)
 
     def rollback(self) -> None:
         """Forget everything written since the last commit, and what was not drained of it."""
@@ -355,10 +360,14 @@ class TaskState:
         self._close_database()
         if self._directory is not None:
             self._remove_database(self._directory)
+        if self._notes is not None:
+            self._notes.remove()
         self._open_stores()
 
     def close(self) -> None:
         """Close the stores and give the directory back; uncommitted writes are forgotten. Idempotent."""
+        if self._notes is not None and not self._closed and self._position.written_at_ms:
+            self._notes.note(self._position, at_once=True)
         self._closed = True
         self._close_database()
         if self._lock is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -55,6 +56,24 @@ def test_records_are_counted_once_and_every_task_has_one_of_the_threads(sent: Se
     assert set(status.task_hosts) == {f"{number}_{partition}" for number in range(2) for partition in range(4)}
     assert list(Counter(status.task_hosts.values()).values()) == [4, 4]
     assert {each.lag for each in status.progress.values()} == {0}
+
+
+IDLE_S = 8.0
+MOST_IDLE_SHARE = 0.1
+"""Of one core, by all its processes; 0.03 were measured on a quiet machine."""
+
+
+def test_an_idle_application_computes_almost_nothing(sent: Sent) -> None:
+    sent.check()
+    before = computed(sent.application)
+    time.sleep(IDLE_S)
+    assert computed(sent.application) - before < MOST_IDLE_SHARE * IDLE_S
+
+
+def computed(application: Application) -> float:
+    """Seconds that the processes of an application have computed."""
+    times = [process.cpu_times() for process in application.session()]
+    return sum(each.user + each.system for each in times)
 
 
 POINTS = [

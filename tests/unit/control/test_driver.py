@@ -144,6 +144,27 @@ def test_while_a_query_is_started_again_the_status_says_what_it_died_of(make_dri
     assert "driver:4711" in reasons[-1]
 
 
+def test_while_queries_start_the_status_says_why_no_process_runs_their_tasks(
+    make_driver: Make, make_query: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = make_query()
+    going_on, start = threading.Event(), query.start
+
+    def start_slowly() -> None:
+        query.progress = replace(query.progress, waits_for="stream thread 0 on h cannot reach the coordinator")
+        assert going_on.wait(10)
+        query.progress = replace(query.progress, waits_for="")
+        start()
+
+    monkeypatch.setattr(query, "start", start_slowly)
+    running = make_driver(query, heartbeat_interval_s=0.05).start()
+    eventually(lambda: any("stream thread 0 on h cannot reach" in each.reason for each in running.publisher.published))
+    assert running.publisher.states == [S.REBALANCING]
+    going_on.set()
+    running.wait_for(S.RUNNING)
+    eventually(lambda: running.publisher.published[-1].reason == "")
+
+
 def test_a_query_that_never_gets_on_ends_the_application_with_its_last_error(
     make_driver: Make, make_query: Make
 ) -> None:

@@ -256,7 +256,8 @@ def test_every_metric_of_the_table_is_exposed_under_its_name_and_kind(metrics: A
     metrics.set_input_ends(0, {("in", 0): (5, 7, 1.5)})
     metrics.set_heard(broker_answered_at=3.0, last_commits={0: 2.0})
     metrics.set_stream_threads(
-        {"0": StreamThreadTotals(tasks=2, seconds={"poll": 1.5}, commits=3, commit_seconds=0.25)}
+        {"0": StreamThreadTotals(tasks=2, seconds={"poll": 1.5}, commits=3, commit_seconds=0.25, standby_lag=7)},
+        wanted=2,
     )
     families = {family.name: family for family in text_string_to_metric_families(metrics.exposition().decode())}
     assert len(families) == len(METRICS)
@@ -270,9 +271,11 @@ def test_every_metric_of_the_table_is_exposed_under_its_name_and_kind(metrics: A
 
 def test_stream_threads_that_are_gone_disappear(metrics: ApplicationMetrics) -> None:
     totals = StreamThreadTotals(tasks=2, seconds={"poll": 1.5, "idle": 4.0}, commits=3, commit_seconds=0.25)
-    metrics.set_stream_threads({"0": totals, "1": totals})
-    metrics.set_stream_threads({"1": totals})
+    metrics.set_stream_threads({"0": totals, "1": totals}, wanted=2)
+    metrics.set_stream_threads({"1": totals}, wanted=2)
     text = metrics.exposition().decode()
+    assert 'millrace_stream_threads{application_id="fraud"} 1.0' in text
+    assert 'millrace_stream_threads_wanted{application_id="fraud"} 2.0' in text
     assert 'millrace_stream_thread_tasks{application_id="fraud",thread="1"} 2.0' in text
     assert 'millrace_stream_thread_seconds_total{activity="idle",application_id="fraud",thread="1"} 4.0' in text
     assert 'thread="0"' not in text

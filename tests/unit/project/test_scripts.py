@@ -7,12 +7,14 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 import tomllib
 from pathlib import Path
 
 import pytest
 
-from scripts.run_tests import BesideOthers, Part, ReportedTest, parts, read_report
+from scripts.run_tests import BesideOthers, ReportedTest, read_report, start, wait
+from scripts.suite import Part, parts
 from tests.waiting import eventually
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -20,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def run_tests(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "scripts/run_tests.py", *arguments],
+        [sys.executable, "-m", "scripts.run_tests", *arguments],
         cwd=ROOT, capture_output=True, text=True, timeout=60, check=False,
     )  # fmt: skip
 
@@ -82,6 +84,16 @@ def test_parts_beside_the_others_run_one_after_the_other_and_say_how_long_each_t
     assert 0.3 < first.seconds < 30
     assert "second, which ran beside the others ===\nsaid" in capfd.readouterr().out
     assert lane.finish() == []
+
+
+def test_a_part_says_how_long_it_and_what_it_waited_for_computed() -> None:
+    child = "import time\nwhile time.process_time() < 0.3: pass"
+    waits = f"import subprocess, sys, time; subprocess.run([sys.executable, '-c', {child!r}]); time.sleep(0.5)"
+    begin = time.monotonic()
+    ended = wait(part := beside("waits", waits), start(part), begin)
+    assert ended.code == 0
+    assert 0.3 <= ended.computed <= ended.seconds - 0.4
+    assert ended.result().computed == ended.computed
 
 
 def test_an_interrupted_run_interrupts_the_part_beside_it_and_begins_no_other(tmp_path: Path) -> None:

@@ -1,9 +1,9 @@
 """Which stream thread has which task: pure functions of what there is.
 
 Every task goes to exactly one thread. The numbers of tasks of any two threads differ by one at most. Under that, as few
-tasks move as possible, and one that has no thread goes where its state is: open in the thread's process, on the disk of
-its host, or as a standby copy there. Where nothing of that decides, the tasks of a sub-topology are spread, then the
-measured load.
+tasks move as possible, and one that has no thread goes where its state is: open in the thread's process, or on the disk
+of its host, as the task left it or as a standby copy, whichever is nearer to the end. Where nothing of that decides,
+the tasks of a sub-topology are spread, then the measured load.
 """
 
 from __future__ import annotations
@@ -15,7 +15,13 @@ from itertools import product
 
 from millrace.spark.stream_threads.messages import HeldState, HeldTask
 
+Rank = tuple[bool, int, int]
+"""Whether a task is open; how far its state is; what it is."""
+
 _RANK = {HeldState.OPEN: 3, HeldState.DISK: 2, HeldState.STANDBY: 1}
+"""Of two at the same position, a standby copy has nothing of stores that are not logged."""
+
+_NOTHING: Rank = (False, 0, 0)
 
 LOAD_TOLERANCE = 0.25
 """How much more than the mean a thread may be busy before tasks are exchanged for it, as a part of the mean."""
@@ -33,10 +39,12 @@ class Candidate:
     thread: str
     held: Mapping[str, HeldTask] = field(default_factory=dict)
 
-    def rank(self, task: str) -> tuple[int, int]:
+    def rank(self, task: str) -> Rank:
         """How near the state of a task is; greater is nearer."""
         held = self.held.get(task)
-        return (0, 0) if held is None else (_RANK[held.state], held.position)
+        if held is None:
+            return _NOTHING
+        return held.state is HeldState.OPEN, held.position, _RANK[held.state]
 
 
 def assign(
@@ -123,7 +131,7 @@ def _having(
     for task in sorted(tasks):
         owner = current.get(task)
         if owner not in by_name:
-            opened = [name for name in by_name if by_name[name].rank(task)[0] == _RANK[HeldState.OPEN]]
+            opened = [name for name in by_name if by_name[name].rank(task)[0]]
             owner = max(opened, key=lambda name: by_name[name].rank(task), default=None)
         if owner is not None:
             having[owner].append(task)
@@ -132,7 +140,7 @@ def _having(
 
 def _dispensable(task: str, name: str, kept: Sequence[str], by_name: Mapping[str, Candidate]) -> tuple[object, ...]:
     """Orders a thread's tasks; the last are given away first: those with state elsewhere."""
-    elsewhere = max((each.rank(task) for other, each in by_name.items() if other != name), default=(0, 0))
+    elsewhere = max((each.rank(task) for other, each in by_name.items() if other != name), default=_NOTHING)
     same = sum(_sub_topology(other) == _sub_topology(task) for other in kept)
     return elsewhere, same, task
 
@@ -177,10 +185,10 @@ def _place(
         load[name] += tasks[task]
 
 
-def _nearest(ranks: Sequence[tuple[int, int]]) -> tuple[int, int, int]:
+def _nearest(ranks: Sequence[Rank]) -> tuple[int, int, int, int]:
     """Orders tasks by the nearest of their states, then by how few threads have any."""
-    rank, position = max(ranks)
-    return -rank, -position, sum(each > 0 for each, _ in ranks)
+    is_open, position, kind = max(ranks)
+    return -is_open, -position, -kind, sum(rank > _NOTHING for rank in ranks)
 
 
 def _sub_topology(task: str) -> str:

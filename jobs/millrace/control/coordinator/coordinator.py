@@ -22,6 +22,7 @@ from millrace.control.coordinator.epoch import Epoch
 from millrace.control.coordinator.loads import Loads
 from millrace.control.coordinator.lost_tasks import LostTasks
 from millrace.control.coordinator.members import Grant, Member, Members
+from millrace.control.coordinator.standby_assignment import Place, assign_standbys
 from millrace.spark.stream_threads.messages import (
     Act,
     Answer,
@@ -53,6 +54,7 @@ class CoordinatorSettings:
         resend_s: after how long an ``Assign`` that a thread does not know is sent again, seconds.
         most_moves: most tasks that are on their way between threads.
         load_interval_s: how often the load is looked at, seconds.
+        standby_replicas: standby copies of each task, on other disks than its own.
     """
 
     application: str
@@ -63,12 +65,14 @@ class CoordinatorSettings:
     resend_s: float = 5.0
     most_moves: int = 4
     load_interval_s: float = 60.0
+    standby_replicas: int = 0
 
 
 @dataclass
 class _Task:
     plan: str
     paused: bool
+    has_copies: bool
     failed: bool = False
 
 
@@ -105,14 +109,15 @@ class Coordinator:
 
     # Tasks and epochs
 
-    def add_tasks(self, plans: Mapping[str, str], *, paused: bool = False) -> None:
+    def add_tasks(self, plans: Mapping[str, str], *, paused: bool = False, has_copies: bool = False) -> None:
         """Has tasks processed, or again, or by another plan.
 
         Args:
             plans: digest of each task's plan.
             paused: whether they are only opened.
+            has_copies: whether they have stores of which standby copies are kept.
         """
-        self._tasks.update({task: _Task(plan, paused) for task, plan in plans.items()})
+        self._tasks.update({task: _Task(plan, paused, has_copies) for task, plan in plans.items()})
         self._reconcile()
 
     def remove_tasks(self, tasks: Collection[str]) -> None:
@@ -128,17 +133,18 @@ class Coordinator:
                 self._tasks[task].paused = paused
         self._reconcile()
 
-    def begin_epoch(self, slots: int) -> int:
+    def begin_epoch(self, slots: int, *, awaited: int | None = None) -> int:
         """The Spark tasks of an epoch are about to be launched; threads of older ones are told to leave.
 
         Args:
             slots: how many threads there are to be.
+            awaited: how many of them are waited for before tasks are given away; ``None`` for all.
 
         Returns:
             the number of the epoch, which its threads say.
         """
         self._epochs += 1
-        self._epoch = Epoch(self._epochs, slots, wait_s=self._settings.join_wait_s)
+        self._epoch = Epoch(self._epochs, slots, awaited=awaited or slots, wait_s=self._settings.join_wait_s)
         for member in self._members:
             self._end(member, f"epoch {member.hello.epoch} is over")
         self._reconcile()
@@ -262,6 +268,11 @@ class Coordinator:
         return [task for task in sorted(tasks) if task in self._lost or self._members.owner(task) is not None]
 
     @property
+    def wanted(self) -> int:
+        """How many threads there are to be; 0 before the first epoch."""
+        return 0 if self._epoch is None else self._epoch.slots
+
+    @property
     def shortage(self) -> str:
         """That fewer threads have come than there are to be; empty where all have."""
         return "" if self._epoch is None else self._epoch.shortage(len(self._members.working()))
@@ -297,6 +308,7 @@ class Coordinator:
             grant = member.grants[each.task]
             grant.report = each
             grant.was_moved &= not grant.is_open
+        member.copies = {each.task: each for each in report.standbys}
         self._effects.append(Heard(member.hello, report))
 
     def _intrudes(self, member: Member, tasks: list[str]) -> None:
@@ -361,6 +373,7 @@ class Coordinator:
                     grant.leaving_since = self._clock()
         if self._gives_tasks():
             self._distribute()
+            self._distribute_standbys()
         for member in self._members.working():
             self._send_assignment(member)
 
@@ -395,6 +408,29 @@ class Coordinator:
                 self._bound_for[task] = name
                 owner.grants[task].leaving_since = self._clock()
                 self._log.info("task is handed over", task=task, thread=owner.thread, to=name)
+
+    def _distribute_standbys(self) -> None:
+        copied = [task for task, each in self._tasks.items() if each.has_copies and not each.failed]
+        if not self._settings.standby_replicas or not copied:
+            return
+        working = {each.thread: each for each in self._members.working()}
+        current = {task: [name for name, each in working.items() if task in each.standbys] for task in copied}
+        assigned = assign_standbys(
+            {task: self._place_of(task, working) for task in copied},
+            [each.candidate(self._holders) for each in working.values()],
+            {name: each.hello.place for name, each in working.items()},
+            current,
+            replicas=self._settings.standby_replicas,
+        )
+        for name, member in working.items():
+            member.standbys = frozenset(task for task, names in assigned.items() if name in names)
+
+    def _place_of(self, task: str, working: Mapping[str, Member]) -> Place | None:
+        """The disk of the thread that has a task, or is to have it next."""
+        owner = self._members.owner(task)
+        if (bound := working.get(self._bound_for.get(task, ""))) is not None:
+            owner = bound if owner is None else owner
+        return None if owner is None else owner.hello.place
 
     def _moving(self) -> int:
         """How many tasks are on their way between threads."""

@@ -16,13 +16,15 @@ class Epoch:
     Args:
         number: of the epoch; they grow, over restarts of the query too.
         slots: how many threads there are to be.
+        awaited: how many of them are waited for.
         wait_s: how long to wait, seconds.
     """
 
-    def __init__(self, number: int, slots: int, *, wait_s: float) -> None:
+    def __init__(self, number: int, slots: int, *, awaited: int, wait_s: float) -> None:
         self.number = number
         self.slots = slots
         self.is_over = False
+        self._awaited = awaited
         self._wait_s = wait_s
         self._waits_until: float | None = None
         self._was_short = False
@@ -43,7 +45,7 @@ class Epoch:
         """Whether tasks without a thread are given to those that are there."""
         if self.is_over or not threads or self._waits_until is None:
             return False
-        if threads >= self.slots:
+        if threads >= self._awaited:
             self._waits_until = min(self._waits_until, now)
         if now < self._waits_until:
             return False
@@ -58,6 +60,6 @@ class Epoch:
         if threads >= self.slots:
             return ""
         return (
-            f"{threads} of {self.slots} stream threads run, and have all tasks: give Spark {self.slots} slots, or set "
-            "num.stream.threads to what there is"
+            f"{threads} of {self.slots} stream threads have found a slot, and have all tasks: give Spark {self.slots} "
+            "slots, or set num.stream.threads to what there is"
         )

@@ -10,8 +10,10 @@ from millrace.spark.stream_threads.messages import (
     Assign,
     Assignment,
     HeldState,
+    HeldTask,
     Hello,
     Report,
+    StandbyReport,
     TaskReport,
     TaskState,
     ThreadTiming,
@@ -67,6 +69,8 @@ class Member:
         hello: who it is.
         joined_at: when it came, by the coordinator's clock.
         grants: what it was given.
+        standbys: tasks of which it is to keep a standby copy.
+        copies: how far these are, as it said last.
         sent: the last ``Assign`` that was sent to it.
         sent_at: when.
         resent_at: when it was sent last.
@@ -80,6 +84,8 @@ class Member:
     hello: Hello
     joined_at: float
     grants: dict[str, Grant] = field(default_factory=dict)
+    standbys: frozenset[str] = frozenset()
+    copies: Mapping[str, StandbyReport] = field(default_factory=dict)
     sent: Assign | None = None
     sent_at: float = 0.0
     resent_at: float = 0.0
@@ -99,15 +105,19 @@ class Member:
         Args:
             holders: the thread whose process had each task last: what another one holds open is only on its disk.
         """
-        return Candidate(
-            self.thread,
-            {
-                each.task: each
-                if each.state is not HeldState.OPEN or holders.get(each.task) == self.thread
-                else replace(each, state=HeldState.DISK)
-                for each in self.hello.held
-            },
-        )
+        held = {
+            each.task: each
+            if each.state is not HeldState.OPEN or holders.get(each.task) == self.thread
+            else replace(each, state=HeldState.DISK)
+            for each in self.hello.held
+        }
+        # What it says of a copy is newer than what it found when it came.
+        held |= {
+            task: HeldTask(task, HeldState.STANDBY, copy.position)
+            for task, copy in self.copies.items()
+            if task in self.standbys and copy.position
+        }
+        return Candidate(self.thread, held)
 
     @property
     def is_behind(self) -> bool:
@@ -139,13 +149,15 @@ class Member:
             for task, grant in sorted(self.grants.items())
             if grant.leaving_since is None
         )
+        standbys = tuple(Assignment(task, wanted[task][0]) for task in sorted(self.standbys) if task in wanted)
         is_new = any(grant.generation is None for grant in self.grants.values())
-        if not is_new and tasks == (() if self.sent is None else self.sent.tasks):
+        said = ((), ()) if self.sent is None else (self.sent.tasks, self.sent.standbys)
+        if not is_new and (tasks, standbys) == said:
             return None
         for grant in self.grants.values():
             grant.generation = generation if grant.leaving_since is None else grant.generation
             grant.paused_generation = generation if grant.paused_generation is None else grant.paused_generation
-        return Assign(generation, tasks)
+        return Assign(generation, tasks, standbys)
 
     def released_by(self, report: Report) -> list[str]:
         """Which of its tasks a report shows as released: those that it must know of by then, and does not have."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import socket
 import threading
@@ -32,6 +33,9 @@ _MOST_STRANGERS = 64
 
 _ACCEPT_RETRY_S = 0.1
 
+_PORT_S = 5.0
+"""How long a driver that was replaced may keep a port, seconds: it ends within two."""
+
 _log = structlog.get_logger(__name__)
 
 
@@ -53,6 +57,7 @@ class CoordinatorServer:
 
     Args:
         bind: the address that is listened on.
+        port: its port; 0 takes a free one.
         host: the name or address at which workers reach the driver.
         token: what they must have.
         application: the application id.
@@ -70,6 +75,7 @@ class CoordinatorServer:
         host: str,
         token: str,
         *,
+        port: int = 0,
         application: str,
         run: str,
         lease_s: float,
@@ -86,14 +92,7 @@ class CoordinatorServer:
         self._strangers: set[socket.socket] = set()
         self._conversations: dict[int, Conversation[FromDriver, FromThread]] = {}
         self._ending = threading.Event()
-        try:
-            family = socket.getaddrinfo(bind.strip("[]"), 0, type=socket.SOCK_STREAM)[0][0]
-            self._listener = socket.create_server((bind.strip("[]"), 0), family=family, backlog=128)
-        except OSError as error:
-            raise ConfigurationError(
-                f"The coordinator of {application} cannot listen on {bind}: {error}.",
-                remedy="correct spark.driver.bindAddress",
-            ) from error
+        self._listener = _listener(bind.strip("[]"), port, application)
         self._thread = threading.Thread(target=self._accept, name="coordinator-accepts", daemon=True)
         self._thread.start()
 
@@ -224,3 +223,20 @@ class CoordinatorServer:
 
 def _readable(peer: tuple[object, ...]) -> str:
     return f"{peer[0]}:{peer[1]}"
+
+
+def _listener(address: str, port: int, application: str) -> socket.socket:
+    """A listening socket; of a driver that was replaced a moment ago it waits for the port."""
+    deadline = time.monotonic() + _PORT_S
+    while True:
+        try:
+            family = socket.getaddrinfo(address, port, type=socket.SOCK_STREAM)[0][0]
+            return socket.create_server((address, port), family=family, backlog=128)
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE and time.monotonic() < deadline:
+                time.sleep(_ACCEPT_RETRY_S)
+                continue
+            raise ConfigurationError(
+                f"The coordinator of {application} cannot listen on {address}, port {port or 'any'}: {error}.",
+                remedy="correct spark.driver.bindAddress or coordinator.port",
+            ) from error

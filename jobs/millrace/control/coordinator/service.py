@@ -47,6 +47,7 @@ class CoordinatorService:
     Args:
         settings: how it behaves.
         bind: the address that is listened on.
+        port: its port; 0 takes a free one.
         host: the name or address at which workers reach the driver.
         run: identifies the driver's run.
         fence: takes the transactional ids of tasks over, whose names it gets; raises where it could not.
@@ -61,6 +62,7 @@ class CoordinatorService:
         settings: CoordinatorSettings,
         *,
         bind: str,
+        port: int = 0,
         host: str,
         run: str,
         fence: Callable[[Sequence[str]], None],
@@ -78,6 +80,7 @@ class CoordinatorService:
             bind,
             host,
             self.token,
+            port=port,
             application=settings.application,
             run=run,
             lease_s=settings.lease_s,
@@ -102,10 +105,10 @@ class CoordinatorService:
 
     # Tasks and epochs
 
-    def add_tasks(self, plans: Mapping[str, str], *, paused: bool = False) -> None:
+    def add_tasks(self, plans: Mapping[str, str], *, paused: bool = False, has_copies: bool = False) -> None:
         """Has tasks processed, or again, or by another plan; see :meth:`Coordinator.add_tasks`."""
         with self._working() as coordinator:
-            coordinator.add_tasks(plans, paused=paused)
+            coordinator.add_tasks(plans, paused=paused, has_copies=has_copies)
 
     def remove_tasks(self, tasks: Collection[str]) -> None:
         """Has tasks handed over by their threads, and given to none."""
@@ -117,10 +120,10 @@ class CoordinatorService:
         with self._working() as coordinator:
             coordinator.set_paused(tasks, paused=paused)
 
-    def begin_epoch(self, slots: int) -> int:
-        """The Spark tasks of an epoch are about to be launched; gives the number that its threads must say."""
+    def begin_epoch(self, slots: int, *, awaited: int | None = None) -> int:
+        """The Spark tasks of an epoch are about to be launched; see :meth:`Coordinator.begin_epoch`."""
         with self._working() as coordinator:
-            return coordinator.begin_epoch(slots)
+            return coordinator.begin_epoch(slots, awaited=awaited)
 
     def end_epoch(self, reason: str) -> None:
         """Has all threads commit and leave; returns at once."""
@@ -215,6 +218,12 @@ class CoordinatorService:
         """That fewer threads run than there are to be; empty where all do."""
         with self._changed:
             return self._coordinator.shortage
+
+    @property
+    def wanted(self) -> int:
+        """How many threads there are to be; 0 before the first epoch."""
+        with self._changed:
+            return self._coordinator.wanted
 
     # What comes from the server
 

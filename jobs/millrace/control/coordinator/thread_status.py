@@ -22,6 +22,9 @@ class ThreadStatus:
         pid: its process.
         tasks: names of its tasks.
         leaving: those of them that it is to hand over.
+        standbys: tasks of which it keeps a standby copy.
+        standby_lag: changelog offsets that these lack; ``None`` where that is not known of one.
+        standby_problems: why copies do not follow.
         poll: part of the last half minute that it spent reading.
         process: the same in processing.
         commit: the same in commits during which nothing else could be done.
@@ -38,6 +41,9 @@ class ThreadStatus:
     pid: int
     tasks: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
+    standbys: tuple[str, ...] = ()
+    standby_lag: int | None = None
+    standby_problems: tuple[str, ...] = ()
     poll: float = 0.0
     process: float = 0.0
     commit: float = 0.0
@@ -60,6 +66,9 @@ def shown(status: ThreadStatus) -> StreamThreadStatus:
         worker=status.thread,
         tasks=list(status.tasks),
         leaving=list(status.leaving),
+        standbys=list(status.standbys),
+        standby_lag=status.standby_lag,
+        standby_problems=list(status.standby_problems),
         poll=round(status.poll, 4),
         process=round(status.process, 4),
         commit=round(status.commit, 4),
@@ -75,6 +84,8 @@ def totals_of(status: ThreadStatus) -> StreamThreadTotals:
     timing = status.timing
     return StreamThreadTotals(
         tasks=len(status.tasks),
+        standbys=len(status.standbys),
+        standby_lag=status.standby_lag,
         seconds={"poll": timing.poll_s, "process": timing.process_s, "commit": timing.commit_s, "idle": timing.idle_s},
         commits=timing.commits,
         commit_seconds=timing.commit_latency_s,
@@ -91,6 +102,7 @@ def _status(member: Member) -> ThreadStatus:
     }
     total = sum(spent.values())
     elapsed, commits = now - before_at, timing.commits - before.commits
+    lags = [copy.lag if (copy := member.copies.get(task)) is not None else None for task in member.standbys]
     return ThreadStatus(
         thread=f"{hello.host}/{hello.pid}",
         slot=hello.slot,
@@ -98,6 +110,11 @@ def _status(member: Member) -> ThreadStatus:
         pid=hello.pid,
         tasks=tuple(sorted(member.grants)),
         leaving=tuple(sorted(task for task, grant in member.grants.items() if grant.leaving_since is not None)),
+        standbys=tuple(sorted(member.standbys)),
+        standby_lag=sum(lag for lag in lags if lag is not None) if None not in lags else None,
+        standby_problems=tuple(
+            f"{task}: {copy.problem}" for task, copy in sorted(member.copies.items()) if copy.problem
+        ),
         commits_per_s=commits / elapsed if elapsed > 0 else 0.0,
         commit_latency_s=(timing.commit_latency_s - before.commit_latency_s) / commits if commits > 0 else None,
         longest_commit_s=timing.longest_commit_s,

@@ -21,6 +21,7 @@ from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.query_topics import RepartitionPurge, check_new_partitions, read_committed
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.stream_threads.messages import TaskReport, TaskState, plan_digest, positions_of
+from millrace.state.standby_copy import copied_stores
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import readable
 from millrace.task.task import TaskAction
@@ -130,7 +131,10 @@ class StreamThreadsQuery:
             paused = self._paused
         self._hooks.before_batch()
         digest = plan_digest(self._encoded_plan)
-        self._threads.start(self.sub_topology, digest, self._encoded_plan, self._tasks, paused=paused)
+        has_copies = bool(copied_stores(self._plan.sub_topology.stores, self._plan.config.application_id))
+        self._threads.start(
+            self.sub_topology, digest, self._encoded_plan, self._tasks, paused=paused, has_copies=has_copies
+        )
         self._threads.wait_until_open(self._tasks, lambda: self._failure is not None or self._stopping.is_set())
         if self._stopping.is_set():
             return

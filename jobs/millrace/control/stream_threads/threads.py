@@ -12,8 +12,10 @@ from millrace.control.coordinator.service import CoordinatorService
 from millrace.control.coordinator.thread_status import ThreadStatus
 from millrace.errors import DriverFencedError, MillraceError, OperationError
 from millrace.metrics import TaskStatistics
+from millrace.spark.stream_threads.launched import LaunchedThread, described, unconnected
 from millrace.spark.stream_threads.messages import Hello, Report, TaskReport
 from millrace.spark.stream_threads.run_thread import RunThread
+from millrace.spark.stream_threads.slots import EpochSize
 from millrace.task.task import TaskAction
 
 EPOCH_LIMIT_S = 3_600.0
@@ -22,13 +24,14 @@ EPOCH_LIMIT_S = 3_600.0
 END_LIMIT_S = 60.0
 """How long threads may take to commit and leave, seconds."""
 
+CONNECT_S = 5.0
+"""How long a thread that Spark runs may take to connect before the status says that it cannot, seconds."""
+
 _LOOK_S = 0.5
 
 
 class EpochRunner(Protocol):
     """The Spark query, see :class:`millrace.spark.stream_threads.epochs.Epochs`."""
-
-    threads: int
 
     @property
     def is_active(self) -> bool:
@@ -40,6 +43,16 @@ class EpochRunner(Protocol):
 
     def start(self) -> None:
         """Start the query."""
+
+    @property
+    def running(self) -> int | None:
+        """Number of the epoch that runs."""
+
+    def launched(self) -> Collection[LaunchedThread]:
+        """The threads of the epoch that Spark runs at the moment."""
+
+    def end_rest(self, epoch: int | None) -> None:
+        """Cancel what never came to the driver of an epoch whose threads have left."""
 
     def request_stop(self) -> None:
         """No further epoch begins."""
@@ -65,8 +78,9 @@ class StreamThreads:
         settings: how tasks are given to threads.
         run: identifies the driver's run.
         bind: the address that is listened on.
+        port: its port; 0 takes a free one.
         host: the name or address at which workers reach the driver.
-        make_epochs: makes the Spark query, given what the threads of an epoch run by its number.
+        make_epochs: makes the Spark query, given what the threads of an epoch run by their number.
         fence: takes the transactional ids of tasks over, whose names it gets; raises where it could not.
     """
 
@@ -76,8 +90,9 @@ class StreamThreads:
         *,
         run: str,
         bind: str,
+        port: int = 0,
         host: str,
-        make_epochs: Callable[[Callable[[int], RunThread]], EpochRunner],
+        make_epochs: Callable[[Callable[[EpochSize], RunThread]], EpochRunner],
         fence: Callable[[Sequence[str]], None],
     ) -> None:
         self._application = settings.application
@@ -91,8 +106,13 @@ class StreamThreads:
         self._listeners: dict[int, TaskListener] = {}
         self._fenced: DriverFencedError | None = None
         self._epoch_began_at = time.monotonic()
+        self._epoch_ends_since: float | None = None
+        self._unconnected: tuple[LaunchedThread, ...] = ()
+        self._unconnected_at = float("-inf")
         self._epochs = make_epochs(self._function)
-        self._coordinator = CoordinatorService(settings, bind=bind, host=host, run=run, fence=fence, listener=self)
+        self._coordinator = CoordinatorService(
+            settings, bind=bind, port=port, host=host, run=run, fence=fence, listener=self
+        )
 
     def add(self, sub_topology: int, listener: TaskListener, digest: str, plan: bytes) -> None:
         """Make a sub-topology known before any starts, so that the first epoch has the plans of all.
@@ -107,7 +127,16 @@ class StreamThreads:
         with self._planning:
             self._plans[sub_topology] = (digest, plan)
 
-    def start(self, sub_topology: int, digest: str, plan: bytes, tasks: Sequence[str], *, paused: bool) -> None:
+    def start(
+        self,
+        sub_topology: int,
+        digest: str,
+        plan: bytes,
+        tasks: Sequence[str],
+        *,
+        paused: bool,
+        has_copies: bool = False,
+    ) -> None:
         """Have tasks run, and the Spark query with them. Returns at once.
 
         Args:
@@ -116,6 +145,7 @@ class StreamThreads:
             plan: what threads must know to run the tasks.
             tasks: names of all its tasks.
             paused: whether they are only opened.
+            has_copies: whether they have stores of which standby copies are kept.
         """
         with self._starting:
             with self._planning:
@@ -127,7 +157,7 @@ class StreamThreads:
             if self._epochs.is_active and is_unknown:
                 # Its threads do not have the plan. Those that have not connected yet leave as soon as they do.
                 self._end_threads("the plan has changed")
-            self._coordinator.add_tasks(dict.fromkeys(tasks, digest), paused=paused)
+            self._coordinator.add_tasks(dict.fromkeys(tasks, digest), paused=paused, has_copies=has_copies)
             if not self._epochs.is_active:
                 self._epochs.start()
 
@@ -201,9 +231,13 @@ class StreamThreads:
 
     def tick(self) -> None:
         """Has an epoch that is old enough end; the next one begins by itself."""
-        if time.monotonic() - self._epoch_began_at > EPOCH_LIMIT_S and self._epochs.is_active:
-            self._epoch_began_at = time.monotonic()
+        now = time.monotonic()
+        if now - self._epoch_began_at > EPOCH_LIMIT_S and self._epochs.is_active:
+            self._epoch_began_at = self._epoch_ends_since = now
             self._coordinator.end_epoch("its time is over")
+        elif self._epoch_ends_since is not None and not self._coordinator.threads():
+            self._epoch_ends_since = None
+            self._epochs.end_rest(self._epochs.running)
 
     def abandon(self, error: DriverFencedError) -> None:
         """A newer driver took over: nothing more begins. Takes no lock and returns at once."""
@@ -227,12 +261,19 @@ class StreamThreads:
     @property
     def reason(self) -> str:
         """Why tasks are without a thread; empty where none is."""
-        return self._coordinator.reason
+        reason = self._coordinator.reason
+        return self._with_unconnected(reason) if reason else ""
 
     @property
     def shortage(self) -> str:
         """That fewer threads run than there are to be; empty where all do."""
-        return self._coordinator.shortage
+        shortage = self._coordinator.shortage
+        return self._with_unconnected(shortage) if shortage else ""
+
+    @property
+    def wanted(self) -> int:
+        """How many threads there are to be."""
+        return self._coordinator.wanted
 
     @property
     def threads(self) -> tuple[ThreadStatus, ...]:
@@ -248,17 +289,29 @@ class StreamThreads:
         """See :class:`millrace.control.coordinator.service.CoordinatorListener`."""
         self._listeners[sub_topology_of(task)].failed(task, error)
 
+    def _with_unconnected(self, text: str) -> str:
+        """A text with the threads that Spark runs and of which nothing was heard: it tells no one else of them."""
+        now = time.monotonic()
+        if now - self._unconnected_at >= _LOOK_S:
+            self._unconnected_at = now
+            connected = {each.slot for each in self._coordinator.threads()}
+            self._unconnected = unconnected(self._epochs.launched(), connected, after_s=CONNECT_S)
+        return "; ".join(filter(None, (described(self._unconnected, self._coordinator.address), text)))
+
     def _end_threads(self, reason: str) -> None:
+        epoch = self._epochs.running
         self._coordinator.end_epoch(reason)
         self._coordinator.wait_until_all_left(timeout_s=END_LIMIT_S)
+        self._epochs.end_rest(epoch)
 
-    def _function(self, _: int) -> RunThread:
+    def _function(self, size: EpochSize) -> RunThread:
         with self._planning:
             plans = dict(self._plans.values())
             self._plans_of_epoch = frozenset(plans)
             # Together: who finds that a plan is missing must end this epoch, and no earlier one.
-            epoch = self._coordinator.begin_epoch(self._epochs.threads)
+            epoch = self._coordinator.begin_epoch(size.threads, awaited=size.awaited)
         self._epoch_began_at = time.monotonic()
+        self._epoch_ends_since = None
         return RunThread(
             application=self._application,
             run=self._run,

@@ -99,9 +99,10 @@ def compare(
     repository = repository_of(home, specification_for(Use.RUNNING, home, application).spec)
     point = repository.read(canary.savepoint).point
     assert point is not None, "the canary was restored from it"
+    cloned = subject_of(home, clone)
     read = {
-        application: subject.current.inputs | subject.current.repartition_topics,
-        clone: (cloned := subject_of(home, clone).current).inputs | cloned.repartition_topics,
+        name: (each.current.inputs, each.current.repartition_topics)
+        for name, each in ((application, subject), (clone, cloned))
     }
     at_rest = _wait_until_level(admin, read, wait_s=wait_s, progress=progress)
     originals = _starts(admin, canary.outputs, point.output_ends)
@@ -119,12 +120,16 @@ def compare(
 
 
 def _wait_until_level(
-    admin: KafkaAdmin, read: Mapping[str, Iterable[str]], *, wait_s: float, progress: Callable[[str], None]
+    admin: KafkaAdmin,
+    read: Mapping[str, tuple[Iterable[str], Iterable[str]]],
+    *,
+    wait_s: float,
+    progress: Callable[[str], None],
 ) -> bool:
-    """Whether both come to the end of all that they read, what waits between their own tasks included."""
+    """Whether both come to the end of all that they read: inputs, and what waits between their own tasks."""
     deadline = time.monotonic() + wait_s
     while True:
-        behind = {name: _lag(admin, name, topics) for name, topics in read.items()}
+        behind = {name: _lag(admin, name, *topics) for name, topics in read.items()}
         if not any(behind.values()):
             return True
         if time.monotonic() >= deadline:
@@ -133,10 +138,16 @@ def _wait_until_level(
         time.sleep(_POLL_S)
 
 
-def _lag(admin: KafkaAdmin, group: str, names: Iterable[str]) -> int:
-    places = [place for topic in admin.describe_topics(sorted(names)).values() for place in topic.places]
-    ends = end_offsets(admin, places)
-    commits = committed_offsets(admin, group, places)
+def _lag(admin: KafkaAdmin, group: str, inputs: Iterable[str], internal: Iterable[str]) -> int:
+    topics = admin.describe_topics(sorted({*inputs, *internal}))
+    places = {name: list(topic.places) for name, topic in topics.items()}
+    # First the commits: only then is everything that they sent on between the tasks inside the ends. A commit may be
+    # seen before its marker is written, so what only the application itself writes is read to the high watermark.
+    commits = committed_offsets(admin, group, [place for each in places.values() for place in each])
+    ends = {
+        **end_offsets(admin, [place for name in inputs for place in places.get(name, ())]),
+        **end_offsets(admin, [place for name in internal for place in places.get(name, ())], End.HIGH_WATERMARK),
+    }
     return sum(max(0, end - (commits[place].offset if place in commits else 0)) for place, end in ends.items())
 
 

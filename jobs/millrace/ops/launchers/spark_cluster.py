@@ -7,7 +7,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,6 +19,9 @@ from millrace.kafka.broker import free_ports
 from millrace.kafka.jars import spark_home
 from millrace.kafka.java import find_java
 from millrace.processes import ProcessIdentity
+
+STATE_DIRECTORY_VARIABLE = "MILLRACE_STATE_DIR"
+"""See :data:`millrace.spark.plan.STATE_DIRECTORY_VARIABLE`; Spark's Python package is not loaded for it."""
 
 _HOST = "127.0.0.1"
 _POLL_S = 0.2
@@ -34,13 +37,18 @@ class SparkCluster:
         workers: number of workers; each runs one executor of an application.
         cores: cores of each worker.
         memory: memory of each worker, for example ``1g``.
+        own_state: whether each worker's executors keep stores in a directory of their own, ``worker-N/state``, as on
+            hosts with disks of their own.
     """
 
-    def __init__(self, directory: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g") -> None:
+    def __init__(
+        self, directory: Path, *, workers: int = 2, cores: int = 1, memory: str = "1g", own_state: bool = False
+    ) -> None:
         self.directory = directory
         self._workers = workers
         self._cores = cores
         self._memory = memory
+        self._own_state = own_state
         self._port, self._ui_port = free_ports(2)
         self._processes: list[tuple[subprocess.Popen[bytes], ProcessIdentity]] = []
 
@@ -59,15 +67,21 @@ class SparkCluster:
         try:
             self._spawn("master", master_arguments(port=self._port, ui_port=self._ui_port))
             for number in range(self._workers):
-                name = f"worker-{number}"
-                arguments = worker_arguments(
-                    self.master,
-                    ui_port=0,
-                    cores=self._cores,
-                    memory=self._memory,
-                    directory=self.directory / name,
-                )
-                self._spawn(name, arguments)
+                self._spawn_worker(number)
+            self._wait(timeout_s)
+        except BaseException:
+            self.stop()
+            raise
+
+    def add_worker(self, *, timeout_s: float = 60.0) -> None:
+        """Start one more worker and return when it is registered.
+
+        Raises:
+            OperationError: it was not in time; everything is ended.
+        """
+        try:
+            self._spawn_worker(self._workers)
+            self._workers += 1
             self._wait(timeout_s)
         except BaseException:
             self.stop()
@@ -100,7 +114,16 @@ class SparkCluster:
     ) -> None:
         self.stop()
 
-    def _spawn(self, name: str, arguments: Sequence[str]) -> None:
+    def _spawn_worker(self, number: int) -> None:
+        name = f"worker-{number}"
+        directory = self.directory / name
+        arguments = worker_arguments(
+            self.master, ui_port=0, cores=self._cores, memory=self._memory, directory=directory
+        )
+        own = {STATE_DIRECTORY_VARIABLE: str(directory / "state")} if self._own_state else {}
+        self._spawn(name, arguments, own)
+
+    def _spawn(self, name: str, arguments: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
         home = spark_home()
         with (self.directory / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
@@ -113,6 +136,7 @@ class SparkCluster:
                     "SPARK_HOME": str(home),
                     "JAVA_HOME": str(find_java().resolve().parent.parent),
                     "SPARK_LOCAL_IP": _HOST,
+                    **(environment or {}),
                 },
                 start_new_session=True,
             )

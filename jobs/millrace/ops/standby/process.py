@@ -14,7 +14,6 @@ from prometheus_client import start_http_server
 
 from millrace.config import StreamsConfig
 from millrace.control.status_topic import read_statuses
-from millrace.errors import MillraceError, StateDirectoryLockedError, StateError, StateWriteError
 from millrace.kafka.offsets import committed_offsets
 from millrace.ops.connection import admin_of
 from millrace.ops.standby.status import (
@@ -24,11 +23,13 @@ from millrace.ops.standby.status import (
     status_path,
     write_standby_status,
 )
-from millrace.ops.standby.tasks import copied_tasks, driver_is_alive, runs_of, tasks_of_this_host, tasks_to_copy
+from millrace.ops.standby.tasks import copied_tasks, driver_is_alive, tasks_of_this_host, tasks_to_copy
 from millrace.processes import ProcessIdentity
 from millrace.spark.worker_socket import GiveUp, listen, send, serve
 from millrace.state import StateOptions
 from millrace.state.standby_copy import CopiedTask, Runs, StandbyCopy
+from millrace.state.standby_follower import StandbyFollower
+from millrace.task.standby import runs_of
 from millrace.topology.topology import Topology
 
 _LOOK_S = 1.0
@@ -55,86 +56,22 @@ class StandbyOptions:
     metrics_port: int | None = None
 
 
-class _Follower:
-    """A copy and its thread."""
-
-    def __init__(self, task: CopiedTask, open_copy: Callable[[CopiedTask], StandbyCopy], *, once: bool) -> None:
-        self.task = task
-        self._open = open_copy
-        self._once = once
-        self._stop = threading.Event()
-        self._copy: StandbyCopy | None = None
-        self.state = "opening"
-        self.problem = ""
-        self.error: MillraceError | None = None
-        self._thread = threading.Thread(target=self._run, name=f"standby-{task.name}", daemon=True)
-        self._thread.start()
-
-    @property
-    def is_active(self) -> bool:
-        """Whether the thread runs."""
-        return self._thread.is_alive()
-
-    def ask_to_stop(self) -> None:
-        """It ends after the batch that it is in."""
-        self._stop.set()
-
-    def stop(self, timeout_s: float | None = None) -> bool:
-        """Commits the copy's position and gives the directory back; whether it did so in time."""
-        self._stop.set()
-        self._thread.join(timeout_s)
-        return not self._thread.is_alive()
-
-    def status(self, acceptable_lag: int) -> TaskCopyStatus:
-        """How the copy is."""
-        copy = self._copy
-        if copy is None:
-            return TaskCopyStatus(state=self.state, problem=self.problem)
-        seen = copy.status()
-        return TaskCopyStatus(
-            state=self.state,
-            lag=seen.lag,
-            caught_up=seen.lag is not None and seen.lag <= acceptable_lag,
-            records=seen.records,
-            records_per_s=round(seen.records_per_s, 1),
-            behind_s=None if seen.behind_s is None else round(seen.behind_s, 3),
-            positions=dict(seen.positions),
-            run=seen.run,
-            problem=self.problem,
-        )
-
-    def _run(self) -> None:
-        try:
-            with self._open(self.task) as copy:
-                self._copy = copy
-                self.state = "copying"
-                if self._once:
-                    copy.reach_ends(copy.ends(), until=self._stop.is_set)
-                    self.state = "done"
-                    return
-                while not self._stop.is_set():
-                    self._follow(copy)
-            self.state = "stopped"
-        except StateDirectoryLockedError as error:
-            self.state, self.problem = "owned", error.message
-        except MillraceError as error:
-            _log.warning("copy failed", task=self.task.name, problem=error.message, remedy=error.remedy)
-            self.state, self.problem, self.error = "failed", error.message, error
-        except Exception as error:
-            # Any other end of the thread must show as well.
-            _log.exception("copy failed", task=self.task.name)
-            self.state, self.problem = "failed", f"{type(error).__name__}: {error}"
-            self.error = StateError(f"The copy of task {self.task.name} failed: {self.problem}")
-
-    @staticmethod
-    def _follow(copy: StandbyCopy) -> None:
-        try:
-            copy.catch_up()
-        except StateWriteError:
-            raise
-        except StateError as error:
-            _log.warning("copy lost its place, beginning anew", reason=error.message)
-            copy.begin_anew()
+def _shown(follower: StandbyFollower, acceptable_lag: int) -> TaskCopyStatus:
+    """How a copy is, for the status file."""
+    seen = follower.seen
+    if seen is None:
+        return TaskCopyStatus(state=follower.state, problem=follower.problem)
+    return TaskCopyStatus(
+        state=follower.state,
+        lag=seen.lag,
+        caught_up=seen.lag is not None and seen.lag <= acceptable_lag,
+        records=seen.records,
+        records_per_s=round(seen.records_per_s, 1),
+        behind_s=None if seen.behind_s is None else round(seen.behind_s, 3),
+        positions=dict(seen.positions),
+        run=seen.run,
+        problem=follower.problem,
+    )
 
 
 class Standby:
@@ -152,7 +89,7 @@ class Standby:
         self._options = options
         self.state_dir = options.state_dir or Path(config.state_dir)
         self._admin = admin_of(config)
-        self._followers: dict[str, _Follower] = {}
+        self._followers: dict[str, StandbyFollower] = {}
         self._given_up: set[str] = set()
         self._guard = threading.Lock()
         self._stopping = threading.Event()
@@ -208,7 +145,7 @@ class Standby:
         """How all copies are."""
         with self._guard:
             followers = dict(self._followers)
-        tasks = {name: each.status(self._config.acceptable_recovery_lag) for name, each in followers.items()}
+        tasks = {name: _shown(each, self._config.acceptable_recovery_lag) for name, each in followers.items()}
         for name in self._given_up - followers.keys():
             tasks[name] = TaskCopyStatus(state="given up", problem="the application runs the task here")
         return StandbyStatus(
@@ -230,7 +167,7 @@ class Standby:
         found.stop()
         with self._guard:
             self._followers.pop(found.task.name, None)
-        _log.info("copy given up", task=found.task.name, positions=found.status(0).positions)
+        _log.info("copy given up", task=found.task.name, positions=_shown(found, 0).positions)
 
     def _start_followers(self) -> None:
         if not self._tasks and not self._options.once:
@@ -247,7 +184,7 @@ class Standby:
                 if old is not None and (old.is_active or self._options.once or time.monotonic() < self._retry_at[name]):
                     continue
                 self._retry_at[name] = time.monotonic() + _RETRY_S
-                self._followers[name] = _Follower(self._tasks[name], self._open_copy, once=self._options.once)
+                self._followers[name] = StandbyFollower(self._tasks[name], self._open_copy, once=self._options.once)
         for name in set(self._followers) - set(wanted):
             self.give_up(self._followers[name].task.directory)
 

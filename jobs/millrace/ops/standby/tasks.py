@@ -11,10 +11,8 @@ from millrace.config import StreamsConfig
 from millrace.control.status import ApplicationStatus
 from millrace.errors import PreflightError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import CommittedOffset, Place
 from millrace.state import StateDirectory, lock_holder
-from millrace.state.standby_copy import CopiedTask, Runs, copied_stores
-from millrace.task.signature import Signature
+from millrace.state.standby_copy import CopiedTask, copied_stores
 from millrace.topology.partitions import task_counts
 from millrace.topology.topology import Topology
 
@@ -68,15 +66,6 @@ def copied_tasks(
                 inputs=tuple((topic, partition) for topic in part.input_topics(config.application_id)),
             )
     return tasks
-
-
-def runs_of(commits: Mapping[Place, CommittedOffset]) -> Runs:
-    """What commits of an application's group say of its runs; foreign ones say nothing."""
-    signatures = [signature for place, commit in commits.items() if (signature := Signature.of({place: commit}))]
-    return Runs(
-        newest=max((each.run for each in signatures), default=0),
-        reset=max((each.reset for each in signatures), default=0),
-    )
 
 
 def tasks_of_this_host(status: ApplicationStatus | None) -> frozenset[str]:

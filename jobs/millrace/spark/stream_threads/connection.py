@@ -20,7 +20,7 @@ from millrace.spark.stream_threads.messages import (
 )
 
 CONNECT_LIMIT_S = 20.0
-"""How long a driver may not answer before the thread gives up, seconds; Spark then starts it again."""
+"""How long a driver may not answer before the thread says so in its log and tries again, seconds."""
 
 _ATTEMPT_S = 5.0
 _RETRY_S = 0.2
@@ -28,7 +28,11 @@ _LEAVE_S = 5.0
 
 
 class CoordinatorUnreachableError(OperationError):
-    """A worker cannot connect to the driver's coordinator, or is not known there."""
+    """A worker cannot connect to the driver's coordinator."""
+
+
+class CoordinatorRefusedError(OperationError):
+    """The driver's coordinator does not know a worker that has connected."""
 
 
 class CoordinatorConnection:
@@ -41,7 +45,8 @@ class CoordinatorConnection:
         connect_limit_s: how long to try, seconds.
 
     Raises:
-        CoordinatorUnreachableError: it did not answer in time, or does not know the thread.
+        CoordinatorUnreachableError: it did not answer in time.
+        CoordinatorRefusedError: it does not know the thread.
     """
 
     def __init__(self, address: str, token: str, hello: Hello, *, connect_limit_s: float = CONNECT_LIMIT_S) -> None:
@@ -53,7 +58,7 @@ class CoordinatorConnection:
             self._lease_s = _welcomed(channel)
         except (OSError, EOFError, MessageError) as error:
             connection.close()
-            raise CoordinatorUnreachableError(
+            raise CoordinatorRefusedError(
                 f"Worker {hello.host}/{hello.pid} is not accepted by the coordinator of {hello.application} at "
                 f"{address}: {error}.",
                 remedy="none needed where a newer driver has taken over; otherwise see the driver's log, which has the "

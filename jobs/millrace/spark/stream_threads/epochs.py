@@ -6,13 +6,19 @@ import threading
 from collections.abc import Callable
 
 import structlog
+from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.errors import OperationError
 from millrace.spark.results import RESULT_SCHEMA
 from millrace.spark.scratch_checkpoint import ScratchCheckpoint
+from millrace.spark.stream_threads.launched import LaunchedThread, launched_threads
 from millrace.spark.stream_threads.run_thread import RunThread
+from millrace.spark.stream_threads.slots import EpochSize, SizeOfEpoch
+
+_REST_S = 3.0
+"""How long the Spark tasks of an epoch may run on once its threads have left the driver, seconds."""
 
 _log = structlog.get_logger(__name__)
 
@@ -20,30 +26,30 @@ _log = structlog.get_logger(__name__)
 class Epochs:
     """Runs stream threads in Spark, epoch after epoch, until it is stopped.
 
-    The source only ticks: one row for each thread. An epoch ends when all its threads have ended, which the driver asks
-    them for; one that fails is started again by Spark, beside the others, which go on.
+    The source only ticks. An epoch is a job of one Spark task for each thread; those that find no slot wait in Spark
+    for one. It ends when all its threads have ended, which the driver asks them for; one that fails is started again by
+    Spark, beside the others, which go on.
 
     Args:
         spark: the session.
         name: of the query, as Spark shows it.
-        count: how many stream threads there are to be, no more than slots; asked at each start, since executors come
-            after the session.
+        size: how many stream threads there are to be; asked before each epoch, since executors come and go.
         function: what the threads of an epoch run, by its number.
     """
 
     def __init__(
-        self, spark: SparkSession, name: str, *, count: Callable[[], int], function: Callable[[int], RunThread]
+        self, spark: SparkSession, name: str, *, size: SizeOfEpoch, function: Callable[[EpochSize], RunThread]
     ) -> None:
         self._spark = spark
         self.name = name
-        self.threads = 0
-        """Number of stream threads of an epoch."""
-        self._count = count
+        self._size = size
         self._function = function
         self._query: StreamingQuery | None = None
         self._stopping = threading.Event()
-        self._between = threading.Event()
-        self._between.set()
+        self._changed = threading.Condition()
+        self._running: int | None = None
+        """Number of the epoch that runs."""
+        self._cancelled: int | None = None
         self._failure: BaseException | None = None
         self._checkpoint = ScratchCheckpoint(name)
         self._epoch = 0
@@ -67,11 +73,10 @@ class Epochs:
         """Start the query, whose threads then connect to the driver."""
         self._stopping.clear()
         self._failure = None
-        self.threads = self._count()
         ticks = (
             self._spark.readStream.format("rate-micro-batch")
-            .option("rowsPerBatch", self.threads)
-            .option("numPartitions", self.threads)
+            .option("rowsPerBatch", 1)
+            .option("numPartitions", 1)
             .load()
         )
         self._query = (
@@ -80,11 +85,43 @@ class Epochs:
             .foreachBatch(self._run_epoch)
             .start()
         )
-        _log.info("stream threads start", query=self.name, threads=self.threads)
+        _log.info("stream threads start", query=self.name)
 
     def request_stop(self) -> None:
         """No further epoch begins."""
         self._stopping.set()
+
+    @property
+    def running(self) -> int | None:
+        """Number of the epoch that runs; ``None`` between two."""
+        return self._running
+
+    def launched(self) -> tuple[LaunchedThread, ...]:
+        """The threads of the epoch that Spark runs at the moment, as far as it can be asked."""
+        query = self._query
+        if query is None:
+            return ()
+        try:
+            return launched_threads(self._spark, str(query.runId))
+        except Py4JError as error:
+            # The session ends while it is asked.
+            _log.warning("Spark does not say which stream threads it runs", query=self.name, problem=str(error))
+            return ()
+
+    def end_rest(self, epoch: int | None) -> None:
+        """Return once an epoch is over whose threads have left; what never came to the driver is cancelled.
+
+        Args:
+            epoch: number of the epoch.
+        """
+        with self._changed:
+            if epoch is None or self._changed.wait_for(lambda: self._running != epoch, _REST_S):
+                return
+            self._cancelled = epoch
+        query = self._query
+        if query is not None:
+            _log.warning("Spark tasks of stream threads that never connected are cancelled", query=self.name)
+            self._spark.sparkContext.cancelJobGroup(str(query.runId))
 
     def stop(self, timeout_s: float) -> None:
         """Stop the query, whose threads were ended before.
@@ -96,7 +133,8 @@ class Epochs:
         query, self._query = self._query, None
         if query is not None:
             # Its threads have ended, and its Spark tasks do so now: a job that is cancelled instead is a failure.
-            self._between.wait(timeout_s)
+            with self._changed:
+                self._changed.wait_for(lambda: self._running is None, timeout_s)
             stopper = threading.Thread(target=query.stop, name=f"stop-{self.name}", daemon=True)
             stopper.start()
             stopper.join(timeout_s)
@@ -111,13 +149,23 @@ class Epochs:
         if self._stopping.is_set():
             return
         self._epoch += 1
-        self._between.clear()
+        with self._changed:
+            self._running = self._epoch
         try:
-            _log.info("epoch begins", query=self.name, epoch=self._epoch)
-            ticks.mapInArrow(self._function(self._epoch), RESULT_SCHEMA).collect()
+            size = self._size()
+            _log.info("epoch begins", query=self.name, epoch=self._epoch, threads=size.threads)
+            rows = ticks.sparkSession.range(0, size.threads, 1, size.threads)
+            rows.mapInArrow(self._function(size), RESULT_SCHEMA).collect()
             _log.info("epoch ended", query=self.name, epoch=self._epoch)
+        except Exception as error:
+            if self._cancelled != self._epoch:
+                self._failure = error
+                raise
+            _log.info("epoch ended, the rest of it was cancelled", query=self.name, epoch=self._epoch)
         except BaseException as error:
             self._failure = error
             raise
         finally:
-            self._between.set()
+            with self._changed:
+                self._running = None
+                self._changed.notify_all()

@@ -56,7 +56,8 @@ class HeldTask:
     Args:
         task: name of the task, for example ``1_3``.
         state: what there is.
-        position: sum of the changelog offsets that it stands for, to tell which of two copies is nearer to the end.
+        position: sum of the changelog offsets that it stands for, to tell which of two copies is nearer to the end; 0
+            where it is not known.
     """
 
     __pydantic_config__ = _STRICT
@@ -80,6 +81,7 @@ class Hello:
         pid: its process.
         process_start: when that began, see :class:`millrace.processes.ProcessIdentity`.
         cores: processors that it may use.
+        state_dir: where it keeps stores; threads of one host that have the same share them.
         held: tasks of which its process or host has the state.
     """
 
@@ -94,6 +96,7 @@ class Hello:
     pid: int
     process_start: int
     cores: float
+    state_dir: str = ""
     held: tuple[HeldTask, ...] = ()
     kind: Literal["hello"] = "hello"
 
@@ -101,6 +104,11 @@ class Hello:
     def thread(self) -> str:
         """Name of the thread: its process, of which each runs one at a time."""
         return f"{self.host}/{self.pid}/{self.process_start}"
+
+    @property
+    def place(self) -> tuple[str, str]:
+        """The disk that it keeps stores on."""
+        return self.host, self.state_dir
 
     def is_earlier_attempt_of(self, other: Hello) -> bool:
         """Whether Spark has started the same stream thread again since."""
@@ -143,6 +151,25 @@ class TaskReport:
 
 
 @dataclass(frozen=True)
+class StandbyReport:
+    """How far a standby copy is.
+
+    Args:
+        task: name of the task.
+        position: sum of the changelog offsets that it stands for; 0 before it is open.
+        lag: offsets that it lacks, over all changelogs; ``None`` where that is not known yet.
+        problem: why it does not follow.
+    """
+
+    __pydantic_config__ = _STRICT
+
+    task: str
+    position: int = 0
+    lag: int | None = None
+    problem: str = ""
+
+
+@dataclass(frozen=True)
 class ThreadTiming:
     """What a stream thread spent its time on since it began.
 
@@ -175,6 +202,7 @@ class Report:
         sequence: number of the report in its connection; an older one than the last is ignored.
         generation: of the last ``Assign`` that the thread has taken into account.
         tasks: every task that the thread has not released; those of ``generation`` that are missing were released.
+        standbys: the standby copies that it keeps.
         timing: what it spends its time on.
     """
 
@@ -183,6 +211,7 @@ class Report:
     sequence: int
     generation: int
     tasks: tuple[TaskReport, ...] = ()
+    standbys: tuple[StandbyReport, ...] = ()
     timing: ThreadTiming = field(default_factory=ThreadTiming)
     kind: Literal["report"] = "report"
 
@@ -294,12 +323,14 @@ class Assign:
     Args:
         generation: grows with each ``Assign`` of a driver.
         tasks: the tasks.
+        standbys: tasks of which it keeps a standby copy.
     """
 
     __pydantic_config__ = _STRICT
 
     generation: int
     tasks: tuple[Assignment, ...] = ()
+    standbys: tuple[Assignment, ...] = ()
     kind: Literal["assign"] = "assign"
 
 

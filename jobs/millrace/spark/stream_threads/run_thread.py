@@ -6,9 +6,9 @@ import os
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 import structlog
@@ -19,15 +19,20 @@ from millrace.kafka.columns import ReaderSettings, open_reader
 from millrace.processes import ProcessIdentity
 from millrace.spark.plan import QueryPlan, plan_from_bytes
 from millrace.spark.statistics import statistics_of
-from millrace.spark.stream_threads.connection import CoordinatorConnection
+from millrace.spark.stream_threads.connection import CoordinatorConnection, CoordinatorUnreachableError
 from millrace.spark.stream_threads.held_task import HeldThreadTask
 from millrace.spark.stream_threads.messages import Assignment, HeldState, HeldTask, Hello
+from millrace.spark.stream_threads.standby_copies import StandbyCopies
 from millrace.spark.stream_threads.task_input import WAITS_FOR_NOTHING
 from millrace.spark.stream_threads.thread import StreamThread
 from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
 from millrace.spark.task_reports import TaskReporter
-from millrace.spark.warm_tasks import WarmTasks, warm_tasks
+from millrace.spark.warm_tasks import WarmTasks, take_from_holder, warm_tasks
+from millrace.state.position_note import read_position_note
+from millrace.state.standby_copy import CopiedTask
 from millrace.task.actions import from_named
+from millrace.task.spec import TaskSpec
+from millrace.task.standby import CopyOpener, copied_task
 from millrace.task.task import BatchOutcome, Task
 
 MOST_RECORDS = 250_000
@@ -55,7 +60,7 @@ class RunThread:
         application: the application id.
         run: identifies the driver's run.
         address: ``host:port`` of the driver's coordinator.
-        token: of the driver's run.
+        token: of the driver's run; it is in no log.
         epoch: number of the epoch.
         plans: the encoded plan of each sub-topology, by its digest.
     """
@@ -63,7 +68,7 @@ class RunThread:
     application: str
     run: str
     address: str
-    token: str
+    token: str = field(repr=False)
     epoch: int
     plans: Mapping[str, bytes]
 
@@ -81,27 +86,15 @@ class RunThread:
 
     def _run(self, warm: WarmTasks, *, slot: int, attempt: int) -> None:
         plans = {digest: plan_from_bytes(encoded) for digest, encoded in self.plans.items()}
-        identity = ProcessIdentity.current()
-        connection = CoordinatorConnection(
-            self.address,
-            self.token,
-            Hello(
-                application=self.application,
-                run=self.run,
-                epoch=self.epoch,
-                slot=slot,
-                attempt=attempt,
-                host=socket.gethostname(),
-                pid=identity.pid,
-                process_start=identity.start_time,
-                cores=float(os.cpu_count() or 1),
-                held=tuple(_held(warm, plans)),
-            ),
-        )
+        connection = self._connect(warm, plans, slot=slot, attempt=attempt)
         config = next(iter(plans.values())).config
         merges = any(len(plan.topics) > 1 for plan in plans.values())
         maker = _TaskMaker(plans, warm, run=f"{self.run}-{self.epoch}-{slot}-{attempt}-{time.time_ns()}")
-        with ThreadPoolExecutor(TASKS_AT_A_TIME, thread_name_prefix="stream-thread-task") as executor:
+        standbys = StandbyCopies(maker.copied, CopyOpener(config).open, take_from_holder)
+        with (
+            ThreadPoolExecutor(TASKS_AT_A_TIME, thread_name_prefix="stream-thread-task") as executor,
+            warm.giving_up(standbys.give_up),
+        ):
             thread = StreamThread(
                 connection=connection,
                 reader=open_reader(
@@ -114,9 +107,56 @@ class RunThread:
                 ),
                 maker=maker,
                 executor=executor,
+                standbys=standbys,
             )
             reason = thread.run()
         _log.info("stream thread ended", application=self.application, slot=slot, reason=reason)
+
+    def _connect(
+        self, warm: WarmTasks, plans: Mapping[str, QueryPlan], *, slot: int, attempt: int
+    ) -> CoordinatorConnection:
+        identity = ProcessIdentity.current()
+
+        def connect() -> CoordinatorConnection:
+            hello = Hello(
+                application=self.application,
+                run=self.run,
+                epoch=self.epoch,
+                slot=slot,
+                attempt=attempt,
+                host=socket.gethostname(),
+                pid=identity.pid,
+                process_start=identity.start_time,
+                cores=float(os.cpu_count() or 1),
+                state_dir=next(iter(plans.values())).config.state_dir,
+                held=tuple(_held(warm, plans)),
+            )
+            return CoordinatorConnection(self.address, self.token, hello)
+
+        return connected(connect)
+
+
+def connected(connect: Callable[[], CoordinatorConnection]) -> CoordinatorConnection:
+    """Connect to the driver, however long that takes.
+
+    An error would have Spark start the thread again at the same place, and end the whole epoch after some attempts,
+    although other threads may be well. The driver sees that Spark runs the thread and that it has not connected, says
+    so, and cancels it with its epoch.
+
+    Args:
+        connect: tries for a while.
+
+    Raises:
+        OperationError: what started this process is gone; or the driver does not know the thread.
+    """
+    parent = os.getppid()
+    while True:
+        try:
+            return connect()
+        except CoordinatorUnreachableError as error:
+            _log.error("stream thread cannot reach its driver, and tries on", reason=error.message, remedy=error.remedy)
+            if os.getppid() != parent:
+                raise
 
 
 class _TaskMaker:
@@ -130,13 +170,7 @@ class _TaskMaker:
 
     def make(self, assignment: Assignment) -> tuple[OpenTask, TaskSettings]:
         """See :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
-        plan = self._plans.get(assignment.plan)
-        if plan is None:
-            raise OperationError(
-                f"Task {assignment.task} has a plan that this epoch does not have.",
-                remedy="none needed: the next epoch has it",
-            )
-        spec = plan.task_spec(int(assignment.task.rpartition("_")[2]))
+        plan, spec = self._spec(assignment)
         most, idle_ms = plan.config.max_batch_records, plan.config.max_task_idle_ms
         return (
             HeldThreadTask(
@@ -154,6 +188,19 @@ class _TaskMaker:
                 idle_s=WAITS_FOR_NOTHING if idle_ms < 0 else idle_ms / 1000,
             ),
         )
+
+    def copied(self, assignment: Assignment) -> CopiedTask | None:
+        """What is copied of a task; see :class:`StandbyCopies`."""
+        return copied_task(self._spec(assignment)[1])
+
+    def _spec(self, assignment: Assignment) -> tuple[QueryPlan, TaskSpec]:
+        plan = self._plans.get(assignment.plan)
+        if plan is None:
+            raise OperationError(
+                f"Task {assignment.task} has a plan that this epoch does not have.",
+                remedy="none needed: the next epoch has it",
+            )
+        return plan, plan.task_spec(int(assignment.task.rpartition("_")[2]))
 
     def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
         """See :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
@@ -174,5 +221,7 @@ def _held(warm: WarmTasks, plans: Mapping[str, QueryPlan]) -> Iterator[HeldTask]
             spec = plan.task_spec(number)
             if spec.name in is_open:
                 yield HeldTask(spec.name, HeldState.OPEN)
+            elif (note := read_position_note(spec.state_directory)) is not None:
+                yield HeldTask(spec.name, HeldState.STANDBY if note.standby else HeldState.DISK, note.position)
             elif spec.sub_topology.stores and spec.state_directory.exists():
                 yield HeldTask(spec.name, HeldState.DISK)

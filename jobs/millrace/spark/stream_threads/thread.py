@@ -27,6 +27,7 @@ from millrace.spark.stream_threads.messages import (
 )
 from millrace.spark.stream_threads.pending_commands import PendingCommands
 from millrace.spark.stream_threads.problems import problem_of
+from millrace.spark.stream_threads.standby_copies import NoStandbys, Standbys
 from millrace.spark.stream_threads.surroundings import DriverConnection, TaskMaker
 from millrace.spark.stream_threads.task_counts import TaskCounts, take_report
 from millrace.spark.stream_threads.thread_task import Activity, Ended, ThreadTask
@@ -74,6 +75,7 @@ class StreamThread:
         reader: of the input; the thread closes it.
         maker: makes tasks.
         executor: runs what takes long; as many things at a time as it likes, never two of one task.
+        standbys: the standby copies that the thread keeps; the thread closes them.
         clock: a monotonic clock, seconds.
         wall_clock: seconds since the epoch.
     """
@@ -85,6 +87,7 @@ class StreamThread:
         reader: PartitionReader,
         maker: TaskMaker,
         executor: Executor,
+        standbys: Standbys | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -92,6 +95,7 @@ class StreamThread:
         self._reader = reader
         self._maker = maker
         self._executor = executor
+        self._standbys = standbys or NoStandbys()
         self._clock = clock
         self._wall_clock = wall_clock
         self._tasks: dict[str, ThreadTask] = {}
@@ -125,6 +129,7 @@ class StreamThread:
             self._connection.abandon(f"{type(error).__name__}: {error}")
             raise
         finally:
+            self._standbys.close()
             self._reader.close()
         return self._ending
 
@@ -185,6 +190,8 @@ class StreamThread:
             assignment = wanted.get(name)
             task.leaving = assignment is None or assignment.plan != task.plan
             task.paused = assignment is not None and assignment.paused
+        # First: a copy that becomes the task here must be given back before the task is opened.
+        self._standbys.keep(message.standbys)
         for assignment in message.tasks:
             if assignment.task not in self._tasks:
                 self._make(assignment)
@@ -400,6 +407,7 @@ class StreamThread:
                 sequence=self._sequence,
                 generation=self._generation,
                 tasks=tuple(take_report(task, self._counts[task.name]) for task in self._tasks.values()),
+                standbys=self._standbys.reports(),
                 timing=self._timing.take(self._reported_at),
             )
         )

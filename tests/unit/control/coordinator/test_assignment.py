@@ -134,10 +134,16 @@ class TestWhereStateIs:
         assert assign(tasks_of(2), threads, {}) == {"0_0": "b", "0_1": "a"}
 
     @pytest.mark.parametrize(
-        ("nearer", "farther"), [(HeldState.OPEN, HeldState.DISK), (HeldState.DISK, HeldState.STANDBY)]
+        ("nearer", "farther"),
+        [
+            ((HeldState.OPEN, 1), (HeldState.DISK, 100)),
+            ((HeldState.OPEN, 1), (HeldState.STANDBY, 100)),
+            ((HeldState.DISK, 100), (HeldState.STANDBY, 100)),
+            ((HeldState.STANDBY, 100), (HeldState.DISK, 99)),
+        ],
     )
-    def test_open_comes_before_disk_and_disk_before_a_standby_copy(self, nearer, farther):
-        threads = [candidate("a", t0_0=(farther, 100)), candidate("b", t0_0=(nearer, 1))]
+    def test_open_comes_first_then_what_is_nearer_to_the_end_then_disk(self, nearer, farther):
+        threads = [candidate("a", t0_0=farther), candidate("b", t0_0=nearer)]
         assert assign({"0_0": 0.0}, threads, {}) == {"0_0": "b"}
 
     def test_of_two_copies_the_one_that_is_nearer_to_the_end(self):

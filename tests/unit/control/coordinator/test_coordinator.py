@@ -20,6 +20,7 @@ from millrace.spark.stream_threads.messages import (
     HeldTask,
     Hello,
     Report,
+    StandbyReport,
     TaskReport,
     TaskState,
 )
@@ -31,14 +32,14 @@ RUNNING, PAUSED, OPENING = TaskState.RUNNING, TaskState.PAUSED, TaskState.OPENIN
 class Driver:
     """A coordinator with the effects that it wants, and threads that tests speak for."""
 
-    def __init__(self, *tasks: str, slots: int = 2, **settings: Any) -> None:
+    def __init__(self, *tasks: str, slots: int = 2, has_copies: bool = False, **settings: Any) -> None:
         self.now = 0.0
         self.coordinator = Coordinator(
             CoordinatorSettings(application="app", **{"fences": True, **settings}), lambda: self.now
         )
         self.effects: list[Effect] = []
         self.sequence = Counter[int]()
-        self.coordinator.add_tasks(dict.fromkeys(tasks, "plan"))
+        self.coordinator.add_tasks(dict.fromkeys(tasks, "plan"), has_copies=has_copies)
         self.epoch = self.coordinator.begin_epoch(slots)
 
     def hello(self, number: int, **changes: Any) -> Hello:
@@ -77,6 +78,9 @@ class Driver:
     def tasks(self, connection: int) -> list[str]:
         return [each.task for each in self.assigned(connection).tasks]
 
+    def standbys(self, connection: int) -> list[str]:
+        return [each.task for each in self.assigned(connection).standbys]
+
     def report(
         self, connection: int, state: TaskState = RUNNING, *, generation: int | None = None, **also: Any
     ) -> None:
@@ -89,6 +93,7 @@ class Driver:
                 also.get("sequence", self.sequence[connection]),
                 self.assigned(connection).generation if generation is None else generation,
                 tuple(TaskReport(task, state, busy_s=also.get("busy", {}).get(task, 0.0)) for task in names),
+                tuple(also.get("standbys", ())),
             ),
         )
 
@@ -124,8 +129,24 @@ class TestThreadsThatCome:
         assert driver.tasks(1) == []
         driver.pass_time(0.2)
         assert sorted(driver.tasks(1) + driver.tasks(2)) == names(4)
-        assert "2 of 3 stream threads run" in driver.coordinator.shortage
+        assert "2 of 3 stream threads have found a slot" in driver.coordinator.shortage
         assert "give Spark 3 slots" in driver.coordinator.shortage
+
+    def test_threads_for_which_there_is_surely_no_slot_are_not_waited_for(self):
+        driver = Driver(*names(4))
+        driver.epoch = driver.coordinator.begin_epoch(4, awaited=2)
+        driver.join(1)
+        assert driver.tasks(1) == []
+        driver.join(2)
+        assert (len(driver.tasks(1)), len(driver.tasks(2))) == (2, 2)
+        assert "2 of 4 stream threads have found a slot, and have all tasks: give Spark 4 slots" in (
+            driver.coordinator.shortage
+        )
+        driver.run(1, 2)
+        driver.join(3)
+        driver.run(1, 2)
+        driver.run(3)
+        assert len(driver.tasks(3)) == 1, "a slot that comes later has its share"
 
     def test_a_late_thread_gets_its_part_a_few_tasks_at_a_time_once_they_are_handed_over(self):
         driver = Driver(*names(12), most_moves=2)
@@ -537,3 +558,81 @@ def test_it_says_how_many_threads_it_waits_for():
     assert driver.coordinator.reason.startswith("1 of 2 stream threads")
     driver.coordinator.end_epoch("an hour is over")
     assert "no epoch" in driver.coordinator.reason
+
+
+class TestStandbyCopies:
+    """Threads of three hosts, one task each; a thread's connection has the number of its host."""
+
+    def driver(self, *, threads: int = 3, replicas: int = 1) -> Driver:
+        driver = Driver(*names(threads), slots=threads, has_copies=True, standby_replicas=replicas)
+        for number in range(1, threads + 1):
+            driver.join(number, host=f"h{number}")
+        return driver
+
+    def owner(self, driver: Driver, task: str) -> int:
+        return next(number for number in range(1, 9) if task in driver.tasks(number))
+
+    def test_each_task_has_its_copies_on_other_hosts_as_many_as_there_are(self):
+        for replicas, expected in ((1, 1), (2, 2), (5, 2)):
+            driver = self.driver(replicas=replicas)
+            for task in names(3):
+                keepers = [number for number in (1, 2, 3) if task in driver.standbys(number)]
+                assert len(keepers) == expected
+                assert self.owner(driver, task) not in keepers
+        assert [len(self.driver().standbys(number)) for number in (1, 2, 3)] == [1, 1, 1], "spread evenly"
+
+    def test_none_is_kept_on_the_disk_of_the_task_itself(self):
+        driver = Driver(*names(2), has_copies=True, standby_replicas=1)
+        driver.join(1, 2)
+        assert driver.tasks(1) + driver.tasks(2) == names(2)
+        assert driver.standbys(1) == driver.standbys(2) == []
+        driver = Driver(*names(2), has_copies=True, standby_replicas=1)
+        driver.join(1, state_dir="/a")
+        driver.join(2, state_dir="/b")
+        assert (driver.standbys(1), driver.standbys(2)) == (driver.tasks(2), driver.tasks(1))
+
+    def test_without_replicas_or_stores_there_are_none(self):
+        for has_copies, replicas in ((True, 0), (False, 1)):
+            driver = Driver(*names(2), has_copies=has_copies, standby_replicas=replicas)
+            driver.join(1, host="a")
+            driver.join(2, host="b")
+            assert driver.standbys(1) == driver.standbys(2) == []
+
+    def test_who_keeps_the_copy_gets_the_task_when_its_thread_is_killed_and_another_one_keeps_a_copy(self):
+        driver = self.driver()
+        for number in (1, 2, 3):
+            copies = [StandbyReport(task, position=50, lag=0) for task in driver.standbys(number)]
+            driver.report(number, standbys=copies)
+        (lost,) = driver.tasks(1)
+        keeper = next(number for number in (2, 3) if lost in driver.standbys(number))
+        other = 5 - keeper
+        driver.coordinator.left(1, "killed")
+        driver.coordinator.fenced([lost])
+        driver.pass_time(5.1)
+        assert lost in driver.tasks(keeper)
+        assert lost not in driver.standbys(keeper)
+        driver.run(keeper, other)
+        assert lost in driver.standbys(other)
+
+    def test_a_copy_that_is_behind_gives_way_to_a_disk_that_is_not(self):
+        driver = Driver("0_0", slots=2, has_copies=True, standby_replicas=1)
+        driver.join(1, host="a", held=(HeldTask("0_0", HeldState.STANDBY, 10),))
+        driver.join(2, host="b", held=(HeldTask("0_0", HeldState.DISK, 11),))
+        assert (driver.tasks(2), driver.standbys(1)) == (["0_0"], ["0_0"])
+
+    def test_copies_stay_where_they_are_while_their_task_has_no_thread_and_when_threads_come(self):
+        driver = self.driver()
+        before = {number: driver.standbys(number) for number in (1, 2, 3)}
+        driver.coordinator.left(1, "killed")
+        for number in (2, 3):
+            driver.run(number)
+            assert driver.standbys(number) == before[number]
+        driver = Driver("0_0", slots=3, has_copies=True, standby_replicas=1)
+        driver.join(1, host="a")
+        driver.join(2, host="b")
+        driver.pass_time(5.1)
+        keeper = 1 if driver.standbys(1) else 2
+        driver.run(1, 2)
+        driver.join(3, host="c")
+        assert driver.standbys(keeper) == ["0_0"]
+        assert driver.standbys(3) == []

@@ -11,7 +11,11 @@ import pytest
 
 from millrace.control.coordinator.server import CoordinatorServer
 from millrace.spark.stream_threads import conversation
-from millrace.spark.stream_threads.connection import CoordinatorConnection, CoordinatorUnreachableError
+from millrace.spark.stream_threads.connection import (
+    CoordinatorConnection,
+    CoordinatorRefusedError,
+    CoordinatorUnreachableError,
+)
 from millrace.spark.stream_threads.conversation import Ended
 from millrace.spark.stream_threads.frames import Channel
 from millrace.spark.stream_threads.messages import (
@@ -137,7 +141,7 @@ def test_a_side_that_falls_silent_ends_the_connection(events, server, monkeypatc
 
 
 def test_another_token_is_refused(server, events):
-    with pytest.raises(CoordinatorUnreachableError, match="is not accepted") as caught:
+    with pytest.raises(CoordinatorRefusedError, match="is not accepted") as caught:
         CoordinatorConnection(server.address, "guessed", hello())
     assert server.address in caught.value.message
     assert "h/1" in caught.value.message
@@ -145,7 +149,7 @@ def test_another_token_is_refused(server, events):
 
 
 def test_a_thread_of_an_older_run_is_refused(server, events):
-    with pytest.raises(CoordinatorUnreachableError):
+    with pytest.raises(CoordinatorRefusedError):
         CoordinatorConnection(server.address, "token", hello(run="6"))
     assert events.seen.empty()
 

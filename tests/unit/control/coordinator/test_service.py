@@ -94,7 +94,7 @@ class Thread:
                 self.sequence,
                 self.generation,
                 tuple(TaskReport(task, state) for task, state in self.tasks.items()),
-                ThreadTiming(**timing),
+                timing=ThreadTiming(**timing),
             )
         )
 

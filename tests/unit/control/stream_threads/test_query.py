@@ -36,7 +36,16 @@ class PlayedThreads:
     def add(self, sub_topology: int, listener: Any, digest: str, plan: bytes) -> None:
         self.listener = listener
 
-    def start(self, sub_topology: int, digest: str, plan: bytes, tasks: Sequence[str], *, paused: bool) -> None:
+    def start(
+        self,
+        sub_topology: int,
+        digest: str,
+        plan: bytes,
+        tasks: Sequence[str],
+        *,
+        paused: bool,
+        has_copies: bool = False,
+    ) -> None:
         self.journal.append(f"start {','.join(tasks)}{' paused' if paused else ''}")
         self.is_active = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
@@ -15,8 +16,10 @@ from millrace.control.stream_threads.threads import StreamThreads
 from millrace.errors import DriverFencedError, MillraceError
 from millrace.processes import ProcessIdentity
 from millrace.spark.stream_threads.connection import CoordinatorConnection
+from millrace.spark.stream_threads.launched import LaunchedThread
 from millrace.spark.stream_threads.messages import Assign, End, FromDriver, Hello, Report, TaskReport, TaskState
 from millrace.spark.stream_threads.run_thread import RunThread
+from millrace.spark.stream_threads.slots import EpochSize
 
 LIMIT_S = 10.0
 
@@ -26,9 +29,11 @@ M = TypeVar("M", bound=FromDriver)
 class PlayedEpochs:
     """The Spark query; an epoch begins when the test says."""
 
-    def __init__(self, function: Callable[[int], RunThread]) -> None:
+    def __init__(self, function: Callable[[EpochSize], RunThread]) -> None:
         self.function = function
-        self.threads = 1
+        self.spark_runs: list[LaunchedThread] = []
+        self.running: int | None = None
+        self.ended_rests: list[int | None] = []
         self.is_active = False
         self.exception: BaseException | None = None
         self.starts = 0
@@ -37,6 +42,17 @@ class PlayedEpochs:
     def start(self) -> None:
         self.starts += 1
         self.is_active = True
+
+    def begin(self, *, threads: int = 1) -> RunThread:
+        """The next epoch begins."""
+        self.running = (self.running or 0) + 1
+        return self.function(EpochSize(threads, threads))
+
+    def launched(self) -> list[LaunchedThread]:
+        return self.spark_runs
+
+    def end_rest(self, epoch: int | None) -> None:
+        self.ended_rests.append(epoch)
 
     def request_stop(self) -> None:
         pass
@@ -100,7 +116,7 @@ class World:
         self.heard = Heard()
         self.threads.add(0, self.heard, "digest of plan", b"plan")
 
-    def _make(self, function: Callable[[int], RunThread]) -> PlayedEpochs:
+    def _make(self, function: Callable[[EpochSize], RunThread]) -> PlayedEpochs:
         self.epochs.append(PlayedEpochs(function))
         return self.epochs[-1]
 
@@ -112,7 +128,7 @@ class World:
 
     def thread(self, *, process: int = 0) -> PlayedThread:
         """The thread of a new epoch, in a process of that number."""
-        return PlayedThread(self.epochs[0].function(0), process)
+        return PlayedThread(self.epochs[0].begin(), process)
 
 
 @pytest.fixture
@@ -166,7 +182,7 @@ def test_the_first_epoch_has_the_plans_of_sub_topologies_that_start_after_it(wor
 
 def test_a_plan_that_comes_between_the_begin_of_an_epoch_and_its_threads_ends_it(world: World) -> None:
     world.start()
-    made = world.epochs[0].function(0)
+    made = world.epochs[0].begin()
     world.start(b"other")
     late = PlayedThread(made, 0)
     late.awaits(End)
@@ -235,3 +251,41 @@ def test_whoever_waits_for_tasks_hears_of_a_fence(world: World) -> None:
     world.threads.abandon(DriverFencedError("Driver 2 is there."))
     with pytest.raises(DriverFencedError):
         world.threads.wait_until_open(["0_0"], lambda: False)
+
+
+def test_a_thread_that_spark_runs_and_that_does_not_connect_is_named_with_the_port_that_it_must_reach(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LOOK_S", 0.0)
+    world.start()
+    made = world.epochs[0].begin(threads=2)
+    assert world.threads.reason == f"0 of 2 stream threads have connected to the coordinator at {made.address}"
+    world.epochs[0].spark_runs = [LaunchedThread(0, "here", 9.0), LaunchedThread(1, "far.example", 4.9)]
+    assert "stream thread 0 on here (for 9 s) cannot reach the coordinator" in world.threads.reason
+    assert "far.example" not in world.threads.reason, "it has still time"
+    thread = PlayedThread(made, 0)
+    world.epochs[0].spark_runs = [LaunchedThread(0, "here", 12.0), LaunchedThread(1, "far.example", 7.9)]
+    assert [each.task for each in thread.awaits(Assign).tasks] == ["0_0", "0_1"], "they wait for no other thread"
+    assert world.threads.reason == ""
+    assert f"stream thread 1 on far.example (for 8 s) cannot reach the coordinator at {made.address}: let" in (
+        world.threads.shortage
+    )
+    assert "on here" not in world.threads.shortage
+    assert (len(world.threads.threads), world.threads.wanted) == (1, 2)
+
+
+def test_what_never_connected_is_cancelled_with_its_epoch(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.start()
+    thread = world.thread()
+    thread.reports(thread.awaits(Assign))
+    monkeypatch.setattr(module, "EPOCH_LIMIT_S", 0.0)
+    world.threads.tick()
+    monkeypatch.undo()
+    thread.awaits(End)
+    world.threads.tick()
+    assert world.epochs[0].ended_rests == [], "a thread commits still"
+    thread.connection.leave("told to")
+    deadline = time.monotonic() + LIMIT_S
+    while not world.epochs[0].ended_rests and time.monotonic() < deadline:
+        world.threads.tick()
+    assert world.epochs[0].ended_rests == [1]

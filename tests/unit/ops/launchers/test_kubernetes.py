@@ -279,6 +279,26 @@ def test_the_manifests_are_what_kubernetes_takes(write: Write) -> None:
         kubernetes_validate.validate(document, "1.30", strict=True)
 
 
+def test_stream_threads_reach_the_coordinator_at_a_port_of_the_driver_s_pod(write: Write) -> None:
+    def ports(**config: Any) -> dict[str, int]:
+        home = write(config={"bootstrap.servers": "localhost:1", "processing.engine": "stream-threads", **config})
+        spec = load_spec(home.spec_path("orders"))
+        driver, executor = pod_templates(spec)
+        assert "ports" not in executor["spec"]["containers"][0]
+        kubernetes_validate.validate(driver, "1.30", strict=True)
+        found = {each["name"]: each["containerPort"] for each in driver["spec"]["containers"][0]["ports"]}
+        # The port is the one that the driver listens on, which has the same specification.
+        assert found.get("coordinator", 0) == spec.streams_config().coordinator_port or "processing.engine" in config
+        return found
+
+    assert ports() == {"control": 7070, "coordinator": 7071}
+    assert ports(**{"coordinator.port": 9000}) == {"control": 7070, "coordinator": 9000}
+    assert ports(**{"coordinator.port": 0}) == {"control": 7070}, "a free one, which nobody knows before"
+    assert ports(**{"processing.engine": "micro-batches"}) == {"control": 7070}
+    with pytest.raises(ConfigurationError, match=r"application.server and coordinator.port are both port 7070"):
+        ports(**{"coordinator.port": 7070})
+
+
 @pytest.mark.parametrize(
     ("application", "name"),
     [("orders", "orders"), ("Orders_v2", "orders-v2-d6ae3dbe"), ("___", "millrace-")],

@@ -10,6 +10,9 @@ from millrace.spark.stream_threads import messages as m
 from millrace.spark.stream_threads.frames import MessageError
 from millrace.spark.stream_threads.problems import Problem, error_of, problem_of
 
+# JSON has no other numbers, and no message says any.
+st.register_type_strategy(float, st.floats(allow_nan=False, allow_infinity=False))
+
 FROM_THREAD = st.one_of(*(st.from_type(each) for each in (m.Report, m.Failed, m.Goodbye, m.Alive, m.Hello)))
 FROM_DRIVER = st.one_of(*(st.from_type(each) for each in (m.Welcome, m.Assign, m.CommitNow, m.End, m.Alive)))
 

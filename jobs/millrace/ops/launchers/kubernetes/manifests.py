@@ -10,6 +10,7 @@ from typing import Any
 
 import yaml
 
+from millrace.config import ProcessingEngine
 from millrace.ops.launcher_settings import CONTROL_TOKEN, POD_STATE_DIRECTORY, POD_TOKEN_DIRECTORY
 from millrace.ops.launchers.submission import control_port
 from millrace.ops.spec import ApplicationSpec, SpecFile
@@ -118,11 +119,23 @@ def _driver(spec: ApplicationSpec) -> Mapping[str, Any]:
     ]
     container = {
         **_container(spec, "driver"),
-        "ports": [{"name": "control", "containerPort": port}],
+        "ports": [{"name": "control", "containerPort": port}, *_coordinator_port(spec)],
         "readinessProbe": {"httpGet": {"path": "/health/ready", "port": port}, "periodSeconds": 5},
         "volumeMounts": mounts,
     }
     return _pod(spec, container, volumes, grace_s=round(spec.health.stop_timeout_s))
+
+
+def _coordinator_port(spec: ApplicationSpec) -> Sequence[Mapping[str, Any]]:
+    """The port of the driver at which stream threads, in the executors' pods, connect to their coordinator.
+
+    They find the driver by the name of Spark's service for it, which has no address of its own, so all ports are those
+    of the pod. What they show there comes to them with their Spark task.
+    """
+    config = spec.streams_config()
+    if config.processing_engine is not ProcessingEngine.STREAM_THREADS or not config.coordinator_port:
+        return ()
+    return ({"name": "coordinator", "containerPort": config.coordinator_port},)
 
 
 def _executor(spec: ApplicationSpec) -> Mapping[str, Any]:

@@ -1,0 +1,131 @@
+"""The parts of the test suite: what each runs, when, and with how many workers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+_PYTEST = ("-m", "pytest", "-q")
+_CORES = max(2, os.cpu_count() or 2)
+_BY_FILE = ("--dist", "loadfile")
+_COMPUTING = ("-n", str(_CORES), "--dist", "worksteal")
+"""Tests that compute: one worker a core. Some take a hundred times as long as others and stand one behind the other: a
+worker that has nothing left takes some of another's."""
+_WAITING = ("-n", str(_CORES + 1), *_BY_FILE)
+"""Tests that start processes wait for them a quarter of their time: one worker more than cores keeps these busy."""
+_IN_THEIR_ORDER = (*_WAITING, "--no-loadscope-reorder")
+"""Files go to workers as they were collected, see ``tests/integration/conftest.py``."""
+_TWO = ("-n", "2", *_BY_FILE, "--no-loadscope-reorder")
+"""Tests that wait nearly always, and share a world by file: two worlds, whatever the cores."""
+_DISTRIBUTION = {*_COMPUTING, *_WAITING, *_IN_THEIR_ORDER, *_TWO}
+_BESIDE = "not long and not alone"
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of the suite.
+
+    Args:
+        name: how it is asked for.
+        what: what it is.
+        directory: where its tests are; none where it is no pytest run.
+        command: arguments of the interpreter, without the directory.
+        select: pytest's marker expression.
+        reason: why it runs only where ``full`` or its name is asked for; empty where it always runs.
+        beside_others: whether it leaves cores to others, since it waits or does one thing after the other, so that it
+            runs while they do; what it writes is shown when it has ended.
+        alone: whether it begins only once nothing else runs.
+    """
+
+    name: str
+    what: str
+    directory: str | None
+    command: tuple[str, ...]
+    select: str = ""
+    reason: str = ""
+    beside_others: bool = False
+    alone: bool = False
+
+    def line(self, *, again: bool = False) -> list[str]:
+        """The whole command line.
+
+        Args:
+            again: of the second attempt: the tests that failed and that kill, one after the other.
+        """
+        command = [sys.executable, *self.command]
+        if self.directory is None:
+            return command
+        select = self.select
+        if again:
+            command = [argument for argument in command if argument not in _DISTRIBUTION]
+            command.append("--last-failed")
+            select = f"({select}) and kills" if select else "kills"
+        # Parts that run at the same time must not overwrite each other's failures.
+        cache = ROOT / ".pytest_cache" / self.name
+        command += ["-o", f"cache_dir={cache}", f"--junitxml={self.report(again=again)}"]
+        return [*command, *(["-m", select] if select else []), self.directory]
+
+    def report(self, *, again: bool = False) -> Path:
+        """Where pytest writes its results."""
+        return ROOT / ".pytest_cache" / f"{self.name}{'-again' if again else ''}.xml"
+
+    def exists(self) -> bool:
+        """Whether there is anything to run."""
+        return self.directory is None or any((ROOT / self.directory).rglob("test_*.py"))
+
+
+def parts() -> list[Part]:
+    """All parts, in the order in which they run: what fails fast comes first."""
+    smoke = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
+    soak = ("-m", "tests.soak.run", "--minutes", "30")
+    return [
+        Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
+        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WAITING)),
+        Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_COMPUTING)),
+        Part(
+            "integration",
+            "real broker, real Spark",
+            "tests/integration",
+            (*_PYTEST, *_IN_THEIR_ORDER),
+            select=_BESIDE,
+        ),
+        Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, select=_BESIDE, beside_others=True),
+        Part(
+            "airflow",
+            "real Airflow, real supervision, real browser",
+            "tests/airflow",
+            (*_PYTEST, *_TWO),
+            select=_BESIDE,
+            beside_others=True,
+        ),
+        Part("bench-smoke", "the benchmark's machinery, tiny", None, smoke, beside_others=True),
+        Part(
+            "alone",
+            "predicted times, the whole platform: nothing beside them",
+            "tests",
+            _PYTEST,
+            select="alone and not long",
+            alone=True,
+        ),
+        Part(
+            "long",
+            "drills, upgrades, resets, restorations at every step",
+            "tests",
+            _PYTEST,
+            select="long",
+            reason="tests of minutes that have a cheaper sibling in the default, each with its reason",
+            alone=True,
+        ),
+        Part(
+            "soak",
+            "half an hour of kills, savepoints, restorations and resets at random, and a checker",
+            None,
+            soak,
+            reason="the chaos part runs three minutes of it",
+            alone=True,
+        ),
+    ]

@@ -18,6 +18,7 @@ from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.kafka.java_clients import java_properties
 from millrace.spark.class_archive import class_archive_settings
 from millrace.spark.engine import JAVA_OPTIONS, SESSION_SETTINGS
+from millrace.spark.launcher_archive import launcher_environment
 from millrace.spark.start_workers import start_workers
 
 ARROW_BATCH_ROWS = 2_000
@@ -154,6 +155,8 @@ def create_session(
     # Workers must have the driver's packages, whatever python3 is first on their path.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    for name, value in launcher_environment().items():
+        os.environ.setdefault(name, value)
     builder = builder.master(config.master).appName(config.application_id)
     given = own_settings(config, engine)
     own = {**given, "spark.jars": ",".join(str(jar) for jar in jars), **class_archive}

@@ -21,6 +21,12 @@ def prepare() -> None:
     It takes about a minute, and nothing when it is done already. Drivers start without the record too, 4 s later.
     """
     from millrace.spark.class_archive import make_class_archive
+    from millrace.spark.launcher_archive import make_launcher_archive
 
     configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
-    out.print(str(make_class_archive(lambda step: messages.print(step, markup=False))))
+
+    def say(step: str) -> None:
+        messages.print(step, markup=False)
+
+    for make in (make_class_archive, make_launcher_archive):
+        out.print(str(make(say)))

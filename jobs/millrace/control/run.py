@@ -41,11 +41,11 @@ from millrace.spark.micro_batches.query import SparkQuery
 from millrace.spark.plan import QueryPlan
 from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.restore_reports import RestoreReport
-from millrace.spark.session import driver_address, set_arrow_batches
+from millrace.spark.session import SessionStart, driver_address, set_arrow_batches
 from millrace.spark.stream_threads.epochs import Epochs
 from millrace.spark.stream_threads.slots import EpochSize, epoch_size, slots_of
 from millrace.spark.task_reports import LostTransaction, TaskReports
-from millrace.spark.warm_up import start_workers, warm_up
+from millrace.spark.warm_up import warm_up
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.topology.picture import picture
 from millrace.topology.summary import summarize
@@ -57,7 +57,7 @@ _log = structlog.get_logger(__name__)
 def run_application(
     config: StreamsConfig,
     topology: Topology,
-    session: Future[SparkSession],
+    start: SessionStart,
     *,
     run_directory: Path,
     gives_up_state: bool = False,
@@ -68,7 +68,7 @@ def run_application(
     Args:
         config: its configuration.
         topology: its topology.
-        session: the session that :func:`millrace.spark.session.open_session` opens; it is stopped in the end.
+        start: the session that :func:`millrace.spark.session.open_session` opens; it is stopped in the end.
         run_directory: where ``control.json`` and the control token go.
         gives_up_state: whether a changed topology may leave stores behind that the one before it had.
         owns_process: whether this process is the driver's own: once a newer driver has taken over, it is ended within
@@ -86,7 +86,7 @@ def run_application(
         return _Run(
             config,
             topology,
-            session,
+            start,
             run_directory,
             gives_up_state=gives_up_state,
             end_process=_end_process if owns_process else None,
@@ -102,7 +102,7 @@ class _Run:
         self,
         config: StreamsConfig,
         topology: Topology,
-        session: Future[SparkSession],
+        start: SessionStart,
         run_directory: Path,
         *,
         gives_up_state: bool,
@@ -127,8 +127,8 @@ class _Run:
         self._prepared: Prepared | None = None
         self._starts: Mapping[TopicPartition, int] = {}
         # The JVM and its Python workers take seconds to come up; meanwhile the broker is asked what there is.
-        self._session = session
-        self._workers = start_workers(session)
+        self._session = start.session
+        self._workers = start.workers
         self._run_id = uuid4().hex
         self._driver = Driver(
             Application(

@@ -38,7 +38,7 @@ def preload() -> None:
 
         from millrace.kafka.columns.c_interface import InterfaceUnavailableError
         from millrace.kafka.columns.layout_check import checked_kernel
-        from millrace.spark.warm_up import first_use
+        from millrace.spark.start_workers import first_use
 
         first_use()
         with contextlib.suppress(InterfaceUnavailableError):

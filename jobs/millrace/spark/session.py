@@ -7,6 +7,7 @@ import sys
 import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import dataclass
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
@@ -17,6 +18,8 @@ from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.kafka.java_clients import java_properties
 from millrace.spark.class_archive import class_archive_settings
 from millrace.spark.engine import JAVA_OPTIONS, SESSION_SETTINGS
+from millrace.spark.launcher_archive import launcher_environment
+from millrace.spark.start_workers import start_workers
 
 ARROW_BATCH_ROWS = 2_000
 """Rows of one Arrow batch between the JVM and Python: each batch costs 0.1 ms, and larger ones gained nothing more."""
@@ -85,30 +88,50 @@ def driver_address(session: SparkSession) -> tuple[str, str]:
     return session.conf.get(_BIND_ADDRESS, host), host
 
 
-def open_session(config: StreamsConfig, engine: ProcessingEngine) -> Future[SparkSession]:
-    """Starts to open a session in the background: the virtual machine takes seconds to come up.
+@dataclass(frozen=True)
+class SessionStart:
+    """A session that is being opened.
+
+    Args:
+        session: the session.
+        workers: done once each slot has had a Python worker, or with why that failed.
+    """
+
+    session: Future[SparkSession]
+    workers: Future[None]
+
+
+def open_session(config: StreamsConfig, engine: ProcessingEngine) -> SessionStart:
+    """Starts to open a session and its Python workers in the background, which takes seconds.
 
     Args:
         config: the application's configuration.
         engine: what executes the application.
     """
     session: Future[SparkSession] = Future()
+    context: Future[SparkContext] = Future()
 
     def open_it() -> None:
         try:
             # What spark-submit started has its jars, and its pyspark is a file in which there are none.
             jars = () if is_submitted() else resolve_jars(SPARK_KAFKA_JARS)
             archive = class_archive_settings(jars) if jars else {}
-            session.set_result(create_session(config, engine, jars, archive))
+            session.set_result(create_session(config, engine, jars, archive, context))
         except BaseException as error:
             session.set_exception(error)
+            if not context.done():
+                context.set_exception(error)
 
     threading.Thread(target=open_it, name="spark-session", daemon=True).start()
-    return session
+    return SessionStart(session, start_workers(context))
 
 
 def create_session(
-    config: StreamsConfig, engine: ProcessingEngine, jars: Sequence[Path], class_archive: Mapping[str, str]
+    config: StreamsConfig,
+    engine: ProcessingEngine,
+    jars: Sequence[Path],
+    class_archive: Mapping[str, str],
+    context: Future[SparkContext] | None = None,
 ) -> SparkSession:
     """A session for one application; where ``spark-submit`` has brought us, the one that it has prepared.
 
@@ -120,6 +143,7 @@ def create_session(
         engine: what executes it.
         jars: the Kafka connector and what it needs.
         class_archive: settings of :mod:`millrace.spark.class_archive`; none where there is no archive.
+        context: gets the session's context as soon as there is one, which is some time before there is a session.
     """
     builder = SparkSession.builder
     passed_on = config.spark_settings
@@ -127,12 +151,12 @@ def create_session(
         # The others came with the submission.
         for key in filter(is_secret, passed_on):
             builder = builder.config(key, passed_on[key])
-        session = builder.getOrCreate()
-        session.sparkContext.setLogLevel("ERROR")
-        return session
+        return _session_of(builder, SparkConf(), context)
     # Workers must have the driver's packages, whatever python3 is first on their path.
     os.environ["PYSPARK_PYTHON"] = sys.executable
     os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    for name, value in launcher_environment().items():
+        os.environ.setdefault(name, value)
     builder = builder.master(config.master).appName(config.application_id)
     given = own_settings(config, engine)
     own = {**given, "spark.jars": ",".join(str(jar) for jar in jars), **class_archive}
@@ -143,14 +167,22 @@ def create_session(
     settings = {**own, **passed_on}
     for key, value in settings.items():
         builder = builder.config(key, value)
-    if secret := {key for key in settings if is_secret(key)}:
-        # PySpark gives what it knows when it starts the JVM on its command line, which everybody on the host can read.
-        public = SparkConf().setMaster(config.master).setAppName(config.application_id)
-        public.setAll([(key, value) for key, value in settings.items() if key not in secret])
-        SparkContext._ensure_initialized(conf=public)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    # PySpark gives what it knows when it starts the JVM on its command line, which everybody on the host can read.
+    public = SparkConf().setMaster(config.master).setAppName(config.application_id)
+    public.setAll([(key, value) for key, value in settings.items() if not is_secret(key)])
+    SparkContext._ensure_initialized(conf=public)
+    whole = SparkConf().setMaster(config.master).setAppName(config.application_id).setAll([*settings.items()])
+    return _session_of(builder, whole, context)
+
+
+def _session_of(
+    builder: SparkSession.Builder, settings: SparkConf, context: Future[SparkContext] | None
+) -> SparkSession:
+    spark_context = SparkContext.getOrCreate(settings)
+    spark_context.setLogLevel("ERROR")
+    if context is not None:
+        context.set_result(spark_context)
+    return builder.getOrCreate()
 
 
 def arrow_batch_settings(largest_record_bytes: int) -> dict[str, str]:

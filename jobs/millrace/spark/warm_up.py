@@ -1,12 +1,10 @@
-"""Makes the first batch as fast as the others: what a worker or the JVM does only once is done before it."""
+"""Makes the first micro-batch as fast as the others: what Spark does only once for its source is done before it."""
 
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 
 import pyarrow as pa
@@ -18,7 +16,6 @@ from millrace.spark.micro_batches.own_source import unreadable_timestamp
 from millrace.spark.micro_batches.source import bounded_frame
 from millrace.spark.plan import QueryPlan
 from millrace.spark.results import RESULT_SCHEMA
-from millrace.task.aggregation.groups import group, group_codes
 from millrace.task.input import TopicPartition
 from millrace.task.serialization import from_bytes, or_default
 from millrace.topology.nodes import SourceNode
@@ -27,32 +24,6 @@ WARM_UP_RECORDS = 2_000
 """Records of each input partition that are read and decoded, and nothing else: no code of the user runs on them."""
 
 _log = structlog.get_logger(__name__)
-
-
-def start_workers(session: Future[SparkSession]) -> Future[None]:
-    """Has Python workers started and Spark's classes loaded as soon as there is a session, in the background.
-
-    Args:
-        session: that is being opened.
-
-    Returns:
-        Done once each slot has had a worker, or with why that failed.
-    """
-    started: Future[None] = Future()
-
-    def start() -> None:
-        try:
-            spark = session.result()
-            began = time.monotonic()
-            slots = spark.sparkContext.defaultParallelism
-            spark.range(0, slots, 1, slots).mapInArrow(_begin, RESULT_SCHEMA).collect()
-            _log.info("workers started", slots=slots, seconds=round(time.monotonic() - began, 1))
-            started.set_result(None)
-        except BaseException as error:
-            started.set_exception(error)
-
-    threading.Thread(target=start, name="start-workers", daemon=True).start()
-    return started
 
 
 def warm_up(
@@ -90,16 +61,6 @@ def warm_up(
                 if not unreadable_timestamp(error):
                     raise
     _log.info("warmed up", seconds=round(time.monotonic() - began, 1))
-
-
-def first_use() -> None:
-    """Does what the first batch of a process would otherwise spend a second on: thread pools, kernels, pandas."""
-    group(group_codes(pa.array([b"a", b"b", b"a"], type=pa.binary())))
-
-
-def _begin(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    first_use()
-    yield from _nothing(batches)
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,9 +20,14 @@ def test_a_driver_that_spark_submit_started_looks_for_no_jars_in_its_packed_pysp
     given: list[tuple[Any, ...]] = []
 
     def create(
-        config: StreamsConfig, engine: ProcessingEngine, jars: tuple[Path, ...], class_archive: dict[str, str]
+        config: StreamsConfig,
+        engine: ProcessingEngine,
+        jars: tuple[Path, ...],
+        class_archive: dict[str, str],
+        context: Future[Any],
     ) -> str:
         given.append((config, engine, jars, class_archive))
+        context.set_exception(RuntimeError("no workers here"))
         return "the session of Spark"
 
     def refuse(*_: object) -> None:
@@ -31,7 +37,9 @@ def test_a_driver_that_spark_submit_started_looks_for_no_jars_in_its_packed_pysp
     monkeypatch.setattr(session, "create_session", create)
     monkeypatch.setattr(session, "class_archive_settings", refuse)
     monkeypatch.setattr(session, "resolve_jars", refuse)
-    assert session.open_session(CONFIG, THREADS).result(timeout=30) == "the session of Spark"
+    start = session.open_session(CONFIG, THREADS)
+    assert start.session.result(timeout=30) == "the session of Spark"
+    assert str(start.workers.exception(timeout=30)) == "no workers here"
     assert given == [(CONFIG, THREADS, (), {})]
 
 
@@ -44,10 +52,17 @@ def test_a_submitted_driver_adds_the_secrets_that_the_submission_left_out(monkey
             return self
 
         def getOrCreate(self) -> Any:  # noqa: N802 - Spark's name
-            return SimpleNamespace(sparkContext=SimpleNamespace(setLogLevel=lambda level: None))
+            return SimpleNamespace()
+
+    class Context:
+        @staticmethod
+        def getOrCreate(settings: object) -> Any:  # noqa: N802 - Spark's name
+            return SimpleNamespace(setLogLevel=lambda level: None)
 
     monkeypatch.setenv("PYSPARK_GATEWAY_PORT", "1")
     monkeypatch.setattr(session, "SparkSession", SimpleNamespace(builder=Builder()))
+    monkeypatch.setattr(session, "SparkContext", Context)
+    monkeypatch.setattr(session, "SparkConf", dict)
     settings = {"spark.hadoop.fs.s3a.secret.key": "k", "spark.executor.memory": "1g", "sasl.password": "p"}
     own = {"application.id": "a", "bootstrap.servers": "localhost:1", "sasl.username": "u", **settings}
     session.create_session(StreamsConfig.from_mapping(own), THREADS, (), {})

@@ -133,6 +133,11 @@ class Coordinator:
                 self._tasks[task].paused = paused
         self._reconcile()
 
+    def not_paused(self, tasks: Collection[str]) -> list[str]:
+        """Those of some tasks that may be in a batch yet, although they are to be paused; one that failed is in none."""
+        failed = {task for task, each in self._tasks.items() if each.failed}
+        return self.members.not_paused(set(tasks) - failed)
+
     def begin_epoch(self, slots: int, *, awaited: int | None = None) -> int:
         """The Spark tasks of an epoch are about to be launched; threads of older ones are told to leave.
 

@@ -138,7 +138,7 @@ class CoordinatorService:
         Raises:
             OperationError: not in time.
         """
-        self._wait(lambda known: known.members.not_paused(tasks), timeout_s, "have not stopped behind a commit")
+        self._wait(lambda known: known.not_paused(tasks), timeout_s, "have not stopped behind a commit")
 
     def wait_until_open(
         self, tasks: Collection[str], *, timeout_s: float, or_until: Callable[[], bool] = lambda: False

@@ -449,11 +449,11 @@ class TestPausing:
     def test_tasks_are_paused_once_all_threads_have_said_so(self):
         driver = self.driver()
         assert all(each.paused for each in driver.assigned(1).tasks + driver.assigned(2).tasks)
-        assert driver.coordinator.members.not_paused(["0_0", "0_1"]) == ["0_0", "0_1"]
+        assert driver.coordinator.not_paused(["0_0", "0_1"]) == ["0_0", "0_1"]
         driver.report(1, PAUSED)
-        assert driver.coordinator.members.not_paused(["0_0", "0_1"]) == driver.tasks(2)
+        assert driver.coordinator.not_paused(["0_0", "0_1"]) == driver.tasks(2)
         driver.report(2, PAUSED)
-        assert driver.coordinator.members.not_paused(["0_0", "0_1"]) == []
+        assert driver.coordinator.not_paused(["0_0", "0_1"]) == []
 
     def test_a_report_about_the_pause_before_does_not_count(self):
         driver = self.driver()
@@ -463,7 +463,16 @@ class TestPausing:
         driver.coordinator.set_paused(["0_0", "0_1"], paused=False)
         driver.coordinator.set_paused(["0_0", "0_1"], paused=True)
         driver.report(1, PAUSED, generation=before)
-        assert driver.tasks(1)[0] in driver.coordinator.members.not_paused(["0_0", "0_1"])
+        assert driver.tasks(1)[0] in driver.coordinator.not_paused(["0_0", "0_1"])
+
+    def test_a_task_that_fails_meanwhile_is_not_waited_for(self):
+        driver = self.driver()
+        (failing,) = driver.tasks(1)
+        failed = Failed(failing, driver.assigned(1).generation, problem_of(StateError("its input is gone")))
+        driver.coordinator.received(1, failed)
+        assert driver.coordinator.not_paused(["0_0", "0_1"]) == driver.tasks(2)
+        driver.coordinator.add_tasks({failing: "plan"}, paused=True)
+        assert failing in driver.coordinator.not_paused(["0_0", "0_1"])
 
     def test_a_task_that_changes_threads_stays_paused(self):
         driver = self.driver()
@@ -472,7 +481,7 @@ class TestPausing:
         driver.coordinator.fenced([lost])
         driver.pass_time(5)
         assert [each.paused for each in driver.assigned(2).tasks] == [True, True]
-        assert lost in driver.coordinator.members.not_paused(["0_0", "0_1"])
+        assert lost in driver.coordinator.not_paused(["0_0", "0_1"])
 
 
 class TestCommands:

@@ -1,14 +1,17 @@
-"""The identity of a process: its number and the moment the kernel started it.
+"""The identity of a process, which is its number and the moment the kernel started it, and commands without leftovers.
 
 A process number alone is not enough: after a crash the kernel may give the same number to somebody else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import subprocess
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -120,6 +123,47 @@ class ProcessIdentity:
                 return False
             time.sleep(_POLL_S)
         return True
+
+
+def run_to_the_end(
+    command: Sequence[str], *, timeout_s: float, cwd: Path | None = None, environment: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run a command that starts processes of its own; none of them is left, however this ends.
+
+    Args:
+        command: program and arguments.
+        timeout_s: longest time that it may take, seconds.
+        cwd: its working directory; that of the caller by default.
+        environment: all its variables; those of the caller by default.
+
+    Returns:
+        Its exit code and what it wrote.
+
+    Raises:
+        subprocess.TimeoutExpired: it took longer.
+        OSError: it cannot be started.
+    """
+    # No pipes: what it leaves would hold them open.
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as errors:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=errors,
+            cwd=cwd,
+            env=environment,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout_s)
+        finally:
+            # Also where the caller is interrupted: the signal has reached none of these.
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        out.seek(0)
+        errors.seek(0)
+        return subprocess.CompletedProcess(command, code, out.read(), errors.read())
 
 
 def _start_time(pid: int) -> int | None:

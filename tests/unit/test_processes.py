@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from millrace.processes import ProcessIdentity
+import psutil
+import pytest
+
+from millrace.processes import ProcessIdentity, run_to_the_end
 from tests.waiting import eventually
 
 WITHOUT_ITS_FIRST_THREAD = """
@@ -18,6 +22,12 @@ def work():
 threading.Thread(target=work).start()
 print("working", flush=True)
 ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+WAITS_FOR_A_SLEEPER = """
+import subprocess, sys
+subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"]).wait()
 """
 
 
@@ -47,6 +57,52 @@ def test_a_process_lives_until_its_last_thread_has_ended() -> None:
         assert identity.wait_until_gone(10)
         # Nobody has waited for it: it is still in the kernel's table.
         assert state_of(child.pid) == "Z"
+
+
+STARTS_A_SLEEPER = """
+import pathlib, subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import signal; signal.pause()"])
+pathlib.Path("pid").write_text(str(child.pid))
+"""
+
+
+def is_gone(directory: Path) -> bool:
+    return ProcessIdentity.of(int((directory / "pid").read_text())) is None
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_what_a_command_leaves_is_ended(code: int, tmp_path: Path) -> None:
+    source = f"{STARTS_A_SLEEPER}\nprint('said')\nsys.exit({code})"
+    # Its output ends with it, and not with the sleeper, which has it too.
+    done = run_to_the_end([sys.executable, "-c", source], timeout_s=30, cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (code, "said\n")
+    eventually(lambda: is_gone(tmp_path), expected=True)
+
+
+def test_a_command_that_takes_too_long_is_ended_with_what_it_started(tmp_path: Path) -> None:
+    source = f"{STARTS_A_SLEEPER}\nchild.wait()"
+    with pytest.raises(subprocess.TimeoutExpired):
+        run_to_the_end([sys.executable, "-c", source], timeout_s=3, cwd=tmp_path)
+    eventually(lambda: is_gone(tmp_path), expected=True)
+
+
+def test_an_interrupted_caller_leaves_nothing() -> None:
+    source = (
+        "from millrace.processes import run_to_the_end\n"
+        f"run_to_the_end([{sys.executable!r}, '-c', {WAITS_FOR_A_SLEEPER!r}], timeout_s=60)"
+    )
+    with process(source) as caller:
+        children: list[psutil.Process] = []
+
+        def started() -> bool:
+            children[:] = psutil.Process(caller.pid).children(recursive=True)
+            return len(children) == 2
+
+        eventually(started, expected=True)
+        caller.send_signal(signal.SIGINT)
+        assert caller.wait(20) != 0
+        for child in children:
+            eventually(child.is_running, expected=False)
 
 
 def state_of(pid: int) -> str:

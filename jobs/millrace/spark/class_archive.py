@@ -19,6 +19,7 @@ from millrace.home import millrace_home
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.jars import SPARK_KAFKA_JARS, Progress, class_path, resolve_jars, spark_home
 from millrace.kafka.java import locate_java
+from millrace.processes import run_to_the_end
 
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 """Not the extra ones, which users set: these come before them."""
@@ -84,9 +85,7 @@ def recording_settings(jars: Sequence[Path], archive: Path) -> dict[str, str]:
 def _record(bootstrap_servers: str, archive: Path, directory: Path) -> None:
     command = [sys.executable, "-m", "millrace.spark.class_recording", bootstrap_servers, str(archive)]
     try:
-        result = subprocess.run(
-            command, capture_output=True, text=True, timeout=RECORDING_LIMIT_S, check=False, cwd=directory
-        )
+        result = run_to_the_end(command, timeout_s=RECORDING_LIMIT_S, cwd=directory)
     except subprocess.TimeoutExpired as error:
         raise OperationError(
             f"Recording Spark's classes took longer than {RECORDING_LIMIT_S} s.",

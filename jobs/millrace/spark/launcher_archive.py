@@ -17,6 +17,7 @@ from millrace.errors import OperationError
 from millrace.home import millrace_home
 from millrace.kafka.jars import Progress, spark_home
 from millrace.kafka.java import locate_java
+from millrace.processes import run_to_the_end
 
 VARIABLE = "SPARK_LAUNCHER_OPTS"
 _SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -61,9 +62,7 @@ def make_launcher_archive(progress: Progress) -> Path:
         options = f"{_SHORT_LIVED} -XX:ArchiveClassesAtExit={recorded}"
         environment = {**os.environ, "SPARK_HOME": str(spark_home()), VARIABLE: options}
         try:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_RECORDING_LIMIT_S, check=False, env=environment
-            )
+            done = run_to_the_end(command, timeout_s=_RECORDING_LIMIT_S, environment=environment)
         except subprocess.TimeoutExpired as error:
             raise OperationError(
                 f"Recording the classes of Spark's launcher took longer than {_RECORDING_LIMIT_S} s.",

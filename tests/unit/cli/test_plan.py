@@ -30,7 +30,7 @@ def test_the_report_shows_topics_disk_transactions_and_recovery(cli: Cli, fraud:
     assert any(
         line.startswith("spent-per-window window rocksdb fraud-spent-per-window-changelog 2,000 ") for line in lines
     )
-    assert "transactions/s 10.0" in lines
+    assert "transactions/s 40.0" in lines
     assert [line.split()[0] for line in lines if line.startswith("with")] == ["without", "with"]
 
 
@@ -38,7 +38,7 @@ def test_json_has_the_same_numbers(cli: Cli, fraud: str) -> None:
     document = json.loads(cli("plan", fraud, *LOAD, "--json").out)
     assert document["stores"][0]["size"]["entries"] == 2_000
     assert document["topics"][0]["retention_ms"] == 360_000 + 86_400_000
-    assert document["eos"]["transactions_per_second"] == 10
+    assert document["eos"]["transactions_per_second"] == 40
 
 
 def test_a_topic_without_known_partitions_is_an_error_with_the_option_to_give(

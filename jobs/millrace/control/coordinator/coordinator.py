@@ -134,7 +134,7 @@ class Coordinator:
         self._reconcile()
 
     def not_paused(self, tasks: Collection[str]) -> list[str]:
-        """Those of some tasks that may be in a batch yet, although they are to be paused; one that failed is in none."""
+        """Those of some paused tasks that may be in a batch yet; one that failed is in none."""
         failed = {task for task, each in self._tasks.items() if each.failed}
         return self.members.not_paused(set(tasks) - failed)
 

@@ -59,6 +59,10 @@ _FUNCTIONS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "rd_kafka_incremental_unassign": (c_void_p, (c_void_p, c_void_p)),
     "rd_kafka_pause_partitions": (c_int, (c_void_p, c_void_p)),
     "rd_kafka_resume_partitions": (c_int, (c_void_p, c_void_p)),
+    "rd_kafka_query_watermark_offsets": (
+        c_int,
+        (c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64), c_int),
+    ),
     "rd_kafka_get_watermark_offsets": (c_int, (c_void_p, c_char_p, c_int32, POINTER(c_int64), POINTER(c_int64))),
     "rd_kafka_consume_batch_queue": (c_ssize_t, (c_void_p, c_int, c_void_p, c_size_t)),
     "rd_kafka_message_timestamp": (c_int64, (c_void_p, c_void_p)),

@@ -23,7 +23,8 @@ from confluent_kafka import (
 from confluent_kafka import TopicPartition as ClientPartition
 
 from millrace.kafka.clients import kafka_error, translate
-from millrace.kafka.columns.problems import ReaderProblems
+from millrace.kafka.columns.disputed import ASKING_LIMIT_MS, DisputedOffsets
+from millrace.kafka.columns.problems import OUT_OF_RANGE, ReaderProblems
 from millrace.kafka.columns.reader import BEGINNING, NO_TIMESTAMP, PartitionColumns, RecordHeaders, TopicPartition
 from millrace.kafka.columns.settings import KIBIBYTE, QUEUED, ReaderSettings, refused_settings
 
@@ -46,6 +47,7 @@ class ConsumerReader:
         self._bootstrap_servers = settings.bootstrap_servers
         self._problems = ReaderProblems(settings.bootstrap_servers)
         self._positions: dict[TopicPartition, int] = {}
+        self._disputed = DisputedOffsets(self._ask_log)
         self._is_closed = False
         of_client = settings.of_client()
         self._most_bytes = int(of_client[QUEUED]) * KIBIBYTE
@@ -67,6 +69,9 @@ class ConsumerReader:
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read further topic-partitions."""
         self.unassign(starts)
+        self._assign(starts)
+
+    def _assign(self, starts: Mapping[TopicPartition, int]) -> None:
         if starts:
             self._positions |= starts
             self._consumer.incremental_assign(
@@ -78,6 +83,11 @@ class ConsumerReader:
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
         """Read topic-partitions no more."""
+        for each in partitions:
+            self._disputed.forget(each)
+        self._unassign(partitions)
+
+    def _unassign(self, partitions: Collection[TopicPartition]) -> None:
         known = [each for each in partitions if self._positions.pop(each, None) is not None]
         if known:
             self._consumer.incremental_unassign(_as_client_has(known))
@@ -92,6 +102,9 @@ class ConsumerReader:
 
     def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
         """What there is."""
+        if again := self._disputed.take_due():
+            self._unassign(again)
+            self._assign(again)
         self._problems.raise_first()
         found: dict[TopicPartition, _News] = {}
         try:
@@ -129,6 +142,8 @@ class ConsumerReader:
             if where not in self._positions:
                 continue
             offset = cast(int, message.offset())
+            if error is None or error.code() == KafkaError._PARTITION_EOF:
+                self._disputed.forget(where)
             if error is None:
                 news = found.setdefault(where, _News())
                 news.messages.append(message)
@@ -137,8 +152,15 @@ class ConsumerReader:
             elif error.code() == KafkaError._PARTITION_EOF:
                 found.setdefault(where, _News()).end = offset
                 self._positions[where] = max(self._positions[where], offset)
-            else:
+            elif error.code() not in OUT_OF_RANGE or not self._disputed.disputes(where, self._positions[where]):
                 self._problems.of_partition(error, where, self._positions[where])
+
+    def _ask_log(self, where: TopicPartition) -> tuple[int, int] | None:
+        try:
+            low, high = self._consumer.get_watermark_offsets(ClientPartition(*where), timeout=ASKING_LIMIT_MS / 1000)
+        except KafkaException:
+            return None
+        return low, high
 
     def _columns(self, where: TopicPartition, news: _News) -> PartitionColumns:
         messages = news.messages

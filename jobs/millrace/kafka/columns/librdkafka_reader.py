@@ -18,8 +18,9 @@ from millrace.kafka.columns.c_interface import (
     EVENT_LOG,
     new_client,
 )
+from millrace.kafka.columns.disputed import ASKING_LIMIT_MS, DisputedOffsets
 from millrace.kafka.columns.layout_check import checked_kernel
-from millrace.kafka.columns.problems import ReaderProblems
+from millrace.kafka.columns.problems import OUT_OF_RANGE, ReaderProblems
 from millrace.kafka.columns.reader import PartitionColumns, TopicPartition
 from millrace.kafka.columns.settings import ReaderSettings, refused_settings
 from millrace.kafka.columns.tables import MessageTable
@@ -44,6 +45,7 @@ class LibrdkafkaReader:
         self._bootstrap_servers = settings.bootstrap_servers
         self._problems = ReaderProblems(settings.bootstrap_servers)
         self._positions: dict[TopicPartition, int] = {}
+        self._disputed = DisputedOffsets(self._ask_log)
         self._messages = np.zeros(1, dtype=np.uint64)
         chosen = {name: value for name, value in settings.of_client().items() if name != "logger"}
         try:
@@ -70,6 +72,9 @@ class LibrdkafkaReader:
     def assign(self, starts: Mapping[TopicPartition, int]) -> None:
         """Read further topic-partitions."""
         self.unassign(starts)
+        self._assign(starts)
+
+    def _assign(self, starts: Mapping[TopicPartition, int]) -> None:
         if starts:
             self._positions |= starts
             with self._as_list(starts, starts) as partitions:
@@ -77,6 +82,11 @@ class LibrdkafkaReader:
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
         """Read topic-partitions no more."""
+        for each in partitions:
+            self._disputed.forget(each)
+        self._unassign(partitions)
+
+    def _unassign(self, partitions: Collection[TopicPartition]) -> None:
         known = [each for each in partitions if self._positions.pop(each, None) is not None]
         if known:
             with self._as_list(known) as listed:
@@ -95,6 +105,9 @@ class LibrdkafkaReader:
     def poll(self, timeout_s: float, max_records: int) -> list[PartitionColumns]:
         """What there is."""
         self._refuse_if_closed()
+        if again := self._disputed.take_due():
+            self._unassign(again)
+            self._assign(again)
         self._take_events()
         self._problems.raise_first()
         count = self._consume(timeout_s, max_records)
@@ -154,7 +167,7 @@ class LibrdkafkaReader:
                 position = max(position, offset)
                 end = offset
                 has_news = True
-            else:
+            elif int(table.errors[row]) not in OUT_OF_RANGE or not self._disputed.disputes(where, position):
                 self._problems.of_partition(self._error(table, row), where, position)
         records = table.without_errors().records()
         if len(records.offsets):
@@ -165,6 +178,7 @@ class LibrdkafkaReader:
         self._positions[where] = position
         if not has_news:
             return None
+        self._disputed.forget(where)
         return PartitionColumns(
             topic=where[0],
             partition=where[1],
@@ -184,6 +198,13 @@ class LibrdkafkaReader:
             self._client, where[0].encode(), where[1], ctypes.byref(low), ctypes.byref(high)
         )
         return high.value if code == 0 and high.value >= 0 else None
+
+    def _ask_log(self, where: TopicPartition) -> tuple[int, int] | None:
+        low, high = ctypes.c_int64(), ctypes.c_int64()
+        code = self._library.rd_kafka_query_watermark_offsets(
+            self._client, where[0].encode(), where[1], ctypes.byref(low), ctypes.byref(high), ASKING_LIMIT_MS
+        )
+        return (low.value, high.value) if code == 0 else None
 
     def _take_client_errors(self, table: MessageTable) -> None:
         for row in np.flatnonzero(table.errors).tolist():

@@ -12,7 +12,9 @@ from millrace.errors import MillraceError, OffsetOutOfRangeError
 from millrace.kafka.clients import is_refusal, translate
 from millrace.kafka.columns.reader import TopicPartition
 
-_OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
+"""Codes that say that an offset is not in the log."""
+
 _TOLD_AGAIN_S = 5.0
 """A client that finds no broker says so at each attempt, of which there is one a second at least."""
 
@@ -52,7 +54,7 @@ class ReaderProblems:
         """
         topic, partition = where
         translated: MillraceError
-        if error.code() in _OUT_OF_RANGE:
+        if error.code() in OUT_OF_RANGE:
             translated = OffsetOutOfRangeError(
                 f"Offset {'at the begin' if position is None else position} of {topic}-{partition} is not in the "
                 f"log any more: {error.str()}.",

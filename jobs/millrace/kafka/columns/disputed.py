@@ -1,0 +1,87 @@
+"""Offsets that a broker says its log does not have, although the log has them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import structlog
+
+from millrace.kafka.columns.reader import TopicPartition
+
+AGAIN_S = 0.5
+"""Time until such an offset is asked for once more, seconds."""
+
+LIMIT_S = 30.0
+"""How long the two may contradict each other before the broker is believed, seconds."""
+
+ASKING_LIMIT_MS = 1_000
+"""How long a broker may take to say where a log begins and ends, milliseconds."""
+
+_log = structlog.get_logger(__name__)
+
+
+@dataclass
+class _Dispute:
+    position: int
+    began_at: float
+    again_at: float | None
+
+
+class DisputedOffsets:
+    """Topic-partitions that are read again from where they are.
+
+    While partitions change leaders, a broker that is not up to date can answer that an offset is out of range. Who
+    believes it ends an application over records that are all there.
+
+    Args:
+        ask: where a topic-partition's log begins and ends; ``None`` where no broker says so at present.
+        clock: a monotonic clock, seconds.
+    """
+
+    def __init__(
+        self,
+        ask: Callable[[TopicPartition], tuple[int, int] | None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._disputes: dict[TopicPartition, _Dispute] = {}
+
+    def disputes(self, where: TopicPartition, position: int) -> bool:
+        """Whether an offset that is said to be out of range is to be read again: the log has it, or nobody knows.
+
+        Args:
+            where: the topic-partition.
+            position: the offset.
+        """
+        known = self._ask(where)
+        if known is not None and not known[0] <= position <= known[1]:
+            return False
+        now = self._clock()
+        last = self._disputes.get(where)
+        if last is None or last.position != position:
+            last = self._disputes[where] = _Dispute(position, now, None)
+            _log.warning(
+                "an offset of the log is said to be out of range: it is asked for again",
+                topic=where[0], partition=where[1], offset=position, log=known,
+            )  # fmt: skip
+        if now - last.began_at >= LIMIT_S:
+            return False
+        last.again_at = now + AGAIN_S
+        return True
+
+    def take_due(self) -> dict[TopicPartition, int]:
+        """Give the offsets that are to be asked for again now, each once."""
+        now = self._clock()
+        due = {}
+        for where, each in self._disputes.items():
+            if each.again_at is not None and now >= each.again_at:
+                each.again_at = None
+                due[where] = each.position
+        return due
+
+    def forget(self, where: TopicPartition) -> None:
+        """Take a topic-partition as well: something of it came, or it is read no more."""
+        self._disputes.pop(where, None)

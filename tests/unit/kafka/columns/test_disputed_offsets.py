@@ -1,0 +1,135 @@
+"""An offset that a broker says it does not have, with librdkafka's own imitation of a cluster."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterator
+
+import pytest
+from confluent_kafka import KafkaError
+from structlog.testing import capture_logs
+
+from millrace.errors import OffsetOutOfRangeError
+from millrace.kafka.columns import disputed
+from millrace.kafka.columns.c_interface import PRODUCER, librdkafka, new_client
+from millrace.kafka.columns.disputed import AGAIN_S, LIMIT_S, DisputedOffsets
+from tests.integration.kafka.columns.reading import READERS, Reading, opened
+from tests.records import Record, produce
+
+WHERE = ("orders", 0)
+FETCH = 1
+
+
+class ImitatedCluster:
+    """One broker, whose next answers can be errors."""
+
+    def __init__(self) -> None:
+        self._library = librdkafka()
+        self._client = new_client(self._library, PRODUCER, {"test.mock.num.brokers": 1}, events=0)
+        self._library.rd_kafka_handle_mock_cluster.restype = ctypes.c_void_p
+        self._library.rd_kafka_handle_mock_cluster.argtypes = [ctypes.c_void_p]
+        self._cluster = ctypes.c_void_p(self._library.rd_kafka_handle_mock_cluster(self._client))
+        self._library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
+        self.bootstrap_servers = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
+
+    def answer_fetches_with(self, code: int, *, times: int) -> None:
+        codes = (ctypes.c_int * times)(*[code] * times)
+        self._library.rd_kafka_mock_push_request_errors_array(
+            self._cluster, ctypes.c_int16(FETCH), ctypes.c_size_t(times), codes
+        )
+
+    def close(self) -> None:
+        self._library.rd_kafka_destroy_flags(self._client, 0)
+
+
+@pytest.fixture
+def cluster() -> Iterator[ImitatedCluster]:
+    cluster = ImitatedCluster()
+    yield cluster
+    cluster.close()
+
+
+@pytest.fixture(params=READERS)
+def open_reading(request: pytest.FixtureRequest, cluster: ImitatedCluster) -> Iterator[Callable[[int], Reading]]:
+    made: list[Reading] = []
+
+    def make(start: int) -> Reading:
+        made.append(opened(str(request.param), cluster.bootstrap_servers))
+        made[-1].reader.assign({WHERE: start})
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.reader.close()
+
+
+def send(cluster: ImitatedCluster, *values: bytes) -> None:
+    produce(cluster.bootstrap_servers, WHERE[0], [Record(b"k", value, 1, partition=0) for value in values])
+
+
+def test_one_that_the_log_has_is_read_again_and_nothing_is_lost_or_doubled(
+    cluster: ImitatedCluster, open_reading: Callable[[int], Reading]
+) -> None:
+    send(cluster, b"1", b"2", b"3")
+    reading = open_reading(0)
+    reading.until(lambda: WHERE in reading.got and len(reading.got[WHERE].offsets) == 3)
+    cluster.answer_fetches_with(KafkaError.OFFSET_OUT_OF_RANGE, times=3)
+    with capture_logs() as logs:
+        send(cluster, b"4")
+        reading.until(lambda: len(reading.got[WHERE].offsets) == 4)
+    assert [each["offset"] for each in logs if "out of range" in each["event"]] == [3]
+    assert reading.got[WHERE].values == [b"1", b"2", b"3", b"4"]
+
+
+def test_one_that_stays_out_of_range_is_an_error_in_the_end(
+    cluster: ImitatedCluster, open_reading: Callable[[int], Reading], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disputed, "LIMIT_S", 1.2)
+    send(cluster, b"1", b"2")
+    cluster.answer_fetches_with(KafkaError.OFFSET_OUT_OF_RANGE, times=100)
+    reading = open_reading(1)
+    with pytest.raises(OffsetOutOfRangeError, match="Offset 1 of orders-0"):
+        reading.until(lambda: False)
+    assert reading.reader.failed == WHERE
+
+
+def test_one_that_the_log_does_not_have_is_an_error_at_once(
+    cluster: ImitatedCluster, open_reading: Callable[[int], Reading]
+) -> None:
+    send(cluster, b"1")
+    reading = open_reading(7)
+    with pytest.raises(OffsetOutOfRangeError, match="Offset 7 of orders-0"):
+        reading.until(lambda: False, limit_s=10)
+
+
+class TestDeciding:
+    def disputed(self, *, log: tuple[int, int] | None) -> tuple[DisputedOffsets, list[float]]:
+        now = [100.0]
+        return DisputedOffsets(lambda _: log, clock=lambda: now[0]), now
+
+    @pytest.mark.parametrize(
+        ("position", "log", "again"),
+        [(5, (0, 9), True), (5, (5, 5), True), (5, (6, 9), False), (5, (0, 4), False), (5, None, True)],
+    )
+    def test_the_log_decides_and_where_nobody_knows_time(
+        self, position: int, log: tuple[int, int] | None, again: bool
+    ) -> None:
+        assert self.disputed(log=log)[0].disputes(WHERE, position) is again
+
+    def test_it_is_asked_for_again_after_a_moment_and_once(self) -> None:
+        offsets, now = self.disputed(log=(0, 9))
+        assert offsets.disputes(WHERE, 5)
+        assert offsets.take_due() == {}
+        now[0] += AGAIN_S
+        assert offsets.take_due() == {WHERE: 5}
+        assert offsets.take_due() == {}
+
+    def test_the_time_counts_from_the_first_answer_and_anew_once_something_came(self) -> None:
+        offsets, now = self.disputed(log=(0, 9))
+        assert offsets.disputes(WHERE, 5)
+        now[0] += LIMIT_S
+        assert not offsets.disputes(WHERE, 5)
+        assert offsets.disputes(WHERE, 6)
+        now[0] += LIMIT_S
+        offsets.forget(WHERE)
+        assert offsets.disputes(WHERE, 6)

@@ -12,7 +12,7 @@ from confluent_kafka import Consumer, Message, TopicPartition
 
 from apps.fraud_model import Alert, LoggedPayment
 from millrace.errors import OperationError
-from millrace.kafka.clients import base_settings
+from millrace.kafka.clients import base_settings, consume_available
 
 _LIMIT_S = 30.0
 
@@ -107,7 +107,7 @@ class TopicReader:
             places = [TopicPartition(self._topic, number, 0) for number in numbers]
             consumer.assign(places)
             while not self._stop.is_set():
-                for message in consumer.consume(500, timeout=0.2):
+                for message in consume_available(consumer, 500, timeout_s=0.2):
                     if message.error() is not None:
                         raise OperationError(str(message.error()), remedy="see the broker's log")
                     self._on_record(message)

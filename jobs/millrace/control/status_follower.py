@@ -6,10 +6,11 @@ import threading
 from collections.abc import Mapping
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from millrace.control.status import ApplicationStatus, newest_records
 from millrace.errors import SerializationError
+from millrace.kafka.clients import consume_available
 from millrace.kafka.driver_records import status_consumer
 from millrace.kafka.topics import STATUS_TOPIC
 
@@ -77,7 +78,7 @@ class StatusFollower:
         low, _ = consumer.get_watermark_offsets(TopicPartition(STATUS_TOPIC, 0), timeout=10, cached=False)
         consumer.assign([TopicPartition(STATUS_TOPIC, 0, low)])
         while not self._stopping.is_set():
-            messages: list[Message] = consumer.consume(500, timeout=_POLL_S)
+            messages = consume_available(consumer, 500, timeout_s=_POLL_S)
             records: list[tuple[str, bytes | None]] = []
             if self._newest is not None:
                 records.append((self._application_id, self._newest))

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from types import TracebackType
 
 import structlog
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
@@ -21,7 +21,7 @@ from millrace.errors import (
     SerializationError,
     TransactionAbortedError,
 )
-from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
 from millrace.kafka.driver_records import DriverRecord, fenced, status_consumer
 from millrace.kafka.topics import STATUS_TOPIC
 
@@ -149,7 +149,7 @@ def _records_until(
     consumer: Consumer, high: int, deadline: float, bootstrap_servers: str
 ) -> Iterator[tuple[str, bytes | None]]:
     while True:
-        messages: list[Message] = consumer.consume(500, timeout=min(0.2, _left(deadline)))
+        messages = consume_available(consumer, 500, timeout_s=min(0.2, _left(deadline)))
         for message in messages:
             error = message.error()
             if error is not None:

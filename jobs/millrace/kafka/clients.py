@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
 from confluent_kafka.admin import AdminClient
 
 from millrace.errors import BrokerUnavailableError, ConfigurationError, MillraceError, OperationError, PreflightError
@@ -135,3 +135,15 @@ def kafka_error(error: KafkaException) -> KafkaError:
     inner = error.args[0]
     assert isinstance(inner, KafkaError)
     return inner
+
+
+def consume_available(consumer: Consumer, most: int, *, timeout_s: float) -> list[Message]:
+    """What has come, and nothing that has not: ``Consumer.consume`` waits until it has all that it may give.
+
+    Args:
+        consumer: an assigned consumer.
+        most: most messages; errors and ends of partitions are some of them.
+        timeout_s: how long to wait for the first one, seconds.
+    """
+    first = consumer.poll(timeout_s)
+    return [] if first is None else [first, *consumer.consume(most - 1, timeout=0)]

@@ -14,10 +14,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import orjson
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from millrace.errors import BrokerUnavailableError, DriverFencedError
-from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
 from millrace.kafka.topics import STATUS_TOPIC
 
 RECENT_S = 60.0
@@ -157,7 +157,7 @@ def _newest(
     newest: DriverRecord | None = None
     key = application_id.encode()
     while True:
-        messages: list[Message] = consumer.consume(500, timeout=min(0.2, _left(deadline)))
+        messages = consume_available(consumer, 500, timeout_s=min(0.2, _left(deadline)))
         for message in messages:
             error = message.error()
             if error is not None:

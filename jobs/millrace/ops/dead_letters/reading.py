@@ -9,7 +9,7 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from millrace.errors import BrokerUnavailableError
-from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
 from millrace.kafka.offsets import End, Place, end_offsets
 from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.letter import DeadLetter, letter_of
@@ -46,7 +46,7 @@ def records(connection: Connection, starts: Mapping[Place, int], *, settled: boo
         waiting = set(starts)
         heard_at = time.monotonic()
         while waiting:
-            messages: list[Message] = consumer.consume(1000, timeout=0.2)
+            messages = consume_available(consumer, 1000, timeout_s=0.2)
             if messages:
                 heard_at = time.monotonic()
             elif time.monotonic() - heard_at > _SILENCE_LIMIT_S:

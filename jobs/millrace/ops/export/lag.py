@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 from millrace.config import StreamsConfig
 from millrace.errors import BrokerUnavailableError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
 from millrace.kafka.offsets import Place, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.offsets import lag as offsets_between
 
@@ -73,7 +73,7 @@ def _count(config: StreamsConfig, starts: Mapping[Place, int], ends: Mapping[Pla
                     f"{config.bootstrap_servers} did not give the records of {sorted(unread)} within {_LIMIT_S:g} s.",
                     remedy="see whether the broker is well",
                 )
-            for message in consumer.consume(COUNTED_RECORDS, timeout=0.2):
+            for message in consume_available(consumer, COUNTED_RECORDS, timeout_s=0.2):
                 place = (message.topic() or "", message.partition() or 0)
                 error, offset = message.error(), message.offset()
                 if error is not None and error.code() != error._PARTITION_EOF:

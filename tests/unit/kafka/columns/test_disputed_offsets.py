@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,42 +10,12 @@ from structlog.testing import capture_logs
 
 from millrace.errors import OffsetOutOfRangeError
 from millrace.kafka.columns import disputed
-from millrace.kafka.columns.c_interface import PRODUCER, librdkafka, new_client
 from millrace.kafka.columns.disputed import AGAIN_S, LIMIT_S, DisputedOffsets
+from tests.imitated_cluster import ImitatedCluster
 from tests.integration.kafka.columns.reading import READERS, Reading, opened
 from tests.records import Record, produce
 
 WHERE = ("orders", 0)
-FETCH = 1
-
-
-class ImitatedCluster:
-    """One broker, whose next answers can be errors."""
-
-    def __init__(self) -> None:
-        self._library = librdkafka()
-        self._client = new_client(self._library, PRODUCER, {"test.mock.num.brokers": 1}, events=0)
-        self._library.rd_kafka_handle_mock_cluster.restype = ctypes.c_void_p
-        self._library.rd_kafka_handle_mock_cluster.argtypes = [ctypes.c_void_p]
-        self._cluster = ctypes.c_void_p(self._library.rd_kafka_handle_mock_cluster(self._client))
-        self._library.rd_kafka_mock_cluster_bootstraps.restype = ctypes.c_char_p
-        self.bootstrap_servers = self._library.rd_kafka_mock_cluster_bootstraps(self._cluster).decode()
-
-    def answer_fetches_with(self, code: int, *, times: int) -> None:
-        codes = (ctypes.c_int * times)(*[code] * times)
-        self._library.rd_kafka_mock_push_request_errors_array(
-            self._cluster, ctypes.c_int16(FETCH), ctypes.c_size_t(times), codes
-        )
-
-    def close(self) -> None:
-        self._library.rd_kafka_destroy_flags(self._client, 0)
-
-
-@pytest.fixture
-def cluster() -> Iterator[ImitatedCluster]:
-    cluster = ImitatedCluster()
-    yield cluster
-    cluster.close()
 
 
 @pytest.fixture(params=READERS)

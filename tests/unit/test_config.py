@@ -163,8 +163,8 @@ def test_a_task_idles_on_stream_threads_only() -> None:
 
 
 def test_standby_copies_are_kept_by_stream_threads_only() -> None:
-    assert "`millrace standby` keeps copies" in refused(**{"num.standby.replicas": 1})
-    settings = {"num.standby.replicas": "1", "processing.engine": "stream-threads"}
+    settings = {"num.standby.replicas": "1"}
+    assert "`millrace standby` keeps copies" in refused(**settings, **{"processing.engine": "micro-batches"})
     assert StreamsConfig.from_mapping({**NEEDED, **settings}).num_standby_replicas == 1
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -34,6 +35,9 @@ from millrace.topology.naming import LONGEST_TOPIC_NAME, colliding_names, proble
 
 T = TypeVar("T")
 
+_SETTLING_S = 10.0
+"""How long after its creation a broker may not have heard of a topic, seconds."""
+
 _GRACE_S = 2.0
 COORDINATOR_MOVES = frozenset({
     KafkaError.COORDINATOR_LOAD_IN_PROGRESS,
@@ -61,6 +65,8 @@ class KafkaAdmin:
         self.timeout_s = timeout_s
         self.settings = dict(settings or {})
         self._reason: KafkaError | None = None
+        self._made: dict[str, float] = {}
+        """When topics were created here, by the monotonic clock."""
         configuration: dict[str, Any] = {**base_settings(bootstrap_servers, settings), "error_cb": self._on_error}
         self.client = AdminClient(configuration)
 
@@ -72,7 +78,24 @@ class KafkaAdmin:
         return len(cluster.nodes)
 
     def describe_topics(self, names: Collection[str]) -> dict[str, TopicDescription]:
-        """The topics among ``names`` that exist."""
+        """The topics among ``names`` that exist.
+
+        Brokers hear of a new topic one after the other: one that was created here a moment ago is waited for.
+        """
+        found = self._described(names)
+        now = time.monotonic()
+        late = [name for name in names if name not in found and now - self._made.get(name, -_SETTLING_S) < _SETTLING_S]
+        if late:
+            attempts = Retrying(
+                retry=retry_if_result(lambda described: len(described) < len(set(late))),
+                stop=stop_after_delay(self.timeout_s),
+                wait=wait_fixed(0.05),
+                retry_error_callback=lambda state: state.outcome.result() if state.outcome else {},
+            )
+            found |= attempts(self._described, late)
+        return found
+
+    def _described(self, names: Collection[str]) -> dict[str, TopicDescription]:
         if not names:
             return {}
         futures = self.client.describe_topics(TopicCollection(list(names)), request_timeout=self.timeout_s)
@@ -244,6 +267,7 @@ class KafkaAdmin:
             operation_timeout=self.timeout_s,
         )
         created = tuple(name for name, future in futures.items() if self._created(name, future))
+        self._made |= dict.fromkeys(created, time.monotonic())
         self._wait_for_leaders(wanted)
         return created
 
@@ -265,6 +289,8 @@ class KafkaAdmin:
         )
         for name, future in futures.items():
             self.result(future, doing=f"deleting topic {name}", unless=[KafkaError.UNKNOWN_TOPIC_OR_PART])
+        for name in names:
+            self._made.pop(name, None)
         # The controller has decided it; a broker may still describe the topic, and whoever creates it anew would take
         # it for the old one.
         self._wait_while(

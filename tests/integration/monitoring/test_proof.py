@@ -114,9 +114,10 @@ def test_every_panel_has_its_series_and_the_alerts_of_what_happens_fire_and_no_o
             _every_panel_has_series(prometheus, name, began)
             application.state = ApplicationState.ERROR
             # What does not work does not progress either, and that is known within seconds.
-            expected |= {"MillraceApplicationDown", "MillraceNotProgressing"}
+            now = {"MillraceApplicationDown", "MillraceNotProgressing"}
+            expected |= now
             export_metrics(home, [target])
-            wait_until(lambda: prometheus.firing() >= expected, timeout_s=120, what=f"alerts {expected}")
+            wait_until(lambda: prometheus.firing() >= now, timeout_s=120, what=f"alerts {now}")
             # The last step of a query lies up to a second before its end.
             fired = prometheus.between('ALERTS{alertstate="firing"}', began, time.time() + 1)
             assert {each["metric"]["alertname"] for each in fired} == expected

@@ -11,6 +11,7 @@ import pytest
 
 from millrace.home import HOME_VARIABLE
 from millrace.kafka.broker import EmbeddedBroker
+from millrace.kafka.offsets import End, end_offsets
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.compaction.settings import TEMPORARY
@@ -21,6 +22,7 @@ from tests.application import PREFIX_VARIABLE
 from tests.integration.ops.compacting import OPTIONS, compact_now
 from tests.integration.ops.worked import Worked
 from tests.records import Record, produce, read_topic
+from tests.waiting import eventually
 
 pytestmark = pytest.mark.timeout(900)
 STEPS = ("lower-settings", "roll-segments", "wait-for-cleaner", "settings-back", "stores", "check")
@@ -64,7 +66,10 @@ def settings_of(worked: Worked) -> dict[str, dict[str, str]]:
 
 
 def sizes_of(worked: Worked, broker: EmbeddedBroker) -> dict[str, int]:
-    """Bytes of the changelogs' segments."""
+    """Bytes of the changelogs' segments, once the marker of each transaction is written: commits do not wait for it."""
+    places = [(topic, 0) for topic in worked.changelogs()]
+    ends = end_offsets(worked.admin, places, End.HIGH_WATERMARK)
+    eventually(lambda: end_offsets(worked.admin, places), ends)
     return {
         topic: sum(segment.stat().st_size for segment in broker.directory.rglob(f"{topic}-0/*.log"))
         for topic in worked.changelogs()

@@ -17,8 +17,9 @@ _COMPUTING = ("-n", str(_CORES), "--dist", "worksteal")
 worker that has nothing left takes some of another's."""
 _WAITING = ("-n", str(_CORES + 1), *_BY_FILE)
 """Tests that start processes wait for them a quarter of their time: one worker more than cores keeps these busy."""
-_IN_THEIR_ORDER = (*_WAITING, "--no-loadscope-reorder")
-"""Files go to workers as they were collected, see ``tests/integration/conftest.py``."""
+_IN_THEIR_ORDER = ("-n", str(_CORES + 2), *_BY_FILE, "--no-loadscope-reorder")
+"""Tests of drivers wait for half of their time. Files go to workers as they were collected, see
+``tests/integration/conftest.py``."""
 _TWO = ("-n", "2", *_BY_FILE, "--no-loadscope-reorder")
 """Tests that wait nearly always, and share a world by file: two worlds, whatever the cores."""
 _DISTRIBUTION = {*_COMPUTING, *_WAITING, *_IN_THEIR_ORDER, *_TWO}

@@ -248,7 +248,7 @@ def test_a_longer_commit_interval_means_fewer_transactions() -> None:
     assert always is not None
     assert batches is not None
     assert often.transactions_per_second == pytest.approx(8 / 0.1)
-    assert always.transactions_per_second == pytest.approx(8 / 0.03)
+    assert always.transactions_per_second == pytest.approx(8 / 0.02)
     assert batches.transactions_per_second == pytest.approx(8 / 0.4)
     assert seldom.transactions_per_second == pytest.approx(8 / 4)
 

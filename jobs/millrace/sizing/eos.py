@@ -11,8 +11,8 @@ MARKER_BYTES = 78
 
 TRANSACTION_S = 0.02
 """What a transaction adds to a batch of one task: sending the offsets, and the two phases of the commit. Measured with
-``TaskProducer`` on the embedded broker on two cores: 3 ms where they are idle, 30 where they are busy; a cluster adds its
-replication to each of the writes."""
+``TaskProducer`` on the embedded broker on two cores: 3 ms where they are idle, 30 where they are busy; a cluster adds
+its replication to each of the writes."""
 
 
 @dataclass(frozen=True, kw_only=True)

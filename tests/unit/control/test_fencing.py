@@ -77,7 +77,7 @@ def test_a_fenced_driver_publishes_nothing_more(make_driver: Make) -> None:
 
 def test_jobs_are_cancelled_again_and_again_since_a_thread_may_be_about_to_launch_one(make_driver: Make) -> None:
     cancelled: list[float] = []
-    running = make_driver(hooks={"cancel_jobs": lambda: cancelled.append(time.monotonic())}, fenced_limit_s=0.5).start()
+    running = make_driver(hooks={"cancel_jobs": lambda: cancelled.append(time.monotonic())}, fenced_limit_s=5).start()
     running.wait_for(S.RUNNING)
     running.publisher.fenced = True
     assert running.end() is ExitCode.FENCED

@@ -133,11 +133,13 @@ class BesideOthers:
         self._thread = threading.Thread(target=self._run, name="beside-others", daemon=True)
 
     def start(self) -> None:
-        """Begin with the first part."""
-        self._thread.start()
+        """Begin with the first part; a second call has nothing to do."""
+        if self._thread.ident is None:
+            self._thread.start()
 
     def finish(self) -> list[Result]:
         """Wait for the last part; a second call has nothing to add."""
+        self.start()
         self._thread.join()
         ended, self._ended = self._ended, []
         return [each.result() for each in ended]
@@ -147,6 +149,7 @@ class BesideOthers:
         self._stopping.set()
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
+        self.start()
         self._thread.join()
 
     def _run(self) -> None:
@@ -197,9 +200,10 @@ def run(chosen: list[Part]) -> list[Result]:
     """Run parts: those that wait beside the others, those that need the machine for themselves at the end."""
     results: list[Result] = []
     beside = BesideOthers([part for part in chosen if part.beside_others and len(chosen) > 1])
-    beside.start()
     try:
         for number, part in enumerate(chosen, start=1):
+            if not part.first:
+                beside.start()
             if part.alone:
                 results += beside.finish()
             if not part.exists():

@@ -37,6 +37,7 @@ class Part:
         command: arguments of the interpreter, without the directory.
         select: pytest's marker expression.
         reason: why it runs only where ``full`` or its name is asked for; empty where it always runs.
+        first: whether nothing runs beside it yet: its tests have limits of seconds, and no second attempt.
         beside_others: whether it leaves cores to others, since it waits or does one thing after the other, so that it
             runs while they do; what it writes is shown when it has ended.
         alone: whether it begins only once nothing else runs.
@@ -48,6 +49,7 @@ class Part:
     command: tuple[str, ...]
     select: str = ""
     reason: str = ""
+    first: bool = False
     beside_others: bool = False
     alone: bool = False
 
@@ -84,8 +86,8 @@ def parts() -> list[Part]:
     smoke = ("-m", "tests.bench.run", "--workload", "W2", "--records", "20000", "--keys", "100")
     soak = ("-m", "tests.soak.run", "--minutes", "30")
     return [
-        Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",)),
-        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WAITING)),
+        Part("check", "ruff, mypy, import-linter", None, ("scripts/check.py",), first=True),
+        Part("unit", "no broker, no JVM", "tests/unit", (*_PYTEST, *_WAITING), first=True),
         Part("parity", "against Kafka Streams' own test driver", "tests/parity", (*_PYTEST, *_COMPUTING)),
         Part(
             "integration",

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.run_tests import BesideOthers, ReportedTest, read_report, start, wait
+from scripts.run_tests import BesideOthers, ReportedTest, read_report, run, start, wait
 from scripts.suite import Part, parts
 from tests.waiting import eventually
 
@@ -95,6 +95,17 @@ def test_parts_beside_the_others_run_one_after_the_other_and_say_how_long_each_t
     assert 0.3 < first.seconds < 30
     assert "second, which ran beside the others ===\nsaid" in capfd.readouterr().out
     assert lane.finish() == []
+
+
+def test_nothing_runs_beside_what_comes_first(tmp_path: Path) -> None:
+    ended, begun = tmp_path / "ended", tmp_path / "begun"
+    first = f"import pathlib, time; time.sleep(0.5); pathlib.Path({str(ended)!r}).touch()"
+    second = f"import pathlib; assert pathlib.Path({str(ended)!r}).exists(); pathlib.Path({str(begun)!r}).touch()"
+    quick = Part("first", "for a test", None, ("-c", first), first=True)
+    results = run([quick, beside("second", second)])
+    assert [(each.part.name, each.ok) for each in results] == [("first", True), ("second", True)]
+    assert begun.exists()
+    assert [part.name for part in parts() if part.first] == ["check", "unit"]
 
 
 def test_a_part_says_how_long_it_and_what_it_waited_for_computed() -> None:

@@ -7,19 +7,14 @@ the same Java with the same jars only: a virtual machine that finds another clas
 
 from __future__ import annotations
 
-import hashlib
-import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from millrace.errors import OperationError
-from millrace.home import millrace_home
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.jars import SPARK_KAFKA_JARS, Progress, class_path, resolve_jars, spark_home
-from millrace.kafka.java import locate_java
-from millrace.processes import run_to_the_end
+from millrace.spark.jsa_archives import Recording, archive_path, put_in_place
 
 JAVA_OPTIONS = "spark.driver.defaultJavaOptions"
 """Not the extra ones, which users set: these come before them."""
@@ -67,14 +62,21 @@ def make_class_archive(progress: Progress) -> Path:
         broker.start(progress=progress)
         try:
             progress("recording the classes that Spark loads, so that drivers start sooner (once, 30 s)")
-            _record(broker.bootstrap_servers, recorded, directory)
+            Recording(
+                command=[
+                    sys.executable,
+                    "-m",
+                    "millrace.spark.class_recording",
+                    broker.bootstrap_servers,
+                    str(recorded),
+                ],
+                what="Spark's classes",
+                limit_s=RECORDING_LIMIT_S,
+                cwd=directory,
+            ).run(recorded)
         finally:
             broker.stop()
-        for old in archive.parent.glob("spark-*.jsa"):
-            old.unlink()
-        recorded.rename(archive)
-    progress(f"recorded {archive.name}: {archive.stat().st_size / 1e6:.0f} MB")
-    return archive
+        return put_in_place(recorded, archive, progress)
 
 
 def recording_settings(jars: Sequence[Path], archive: Path) -> dict[str, str]:
@@ -82,31 +84,8 @@ def recording_settings(jars: Sequence[Path], archive: Path) -> dict[str, str]:
     return {CLASS_PATH: _path_of(jars), JAVA_OPTIONS: f"{_QUIET} -XX:ArchiveClassesAtExit={archive}"}
 
 
-def _record(bootstrap_servers: str, archive: Path, directory: Path) -> None:
-    command = [sys.executable, "-m", "millrace.spark.class_recording", bootstrap_servers, str(archive)]
-    try:
-        result = run_to_the_end(command, timeout_s=RECORDING_LIMIT_S, cwd=directory)
-    except subprocess.TimeoutExpired as error:
-        raise OperationError(
-            f"Recording Spark's classes took longer than {RECORDING_LIMIT_S} s.",
-            remedy="try again on a quieter machine",
-        ) from error
-    if result.returncode != 0 or not archive.is_file():
-        raise OperationError(
-            f"Spark's classes could not be recorded (status {result.returncode}): "
-            + " | ".join(result.stderr.strip().splitlines()[-5:])
-            + ".",
-            remedy="applications run without the archive too; their start takes longer",
-        )
-
-
 def _archive(jars: Sequence[Path]) -> Path:
-    """Named by what it depends on, since a virtual machine says nothing when it leaves an archive aside."""
-    java = locate_java().resolve()
-    files = (java, spark_home() / "jars", *(jar.resolve() for jar in jars))
-    parts = [f"{file}:{file.stat().st_mtime_ns}" for file in files]
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    return (millrace_home() / "jars").resolve() / f"spark-{digest}.jsa"
+    return archive_path("spark", (spark_home() / "jars", *(jar.resolve() for jar in jars)))
 
 
 def _path_of(jars: Sequence[Path]) -> str:

@@ -7,17 +7,12 @@ from ``SPARK_LAUNCHER_OPTS``.
 
 from __future__ import annotations
 
-import hashlib
 import os
-import subprocess
 import tempfile
 from pathlib import Path
 
-from millrace.errors import OperationError
-from millrace.home import millrace_home
 from millrace.kafka.jars import Progress, spark_home
-from millrace.kafka.java import locate_java
-from millrace.processes import run_to_the_end
+from millrace.spark.jsa_archives import Recording, archive_path, put_in_place
 
 VARIABLE = "SPARK_LAUNCHER_OPTS"
 _SHORT_LIVED = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
@@ -34,11 +29,8 @@ def launcher_environment() -> dict[str, str]:
 
 
 def launcher_archive() -> Path:
-    """Where the archive is, or would be: named by what it depends on, since Java leaves one that does not fit aside."""
-    files = (locate_java().resolve(), spark_home() / "jars")
-    parts = [f"{file}:{file.stat().st_mtime_ns}" for file in files]
-    digest = hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
-    return (millrace_home() / "jars").resolve() / f"launcher-{digest}.jsa"
+    """Where the archive is, or would be."""
+    return archive_path("launcher", (spark_home() / "jars",))
 
 
 def make_launcher_archive(progress: Progress) -> Path:
@@ -58,25 +50,11 @@ def make_launcher_archive(progress: Progress) -> Path:
     with tempfile.TemporaryDirectory(prefix=".launcher-", dir=archive.parent) as name:
         recorded = Path(name) / archive.name
         # Spark's own script runs it: the class path and the environment must be the same.
-        command = [str(spark_home() / "bin" / "spark-submit"), "--version"]
         options = f"{_SHORT_LIVED} -XX:ArchiveClassesAtExit={recorded}"
-        environment = {**os.environ, "SPARK_HOME": str(spark_home()), VARIABLE: options}
-        try:
-            done = run_to_the_end(command, timeout_s=_RECORDING_LIMIT_S, environment=environment)
-        except subprocess.TimeoutExpired as error:
-            raise OperationError(
-                f"Recording the classes of Spark's launcher took longer than {_RECORDING_LIMIT_S} s.",
-                remedy="try again on a quieter machine",
-            ) from error
-        if done.returncode != 0 or not recorded.is_file():
-            raise OperationError(
-                f"The classes of Spark's launcher could not be recorded (status {done.returncode}): "
-                + " | ".join(done.stderr.strip().splitlines()[-5:])
-                + ".",
-                remedy="applications run without them too; their start takes longer",
-            )
-        for old in archive.parent.glob("launcher-*.jsa"):
-            old.unlink()
-        recorded.rename(archive)
-    progress(f"recorded {archive.name}: {archive.stat().st_size / 1e6:.0f} MB")
-    return archive
+        Recording(
+            command=[str(spark_home() / "bin" / "spark-submit"), "--version"],
+            what="the classes of Spark's launcher",
+            limit_s=_RECORDING_LIMIT_S,
+            environment={**os.environ, "SPARK_HOME": str(spark_home()), VARIABLE: options},
+        ).run(recorded)
+        return put_in_place(recorded, archive, progress)

@@ -91,6 +91,13 @@ _EXTRACTOR = re.compile(
 )
 
 
+WITHOUT_THREADS = {
+    "max.task.idle.ms": "micro-batches do not idle",
+    "num.standby.replicas": "with micro-batches, `millrace standby` keeps copies of the stores",
+}
+"""What there is instead of a setting where no stream threads execute the application."""
+
+
 def _in_a_list(error: ConfigurationError) -> str:
     """An error's text as one of several, with its remedy."""
     return error.message.removesuffix(".") + (f" ({error.remedy})" if error.remedy else "")
@@ -413,15 +420,18 @@ class StreamsConfig(BaseModel):
             raise ValueError(f"application.id cannot be {self.application_id!r}")
         return self
 
+    @property
+    def for_stream_threads(self) -> dict[str, int]:
+        """The settings that only stream threads can keep to, with what they are set to."""
+        values = {"max.task.idle.ms": self.max_task_idle_ms, "num.standby.replicas": self.num_standby_replicas}
+        return {name: value for name, value in values.items() if value}
+
     @model_validator(mode="after")
     def _of_stream_threads_only(self) -> StreamsConfig:
-        if self.max_task_idle_ms and self.processing_engine is not ProcessingEngine.STREAM_THREADS:
-            raise ValueError("max.task.idle.ms other than 0 needs processing.engine: stream-threads")
-        if self.num_standby_replicas and self.processing_engine is not ProcessingEngine.STREAM_THREADS:
-            raise ValueError(
-                "num.standby.replicas other than 0 needs processing.engine: stream-threads; with micro-batches, "
-                "`millrace standby` keeps copies of the stores"
-            )
+        if self.processing_engine is ProcessingEngine.STREAM_THREADS:
+            return self
+        for name in self.for_stream_threads:
+            raise ValueError(f"{name} other than 0 needs processing.engine: stream-threads; {WITHOUT_THREADS[name]}")
         return self
 
     @model_validator(mode="after")

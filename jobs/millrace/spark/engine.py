@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.config import ProcessingEngine, StreamsConfig
+from millrace.config import WITHOUT_THREADS, ProcessingEngine, StreamsConfig
 from millrace.errors import ConfigurationError
 from millrace.topology.topology import Topology
 
@@ -33,13 +33,15 @@ def engine_of(config: StreamsConfig, topology: Topology) -> ProcessingEngine:
         topology: its topology.
 
     Raises:
-        ConfigurationError: it has frame functions, and idles for inputs, which micro-batches cannot.
+        ConfigurationError: it has frame functions, and a setting that only stream threads can keep to.
     """
     framed = topology.framed_sources
-    if config.processing_engine is ProcessingEngine.STREAM_THREADS and framed and config.max_task_idle_ms:
+    if not framed or config.processing_engine is ProcessingEngine.MICRO_BATCHES:
+        return config.processing_engine
+    for name, value in config.for_stream_threads.items():
         raise ConfigurationError(
-            f"max.task.idle.ms is {config.max_task_idle_ms}, but micro-batches execute the application, "
-            f"which do not idle: it has frame functions ({', '.join(framed)}).",
+            f"{name} is {value}, but micro-batches execute the application, since it has frame functions "
+            f"({', '.join(framed)}): {WITHOUT_THREADS[name]}.",
             remedy="set it to 0, or do without frame functions",
         )
-    return ProcessingEngine.MICRO_BATCHES if framed else config.processing_engine
+    return ProcessingEngine.MICRO_BATCHES

@@ -32,6 +32,12 @@ def test_stream_threads_execute_what_has_no_frame_functions_unless_the_configura
     assert engine_of(chosen, topology(framed=False)) is ProcessingEngine.MICRO_BATCHES
 
 
+def test_frame_functions_have_no_standby_copies_of_threads() -> None:
+    assert engine_of(config(num_standby_replicas=1), topology(framed=False)) is ProcessingEngine.STREAM_THREADS
+    with pytest.raises(ConfigurationError, match=r"num\.standby\.replicas is 1.*frame functions.*`millrace standby`"):
+        engine_of(config(num_standby_replicas=1), topology(framed=True))
+
+
 def test_frame_functions_cannot_idle() -> None:
     assert engine_of(config(max_task_idle_ms=5), topology(framed=False)) is ProcessingEngine.STREAM_THREADS
     with pytest.raises(ConfigurationError, match=r"max\.task\.idle\.ms is 5.*frame functions \(KSTREAM-SOURCE"):

@@ -13,11 +13,9 @@ from typing import Any
 
 import structlog
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
 from millrace.errors import (
     DriverFencedError,
-    OperationError,
 )
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import end_offsets
@@ -33,7 +31,7 @@ from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.query_topics import RepartitionPurge, check_new_partitions, read_committed
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.results import RESULT_SCHEMA
-from millrace.spark.scratch_checkpoint import ScratchCheckpoint
+from millrace.spark.streaming_run import StreamingRun
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import OffsetRange, TopicPartition, readable
 from millrace.task.task import TaskAction
@@ -74,9 +72,8 @@ class SparkQuery:
         self._stopping = threading.Event()
         self._paused = threading.Event()
         self._fenced: DriverFencedError | None = None
-        self._query: StreamingQuery | None = None
+        self._run = StreamingRun(self.name)
         self._failure: BaseException | None = None
-        self._checkpoint = ScratchCheckpoint(self.name)
         self._ends: dict[TopicPartition, int] = {}
         self._committed: dict[TopicPartition, int] = {}
         self._places_with_rest: frozenset[TopicPartition] = frozenset()
@@ -121,17 +118,14 @@ class SparkQuery:
     @property
     def is_active(self) -> bool:
         """Whether the streaming query runs."""
-        return self._query is not None and bool(self._query.isActive)
+        return self._run.is_active
 
     @property
     def exception(self) -> BaseException | None:
         """Why the query died; ``None`` while it runs or after it was stopped."""
-        if self._failure is not None:
+        if self._failure is not None or self._stopping.is_set():
             return self._failure
-        if self._query is None or self._stopping.is_set():
-            return None
-        error: BaseException | None = self._query.exception()
-        return error
+        return self._run.exception
 
     @property
     def progress(self) -> QueryProgress:
@@ -166,17 +160,9 @@ class SparkQuery:
             task_states=dict.fromkeys(self._task_names(), "RUNNING"), restore_remaining={}, restore_rates={}
         )
         frame = streaming_frame(self._spark, self._plan.sub_topology, self._plan.config, self._committed)
-        # Nothing in it is ever read again: it may live in memory and is removed with the query.
-        # That of a query that died is still there: the driver starts it again without stopping it.
         self._refuse_if_fenced()
-        checkpoint = self._checkpoint.create()
-        self._query = (
-            frame.writeStream.queryName(self.name)
-            .option("checkpointLocation", str(checkpoint))
-            .trigger(processingTime=f"{self._plan.config.commit_interval_ms} milliseconds")
-            .foreachBatch(self._on_batch)
-            .start()
-        )
+        interval = f"{self._plan.config.commit_interval_ms} milliseconds"
+        self._run.start(frame.writeStream.trigger(processingTime=interval).foreachBatch(self._on_batch))
         self._log.info("query started", offsets=readable(self._committed))
 
     def request_stop(self) -> None:
@@ -198,16 +184,7 @@ class SparkQuery:
             OperationError: it did not stop in time.
         """
         self._stopping.set()
-        query, self._query = self._query, None
-        if query is not None:
-            stopper = threading.Thread(target=query.stop, name=f"stop-{self.name}", daemon=True)
-            stopper.start()
-            stopper.join(timeout_s)
-            if stopper.is_alive():
-                raise OperationError(
-                    f"Query {self.name} did not stop within {timeout_s:g} s.", remedy="end the driver's process"
-                )
-        self._checkpoint.remove()
+        self._run.stop(timeout_s, failure=f"Query {self.name} did not stop")
 
     def pause(self) -> None:
         """From now on callbacks wait."""
@@ -300,8 +277,7 @@ class SparkQuery:
         started = time.time()
         crash_here(CrashPoint.DRIVER_BEFORE_BATCH)
         self._hooks.before_batch()
-        assert self._checkpoint.path is not None
-        ends = batch_ends(self._checkpoint.path, batch_id)
+        ends = batch_ends(self._run.checkpoint, batch_id)
         self._check_partitions(ends)
         ranges = self._ranges(ends)
         self._set_progress(batch_id=batch_id, last_batch_started_at=started, end_offsets=ends)

@@ -8,14 +8,12 @@ from collections.abc import Callable
 import structlog
 from py4j.protocol import Py4JError  # type: ignore[import-untyped]
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.query import StreamingQuery
 
-from millrace.errors import OperationError
 from millrace.spark.results import RESULT_SCHEMA
-from millrace.spark.scratch_checkpoint import ScratchCheckpoint
 from millrace.spark.stream_threads.launched import LaunchedThread, launched_threads
 from millrace.spark.stream_threads.run_thread import RunThread
 from millrace.spark.stream_threads.slots import EpochSize, SizeOfEpoch
+from millrace.spark.streaming_run import StreamingRun
 
 _REST_S = 3.0
 """How long the Spark tasks of an epoch may run on once its threads have left the driver, seconds."""
@@ -44,30 +42,26 @@ class Epochs:
         self.name = name
         self._size = size
         self._function = function
-        self._query: StreamingQuery | None = None
+        self._run = StreamingRun(name)
         self._stopping = threading.Event()
         self._changed = threading.Condition()
         self._running: int | None = None
         """Number of the epoch that runs."""
         self._cancelled: int | None = None
         self._failure: BaseException | None = None
-        self._checkpoint = ScratchCheckpoint(name)
         self._epoch = 0
 
     @property
     def is_active(self) -> bool:
         """Whether the streaming query runs."""
-        return self._query is not None and bool(self._query.isActive)
+        return self._run.is_active
 
     @property
     def exception(self) -> BaseException | None:
         """Why it failed; ``None`` while it runs or after it was stopped."""
-        if self._failure is not None:
+        if self._failure is not None or self._stopping.is_set():
             return self._failure
-        if self._query is None or self._stopping.is_set():
-            return None
-        error: BaseException | None = self._query.exception()
-        return error
+        return self._run.exception
 
     def start(self) -> None:
         """Start the query, whose threads then connect to the driver."""
@@ -79,12 +73,7 @@ class Epochs:
             .option("numPartitions", 1)
             .load()
         )
-        self._query = (
-            ticks.writeStream.queryName(self.name)
-            .option("checkpointLocation", str(self._checkpoint.create()))
-            .foreachBatch(self._run_epoch)
-            .start()
-        )
+        self._run.start(ticks.writeStream.foreachBatch(self._run_epoch))
         _log.info("stream threads start", query=self.name)
 
     def request_stop(self) -> None:
@@ -98,7 +87,7 @@ class Epochs:
 
     def launched(self) -> tuple[LaunchedThread, ...]:
         """The threads of the epoch that Spark runs at the moment, as far as it can be asked."""
-        query = self._query
+        query = self._run.query
         if query is None:
             return ()
         try:
@@ -118,7 +107,7 @@ class Epochs:
             if epoch is None or self._changed.wait_for(lambda: self._running != epoch, _REST_S):
                 return
             self._cancelled = epoch
-        query = self._query
+        query = self._run.query
         if query is not None:
             _log.warning("Spark tasks of stream threads that never connected are cancelled", query=self.name)
             self._spark.sparkContext.cancelJobGroup(str(query.runId))
@@ -130,20 +119,11 @@ class Epochs:
             OperationError: it did not stop in time.
         """
         self._stopping.set()
-        query, self._query = self._query, None
-        if query is not None:
+        if self._run.query is not None:
             # Its threads have ended, and its Spark tasks do so now: a job that is cancelled instead is a failure.
             with self._changed:
                 self._changed.wait_for(lambda: self._running is None, timeout_s)
-            stopper = threading.Thread(target=query.stop, name=f"stop-{self.name}", daemon=True)
-            stopper.start()
-            stopper.join(timeout_s)
-            if stopper.is_alive():
-                raise OperationError(
-                    f"The stream threads of {self.name} did not end within {timeout_s:g} s.",
-                    remedy="end the driver's process",
-                )
-        self._checkpoint.remove()
+        self._run.stop(timeout_s, failure=f"The stream threads of {self.name} did not end")
 
     def _run_epoch(self, ticks: DataFrame, _batch: int) -> None:
         if self._stopping.is_set():

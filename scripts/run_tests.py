@@ -112,8 +112,8 @@ class Ended:
         twice: tuple[str, ...] = ()
         outcome, ok = ("passed", True) if self.code == 0 else (f"FAILED (exit code {self.code})", False)
         if self.code == TESTS_FAILED and part.directory:
-            twice = second_attempt(part)
-            if twice:
+            twice, failed = second_attempt(part)
+            if twice and not failed:
                 outcome, ok = f"passed, {len(twice)} of its tests at the second attempt", True
         return Result(part, outcome, self.seconds + time.monotonic() - begin, ok, twice, self.computed)
 
@@ -161,18 +161,18 @@ class BesideOthers:
             self._ended.append(wait(part, self._process, begin, output))
 
 
-def second_attempt(part: Part) -> tuple[str, ...]:
+def second_attempt(part: Part) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Run those tests once more that failed and that kill processes, alone.
 
     Returns:
-        The tests that failed, where each of them may have a second attempt and passed it; else none.
+        The tests that passed now, and those that failed again or may have no second attempt.
     """
     failed = {test.name for test in read_report(part.report()) if test.failed}
     say(f"\n--- {part.name}: those of {len(failed)} failed tests that kill processes, once more ---")
     part.report(again=True).unlink(missing_ok=True)
     subprocess.run(part.line(again=True), cwd=ROOT, check=False)
     passed = {test.name for test in read_report(part.report(again=True)) if not test.failed}
-    return tuple(sorted(failed)) if failed <= passed else ()
+    return tuple(sorted(failed & passed)), tuple(sorted(failed - passed))
 
 
 def start(part: Part, output: IO[bytes] | None = None) -> subprocess.Popen[bytes]:

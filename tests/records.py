@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 Headers = list[tuple[str, bytes | None]]
 
@@ -37,11 +38,12 @@ class Record:
 
 
 def produce(bootstrap_servers: str, topic: str, records: Iterable[Record]) -> None:
-    """Sends records in order and waits until the broker has all of them."""
+    """Sends records in order, each once whatever happens to the brokers, and waits until they have all of them."""
     failures: list[Any] = []
-    producer = Producer({"bootstrap.servers": bootstrap_servers, "partitioner": "murmur2_random", "linger.ms": 5})
+    settings = {"partitioner": "murmur2_random", "linger.ms": 5, "enable.idempotence": True}
+    producer = Producer({"bootstrap.servers": bootstrap_servers, **settings})
     _send(producer, topic, records, failures)
-    assert producer.flush(30) == 0, f"{topic}: not everything was delivered"
+    assert producer.flush(90) == 0, f"{topic}: not everything was delivered"
     assert not failures, failures
 
 
@@ -105,6 +107,19 @@ def read_topic(
         return sorted(records, key=lambda record: (record.partition, record.offset))
     finally:
         consumer.close()
+
+
+def leader_of(bootstrap_servers: str, topic: str) -> int:
+    """Number of the broker that leads the first partition of a topic; -1 where no broker says so at present."""
+    client = AdminClient({"bootstrap.servers": bootstrap_servers})
+    try:
+        partitions = client.list_topics(topic, timeout=30).topics[topic].partitions
+    except KafkaException as error:
+        # The broker that was asked was killed meanwhile.
+        if error.args[0].code() in {KafkaError._TRANSPORT, KafkaError._TIMED_OUT}:
+            return -1
+        raise
+    return int(partitions[0].leader) if partitions else -1
 
 
 def values_by_key(records: Sequence[ReadRecord]) -> dict[bytes | None, list[bytes | None]]:

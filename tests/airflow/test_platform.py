@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from demo.leftovers import processes_of
 from millrace.kafka.clients import base_settings
 from millrace.ops import observe
+from tests.records import leader_of
 
 from .conftest import wait_for
 from .demo_command import APPLICATION, DemoCommand
@@ -26,12 +27,12 @@ def test_the_platform_is_exactly_once_although_the_leader_of_its_input_is_killed
     command = DemoCommand(tmp_path, "platform", "--cluster", "--rate", "200")
     try:
         wait_for(lambda: command.said("ALERT"), limit_s=600)
-        brokers = client_of(command)
-        lost = leader_of(brokers)
+        brokers = addresses_of(command)
+        lost = leader_of(brokers, INPUT)
         driver = observe(command.home, APPLICATION).process
         kill_node(command.home.root, lost)
-        wait_for(lambda: leader_of(brokers) not in {lost, -1}, limit_s=90)
-        in_sync = brokers.list_topics(INPUT, timeout=30).topics[INPUT].partitions[0].isrs
+        wait_for(lambda: leader_of(brokers, INPUT) not in {lost, -1}, limit_s=90)
+        in_sync = AdminClient(base_settings(brokers)).list_topics(INPUT, timeout=30).topics[INPUT].partitions[0].isrs
         assert set(in_sync) == {1, 2, 3} - {lost}
         seen = command.times("ALERT")
         wait_for(lambda: command.times("ALERT") > seen, limit_s=240)
@@ -53,15 +54,10 @@ def test_the_platform_is_exactly_once_although_the_leader_of_its_input_is_killed
     assert not (command.home.root / "airflow" / "airflow.db").exists(), "Airflow's tables are in PostgreSQL"
 
 
-def client_of(command: DemoCommand) -> AdminClient:
+def addresses_of(command: DemoCommand) -> str:
     (addresses,) = [line.split()[1] for line in command.lines if line.startswith("Kafka  ")]
     assert addresses.count(",") == 2
-    return AdminClient(base_settings(addresses))
-
-
-def leader_of(brokers: AdminClient) -> int:
-    """Number of the node that leads the input's first partition."""
-    return int(brokers.list_topics(INPUT, timeout=30).topics[INPUT].partitions[0].leader)
+    return addresses
 
 
 def kill_node(home: Path, number: int) -> None:

@@ -7,14 +7,13 @@ from pathlib import Path
 import numpy as np
 import psutil
 import pytest
-from confluent_kafka.admin import AdminClient
 
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.broker_cluster import EmbeddedCluster
-from millrace.kafka.clients import base_settings
 from millrace.kafka.offsets import CommittedOffset, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
+from tests.records import leader_of
 from tests.waiting import eventually
 
 
@@ -29,7 +28,7 @@ def test_a_transaction_goes_on_when_the_leader_of_its_partition_is_killed(tmp_pa
         admin = KafkaAdmin(cluster.bootstrap_servers, timeout_s=30)
         admin.create_missing([TopicSpec(name="kept", partitions=1)])
         assert admin.describe_topic("kept").replication_factor == 3
-        leader = leader_of(cluster, "kept")
+        leader = leader_of(cluster.bootstrap_servers, "kept")
         with TaskProducer(cluster.bootstrap_servers, transactional_id="app-0_0", timeout_s=180) as producer:
             producer.init()
             for batch in range(3):
@@ -39,16 +38,10 @@ def test_a_transaction_goes_on_when_the_leader_of_its_partition_is_killed(tmp_pa
                     producer.flush()
                     cluster.nodes[leader - 1].kill()
                 producer.commit({("kept", 0): (batch, "note")}, "app")
-        assert leader_of(cluster, "kept") not in {leader, -1}
+        eventually(lambda: leader_of(cluster.bootstrap_servers, "kept") not in {leader, -1}, True, limit_s=90)
         assert committed_offsets(admin, "app", [("kept", 0)]) == {("kept", 0): CommittedOffset(2, "note")}
         # Each record, and the marker behind it. This client knows the leader that is gone, and nothing of the new one.
         eventually(lambda: end_offsets(admin, [("kept", 0)]), {("kept", 0): 6}, limit_s=120)
     finally:
         cluster.stop()
     assert not any(psutil.pid_exists(pid) for pid in started)
-
-
-def leader_of(cluster: EmbeddedCluster, topic: str) -> int:
-    """Number of the node that leads the topic's only partition."""
-    client = AdminClient(base_settings(cluster.bootstrap_servers))
-    return int(client.list_topics(topic, timeout=60).topics[topic].partitions[0].leader)

@@ -49,7 +49,8 @@ def test_a_gap_of_too_many_bytes_is_read_in_parts(
 ) -> None:
     monkeypatch.setattr("millrace.task.gap_reader.GAP_LIMIT_BYTES", 1)
     topic = make_topic()
-    settings = {"consumer.fetch.message.max.bytes": "10000"}
+    # A batch a request, and no request while there is one that was not taken: else a slow reader finds all of them.
+    settings = {"consumer.fetch.message.max.bytes": "10000", "consumer.queued.min.messages": "1"}
     for number in range(4):
         produce(bootstrap_servers, topic, [Record(b"k", b"%d" % number * 20_000, 7, partition=0)])
     config = StreamsConfig.from_mapping({"application.id": unique, "bootstrap.servers": bootstrap_servers, **settings})

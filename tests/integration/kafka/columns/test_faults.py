@@ -16,7 +16,7 @@ from millrace.kafka.broker_cluster import EmbeddedCluster
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from tests.integration.kafka.columns.reading import Got, Reading
-from tests.records import Record, produce
+from tests.records import Record, leader_of, produce
 from tests.waiting import eventually
 
 Make = Callable[..., str]
@@ -132,16 +132,11 @@ def test_reading_goes_on_at_the_next_leader(tmp_path: Path, open_reading: Open) 
         produce(servers, "kept", [Record(b"k", b"%d" % number, 1, partition=0) for number in range(2000)])
         reading = open_reading({("kept", 0): 0}, bootstrap_servers=servers)
         reading.until(lambda: bool(reading.got), max_records=500)
-        leader = leader_of(admin, "kept")
+        leader = leader_of(servers, "kept")
         cluster.nodes[leader - 1].kill()
-        eventually(lambda: leader_of(admin, "kept") not in {leader, -1}, True, limit_s=60)
+        eventually(lambda: leader_of(servers, "kept") not in {leader, -1}, True, limit_s=90)
         produce(servers, "kept", [Record(b"k", b"%d" % number, 1, partition=0) for number in range(2000, 3000)])
         reading.until_ends({("kept", 0): 3000}, limit_s=120, max_records=500)
         assert reading.got["kept", 0].values == [b"%d" % number for number in range(3000)]
     finally:
         cluster.stop()
-
-
-def leader_of(admin: KafkaAdmin, topic: str) -> int:
-    """Number of the node that leads the topic's only partition."""
-    return int(admin.client.list_topics(topic, timeout=60).topics[topic].partitions[0].leader)

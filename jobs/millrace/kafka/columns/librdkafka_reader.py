@@ -158,27 +158,28 @@ class LibrdkafkaReader:
 
     def _of_partition(self, where: TopicPartition, table: MessageTable) -> PartitionColumns | None:
         end = None
-        failed = np.flatnonzero(table.errors).tolist()
-        has_news = len(failed) < len(table)
         position = self._positions[where]
-        for row in failed:
-            offset = int(table.offsets[row])
-            if table.errors[row] == KafkaError._PARTITION_EOF:
-                position = max(position, offset)
-                end = offset
-                has_news = True
-            elif int(table.errors[row]) not in OUT_OF_RANGE or not self._disputed.disputes(where, position):
-                self._problems.of_partition(self._error(table, row), where, position)
+        without_records = np.flatnonzero(table.errors)
+        is_end = table.errors[without_records] == KafkaError._PARTITION_EOF
+        has_news = len(without_records) < len(table) or bool(is_end.any())
+        for row in without_records[is_end].tolist():
+            end = int(table.offsets[row])
+            position = max(position, end)
         records = table.without_errors().records()
         if len(records.offsets):
             behind = int(records.offsets[-1]) + 1
             # Where records follow the event, the log went on.
             end = end if end is not None and end >= behind else None
             position = max(position, behind)
+        if has_news:
+            self._disputed.forget(where)
+        # The client fetches no more behind an error of a topic-partition: whatever came with it came before it.
+        for row in without_records[~is_end].tolist():
+            if int(table.errors[row]) not in OUT_OF_RANGE or not self._disputed.disputes(where, position):
+                self._problems.of_partition(self._error(table, row), where, position)
         self._positions[where] = position
         if not has_news:
             return None
-        self._disputed.forget(where)
         return PartitionColumns(
             topic=where[0],
             partition=where[1],

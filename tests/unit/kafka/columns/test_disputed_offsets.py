@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -11,9 +12,11 @@ from structlog.testing import capture_logs
 from millrace.errors import OffsetOutOfRangeError
 from millrace.kafka.columns import disputed
 from millrace.kafka.columns.disputed import AGAIN_S, LIMIT_S, DisputedOffsets
+from millrace.kafka.columns.librdkafka_reader import LibrdkafkaReader
 from tests.imitated_cluster import ImitatedCluster
 from tests.integration.kafka.columns.reading import READERS, Reading, opened
 from tests.records import Record, produce
+from tests.waiting import eventually
 
 WHERE = ("orders", 0)
 
@@ -48,6 +51,29 @@ def test_one_that_the_log_has_is_read_again_and_nothing_is_lost_or_doubled(
         reading.until(lambda: len(reading.got[WHERE].offsets) == 4)
     assert [each["offset"] for each in logs if "out of range" in each["event"]] == [3]
     assert reading.got[WHERE].values == [b"1", b"2", b"3", b"4"]
+
+
+def queued(reader: LibrdkafkaReader) -> int:
+    """How many records and events the client has for the next poll."""
+    return int(reader._library.rd_kafka_queue_length(ctypes.c_void_p(reader._records)))
+
+
+def test_an_end_that_the_same_poll_brings_settles_nothing(cluster: ImitatedCluster) -> None:
+    send(cluster, b"1", b"2", b"3")
+    reading = opened("librdkafka", cluster.bootstrap_servers)
+    reader = reading.reader
+    assert isinstance(reader, LibrdkafkaReader)
+    try:
+        reader.assign({WHERE: 3})
+        # What the client notes of the assignment, and the end of the log.
+        eventually(lambda: queued(reader), 2)
+        cluster.answer_fetches_with(KafkaError.OFFSET_OUT_OF_RANGE, times=1)
+        eventually(lambda: queued(reader), 3)
+        assert [(each.position, each.end) for each in reading.poll()] == [(3, 3)]
+        send(cluster, b"4")
+        reading.until(lambda: reading.got[WHERE].values == [b"4"])
+    finally:
+        reader.close()
 
 
 def test_one_that_stays_out_of_range_is_an_error_in_the_end(

@@ -15,14 +15,12 @@ _BY_FILE = ("--dist", "loadfile")
 _COMPUTING = ("-n", str(_CORES), "--dist", "worksteal")
 """Tests that compute: one worker a core. Some take a hundred times as long as others and stand one behind the other: a
 worker that has nothing left takes some of another's."""
-_WAITING = ("-n", str(_CORES + 1), *_BY_FILE)
-"""Tests that start processes wait for them a quarter of their time: one worker more than cores keeps these busy."""
-_IN_THEIR_ORDER = ("-n", str(_CORES + 2), *_BY_FILE, "--no-loadscope-reorder")
-"""Tests of drivers wait for half of their time. Files go to workers as they were collected, see
-``tests/integration/conftest.py``."""
+_WAITING = ("-n", str(_CORES + 2), *_BY_FILE, "--no-loadscope-reorder")
+"""Tests that start processes wait for half of their time: two workers more than cores keep these busy. Files go to
+workers as they were collected, see ``tests/longest_first.py``."""
 _TWO = ("-n", "2", *_BY_FILE, "--no-loadscope-reorder")
 """Tests that wait nearly always, and share a world by file: two worlds, whatever the cores."""
-_DISTRIBUTION = {*_COMPUTING, *_WAITING, *_IN_THEIR_ORDER, *_TWO}
+_DISTRIBUTION = {*_COMPUTING, *_WAITING, *_TWO}
 _BESIDE = "not long and not alone"
 
 
@@ -93,7 +91,7 @@ def parts() -> list[Part]:
             "integration",
             "real broker, real Spark",
             "tests/integration",
-            (*_PYTEST, *_IN_THEIR_ORDER),
+            (*_PYTEST, *_WAITING),
             select=_BESIDE,
         ),
         Part("chaos", "kill -9 everywhere", "tests/chaos", _PYTEST, select=_BESIDE, beside_others=True),

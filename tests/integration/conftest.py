@@ -1,10 +1,12 @@
-"""The order of the files: the longest begin, so that no worker is left alone with one of them at the end."""
+"""The order of the files."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+
+from tests.longest_first import put_first
 
 LONGEST_FIRST = (
     "savepoints/test_stopped_application.py",
@@ -32,6 +34,4 @@ LONGEST_FIRST = (
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    here = Path(__file__).parent
-    ranks = {here / name: rank for rank, name in enumerate(LONGEST_FIRST)}
-    items.sort(key=lambda item: ranks.get(item.path, len(ranks)))
+    put_first(items, Path(__file__).parent, LONGEST_FIRST)

@@ -66,7 +66,10 @@ def _values(samples, metric) -> dict[tuple[str, ...], float]:
     return {sample.labels: sample.value for sample in samples if sample.metric is metric}
 
 
-def test_what_the_broker_does_not_answer_is_left_out_and_told_and_the_rest_is_exported(running: Home) -> None:
+def test_what_the_broker_does_not_answer_is_left_out_and_told_and_the_rest_is_exported(
+    running: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("millrace.ops.connection.ADMIN_TIMEOUT_S", 1.0)
     operations = OperationJournal(running.application(NAME), "20260101T000000.000000-reset")
     operations.begin(OperationPlan(operation="reset", application=NAME, reason="", decisions={}))
     operations.step_begins("fence")

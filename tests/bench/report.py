@@ -5,11 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench.latency import LatencyFigures
+from tests.bench.latency import LatencyFigures, Stream
 from tests.bench.meter import Figures
 from tests.bench.workloads import Workload
 
@@ -39,8 +40,13 @@ class Throughput:
 
 @dataclass(frozen=True)
 class Latency:
-    """One run of a contestant under a steady stream; arguments as in :class:`Throughput`."""
+    """One run of a contestant under a steady stream; other arguments as in :class:`Throughput`.
 
+    Args:
+        stream: what it was given.
+    """
+
+    stream: Stream
     contestant: str
     title: str
     round: int
@@ -71,8 +77,10 @@ class Results:
         return Results(self.machine, (*kept, *runs), self.latency)
 
     def with_latency(self, runs: Sequence[Latency]) -> Results:
-        """These results, where ``runs`` take the place of all earlier ones of their kind."""
-        return Results(self.machine, self.throughput, tuple(runs))
+        """These results, where ``runs`` take the place of all earlier runs of their streams."""
+        measured = {run.stream for run in runs}
+        kept = tuple(run for run in self.latency if run.stream not in measured)
+        return Results(self.machine, self.throughput, (*kept, *runs))
 
     def with_machine(self, machine: Mapping[str, str]) -> Results:
         """These results, measured on ``machine``; those of another machine are dropped."""
@@ -92,7 +100,10 @@ def read_results(file: Path) -> Results:
             Throughput(**{**run, "workload": Workload(**run["workload"]), "figures": Figures(**run["figures"])})
             for run in data["throughput"]
         ),
-        latency=tuple(Latency(**{**run, "figures": LatencyFigures(**run["figures"])}) for run in data["latency"]),
+        latency=tuple(
+            Latency(**{**run, "stream": Stream(**run["stream"]), "figures": LatencyFigures(**run["figures"])})
+            for run in data["latency"]
+        ),
     )
 
 
@@ -169,19 +180,23 @@ def render_growth(by_workload: Mapping[Workload, Sequence[Throughput]]) -> str:
 
 
 def render_latency(runs: Sequence[Latency]) -> str:
-    """Percentiles of each contestant, medians over the rounds."""
+    """Percentiles of each contestant under each stream, medians over the rounds."""
     rows = []
-    for contestant, title in _contestants(runs):
-        mine = [run.figures for run in runs if run.contestant == contestant]
+    streams = sorted({run.stream for run in runs}, key=lambda each: (each.through_repartition, each.records_per_s))
+    for stream, (contestant, title) in product(streams, _contestants(runs)):
+        mine = [run.figures for run in runs if run.contestant == contestant and run.stream == stream]
+        if not mine:
+            continue
         rows.append(
             (
+                str(stream),
                 title,
                 *(f"{median(values):,.0f}" for values in (
                     [each.p50_ms for each in mine], [each.p99_ms for each in mine], [each.worst_ms for each in mine]
                 )),
             )
         )  # fmt: skip
-    return _table(("", "p50, ms", "p99, ms", "longest, ms"), rows)
+    return _table(("stream", "", "p50, ms", "p99, ms", "longest, ms"), rows)
 
 
 def ratio(runs: Sequence[Throughput], contestant: str, *, whole_run: bool) -> float | None:
@@ -271,5 +286,5 @@ the same round: above 1 is faster."""
 _GROWTH = """Steady-state records/s for other numbers of partitions and keys; in brackets the ratio to Kafka Streams
 with default settings, where it was measured in the same session."""
 
-_LATENCY = """5,000 payments a second, measured for a minute after a warm-up: from a payment's timestamp to the moment
-at which a read_committed consumer got the first count that includes it."""
+_LATENCY = """From a payment's timestamp to the moment at which a read_committed consumer got the first count that
+includes it, after a warm-up."""

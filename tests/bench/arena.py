@@ -20,6 +20,7 @@ from tests.bench.contestants import Contestant, Report, Run
 from tests.bench.latency import LatencyFigures, Stream, measure_latency
 from tests.bench.meter import Figures, Sample, figures_of, watch
 from tests.bench.output import check_counts, read_updates
+from tests.bench.recovery import RecoveryFigures, measure_recovery
 from tests.bench.topics import create_topic, delete_topics, stable_end
 from tests.bench.workloads import WindowCounts, Workload, load
 
@@ -134,6 +135,24 @@ class Arena:
                 f"{contestant.title}: p50 {figures.p50_ms:,.0f} ms, p99 {figures.p99_ms:,.0f} ms, "
                 f"longest {figures.worst_ms:,.0f} ms of {figures.records:,} records"
             )
+            return figures
+        finally:
+            delete_topics(self._admin, [topic])
+
+    def recovery(self, contestant: Contestant, *, partitions: int) -> RecoveryFigures:
+        """Kill a contestant, and a worker of it, under a steady stream of payments.
+
+        Raises:
+            ContestantFailedError: it ended by itself, or did not recover.
+        """
+        topic = f"{self._session}-recovery-{self._runs}"
+        create_topic(self._admin, topic, partitions=partitions)
+        try:
+            with self._run(contestant, topic, partitions) as run:
+                self._report(f"{contestant.title} starts, to be killed")
+                figures = measure_recovery(contestant, run)
+            worker = "" if figures.worker_s is None else f", of a worker {figures.worker_s:.1f} s"
+            self._report(f"{contestant.title}: recovery from a kill of its process {figures.process_s:.1f} s{worker}")
             return figures
         finally:
             delete_topics(self._admin, [topic])

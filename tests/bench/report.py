@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import product
 from pathlib import Path
 from statistics import median
@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.bench.latency import LatencyFigures, Stream
 from tests.bench.meter import Figures
+from tests.bench.recovery import RecoveryFigures
 from tests.bench.workloads import Workload
 
 BASELINE = "kafka-streams"
@@ -54,6 +55,16 @@ class Latency:
 
 
 @dataclass(frozen=True)
+class Recovery:
+    """One run of a contestant that was killed; arguments as in :class:`Throughput`."""
+
+    contestant: str
+    title: str
+    round: int
+    figures: RecoveryFigures
+
+
+@dataclass(frozen=True)
 class Results:
     """Everything that was measured, newest sessions only.
 
@@ -61,11 +72,13 @@ class Results:
         machine: facts about the machine and the software, by name.
         throughput: runs over backlogs.
         latency: runs under a stream.
+        recovery: runs with kills.
     """
 
     machine: Mapping[str, str] = field(default_factory=dict)
     throughput: tuple[Throughput, ...] = ()
     latency: tuple[Latency, ...] = ()
+    recovery: tuple[Recovery, ...] = ()
 
     def with_throughput(self, runs: Sequence[Throughput]) -> Results:
         """These results, where ``runs`` take the place of all earlier runs of their workloads.
@@ -74,13 +87,17 @@ class Results:
         """
         measured = {run.workload for run in runs}
         kept = tuple(run for run in self.throughput if run.workload not in measured)
-        return Results(self.machine, (*kept, *runs), self.latency)
+        return replace(self, throughput=(*kept, *runs))
 
     def with_latency(self, runs: Sequence[Latency]) -> Results:
         """These results, where ``runs`` take the place of all earlier runs of their streams."""
         measured = {run.stream for run in runs}
         kept = tuple(run for run in self.latency if run.stream not in measured)
-        return Results(self.machine, self.throughput, (*kept, *runs))
+        return replace(self, latency=(*kept, *runs))
+
+    def with_recovery(self, runs: Sequence[Recovery]) -> Results:
+        """These results, where ``runs`` take the place of all earlier ones of their kind."""
+        return replace(self, recovery=tuple(runs))
 
     def with_machine(self, machine: Mapping[str, str]) -> Results:
         """These results, measured on ``machine``; those of another machine are dropped."""
@@ -103,6 +120,9 @@ def read_results(file: Path) -> Results:
         latency=tuple(
             Latency(**{**run, "stream": Stream(**run["stream"]), "figures": LatencyFigures(**run["figures"])})
             for run in data["latency"]
+        ),
+        recovery=tuple(
+            Recovery(**{**run, "figures": RecoveryFigures(**run["figures"])}) for run in data.get("recovery", ())
         ),
     )
 
@@ -136,6 +156,8 @@ def render_page(results: Results) -> str:
         parts.append(f"## Growth\n\n{_GROWTH}\n\n{render_growth(by_workload)}")
     if results.latency:
         parts.append(f"## Latency\n\n{_LATENCY}\n\n{render_latency(results.latency)}")
+    if results.recovery:
+        parts.append(f"## Recovery\n\n{_RECOVERY}\n\n{render_recovery(results.recovery)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -199,6 +221,16 @@ def render_latency(runs: Sequence[Latency]) -> str:
     return _table(("stream", "", "p50, ms", "p99, ms", "longest, ms"), rows)
 
 
+def render_recovery(runs: Sequence[Recovery]) -> str:
+    """How long each contestant stood still, medians over the rounds."""
+    rows = []
+    for contestant, title in _contestants(runs):
+        mine = [run.figures for run in runs if run.contestant == contestant]
+        process_s, worker_s = _median(each.process_s for each in mine), _median(each.worker_s for each in mine)
+        rows.append((title, _seconds(process_s), _seconds(worker_s)))
+    return _table(("", "process killed, s", "worker killed, s"), rows)
+
+
 def ratio(runs: Sequence[Throughput], contestant: str, *, whole_run: bool) -> float | None:
     """How many times as fast as the baseline a contestant is: the median of the rounds' ratios.
 
@@ -226,7 +258,7 @@ def _rate(figures: Figures, *, whole_run: bool) -> float | None:
     return figures.whole_run_records_per_s if whole_run else figures.steady_records_per_s
 
 
-def _contestants(runs: Iterable[Throughput | Latency]) -> list[tuple[str, str]]:
+def _contestants(runs: Iterable[Throughput | Latency | Recovery]) -> list[tuple[str, str]]:
     named = dict.fromkeys((run.contestant, run.title) for run in runs)
     return sorted(named, key=lambda each: (each[0] != "millrace", each[0] != BASELINE, each[0]))
 
@@ -285,6 +317,10 @@ the same round: above 1 is faster."""
 
 _GROWTH = """Steady-state records/s for other numbers of partitions and keys; in brackets the ratio to Kafka Streams
 with default settings, where it was measured in the same session."""
+
+_RECOVERY = """From `kill -9` under 5,000 payments a second until everything that was in the input at that moment was
+committed: of the contestant's process with all that it had started, which was started again at once, and of one of its
+Python workers."""
 
 _LATENCY = """From a payment's timestamp to the moment at which a read_committed consumer got the first count that
 includes it, after a warm-up."""

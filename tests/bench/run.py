@@ -18,7 +18,7 @@ from tests.bench.contestants import KAFKA_STREAMS, KAFKA_STREAMS_TUNED, REPOSITO
 from tests.bench.latency import Stream
 from tests.bench.machine import describe_machine
 from tests.bench.millrace_contestant import MILLRACE, MILLRACE_MICRO_BATCHES
-from tests.bench.report import Latency, Results, Throughput, read_results, write_results
+from tests.bench.report import Latency, Recovery, Results, Throughput, read_results, write_results
 from tests.bench.workloads import W1, WORKLOADS, Workload
 
 CONTESTANTS: dict[str, Contestant] = {
@@ -35,6 +35,7 @@ class Kind(StrEnum):
     THROUGHPUT = "throughput"
     LATENCY = "latency"
     GROWTH = "growth"
+    RECOVERY = "recovery"
 
 
 def growth_workloads(base: Workload) -> list[Workload]:
@@ -74,6 +75,15 @@ def run_latency(arena: Arena, contestants: list[Contestant], stream: Stream, *, 
             number,
             arena.latency(contestant, stream, partitions=_LATENCY_PARTITIONS),
         )
+        for number in range(1, rounds + 1)
+        for contestant in in_order(contestants, round_number=number)
+    ]
+
+
+def run_recovery(arena: Arena, contestants: list[Contestant], *, rounds: int) -> list[Recovery]:
+    """All contestants, killed under a stream."""
+    return [
+        Recovery(contestant.name, contestant.title, number, arena.recovery(contestant, partitions=_LATENCY_PARTITIONS))
         for number in range(1, rounds + 1)
         for contestant in in_order(contestants, round_number=number)
     ]
@@ -135,6 +145,8 @@ def main(
         if kind is Kind.LATENCY:
             stream = Stream(rate, seconds, through_repartition=repartition)
             measured = measured.with_latency(run_latency(arena, chosen, stream, rounds=rounds))
+        elif kind is Kind.RECOVERY:
+            measured = measured.with_recovery(run_recovery(arena, chosen, rounds=rounds))
         else:
             bases = growth_workloads(W1) if kind is Kind.GROWTH else _workloads(workload)
             sized = [base.scaled(records=records, keys=keys, partitions=partitions) for base in bases]

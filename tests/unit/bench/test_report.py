@@ -6,8 +6,10 @@ import pytest
 
 from tests.bench.latency import LatencyFigures, Stream
 from tests.bench.meter import Figures
+from tests.bench.recovery import RecoveryFigures
 from tests.bench.report import (
     Latency,
+    Recovery,
     Results,
     Throughput,
     ratio,
@@ -15,6 +17,7 @@ from tests.bench.report import (
     render_growth,
     render_latency,
     render_page,
+    render_recovery,
     render_throughput,
     write_results,
 )
@@ -103,8 +106,17 @@ def test_a_new_session_replaces_the_earlier_latencies_of_its_streams_only() -> N
     assert earlier.with_latency([new]).latency == (kept, new)
 
 
+def test_recovery_has_the_medians_of_the_rounds_and_none_where_there_is_no_worker() -> None:
+    runs = [
+        Recovery("kafka-streams", "Kafka Streams", 1, RecoveryFigures(50.0, None)),
+        *(Recovery("millrace", "Millrace", number, RecoveryFigures(4.0 + number, 1.0)) for number in (1, 2, 3)),
+    ]
+    assert render_recovery(runs).splitlines()[2:] == ["| Millrace | 6.0 | 1.0 |", "| Kafka Streams | 50.0 | n/a |"]
+
+
 def test_results_survive_the_file_and_the_page_is_beside_it(tmp_path: Path) -> None:
     results = Results(MACHINE, TWO_ROUNDS, (Latency(REPARTITIONED, "millrace", "Millrace", 1, FIGURES),))
+    results = results.with_recovery([Recovery("millrace", "Millrace", 1, RecoveryFigures(5.0, 1.0))])
     page = write_results(results, tmp_path / "docs" / "benchmarks.json")
     assert read_results(tmp_path / "docs" / "benchmarks.json") == results
     assert page == tmp_path / "docs" / "benchmarks.md"

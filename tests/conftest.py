@@ -13,6 +13,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.broker import JAVA_OPTIONS_VARIABLE
 from millrace.kafka.clients import base_settings
 from millrace.kafka.topics import TopicSpec
 from tests import broker as test_broker
@@ -50,6 +51,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if session.config.getoption("--list-long") and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK
+
+
+# Brokers of tests live for minutes: the time that the second compiler takes does not come back.
+os.environ.setdefault(JAVA_OPTIONS_VARIABLE, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_configure(config: pytest.Config) -> None:

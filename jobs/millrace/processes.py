@@ -166,44 +166,6 @@ def run_to_the_end(
         return subprocess.CompletedProcess(command, code, out.read(), errors.read())
 
 
-def run_to_the_end(
-    command: Sequence[str], *, timeout_s: float, cwd: Path | None = None, environment: Mapping[str, str] | None = None
-) -> subprocess.CompletedProcess[str]:
-    """Run a command that starts processes of its own; none of them is left, however this ends.
-
-    Args:
-        command: program and arguments.
-        timeout_s: longest time that it may take, seconds.
-        cwd: its working directory; that of the caller by default.
-        environment: all its variables; those of the caller by default.
-
-    Returns:
-        Its exit code and what it wrote.
-
-    Raises:
-        subprocess.TimeoutExpired: it took longer.
-        OSError: it cannot be started.
-    """
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        env=environment,
-        start_new_session=True,
-    )
-    try:
-        out, err = process.communicate(timeout=timeout_s)
-    finally:
-        # Also where the caller is interrupted: the signal has reached none of these.
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-    return subprocess.CompletedProcess(command, process.returncode, out, err)
-
-
 def _start_time(pid: int) -> int | None:
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():

@@ -14,8 +14,6 @@ from pathlib import Path
 from threading import Event
 from typing import ClassVar, TypeVar
 
-import httpx
-
 from demo.leftovers import end_processes_of
 from millrace import ops
 from millrace.errors import MillraceError, OperationError
@@ -136,11 +134,7 @@ class Platform:
             nonlocal state
             if is_at_work():
                 return True
-            try:
-                state = client.run_state(_DAG, _RUN)
-            except httpx.HTTPError:
-                # SQLite's one writer may keep a request waiting; the next one tells.
-                return False
+            state = client.run_state(_DAG, _RUN)
             return state in {"success", "failed"}
 
         self._wait(

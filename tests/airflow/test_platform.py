@@ -36,7 +36,9 @@ def test_the_platform_is_exactly_once_although_the_leader_of_its_input_is_killed
         assert set(in_sync) == {1, 2, 3} - {lost}
         seen = command.times("ALERT")
         wait_for(lambda: command.times("ALERT") > seen, limit_s=240)
-        assert observe(command.home, APPLICATION).process == driver, "its driver goes on with the brokers that are left"
+        log = command.home.application(APPLICATION).log.read_text()
+        why = f"its driver goes on with the brokers that are left, but:\n{log[-6_000:]}"
+        assert observe(command.home, APPLICATION).process == driver, why
         # Both workers have an executor of the application.
         assert {path.parents[1].name for path in command.home.root.glob("spark/worker-*/app-*/*")} == {
             "worker-0",

@@ -81,6 +81,8 @@ def test_every_panel_has_its_series_and_the_alerts_of_what_happens_fire_and_no_o
         prometheus, target = Prometheus(url), Pushgateway(gateway_url, instance=unique)
         try:
             application.begin()
+            # First: an application that is up for seconds without an export has the alert of a stale one.
+            export_metrics(home, [target])
             application.serve()
             export_metrics(home, [target])
             # Of Airflow, which does not run here: tests/airflow has it send these.

@@ -23,9 +23,9 @@ from millrace.ops.observe import Verdict, observe
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.record import read_record
-from millrace.ops.reset.belongings import belongings
 from millrace.ops.which_spec import Use, specification_for
 from millrace.processes import ProcessIdentity
+from millrace.topology.layout import layouts_of_summary, task_numbers
 
 KIND = "worker"
 _INPUT_LIMIT_S = 30.0
@@ -129,10 +129,10 @@ def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
     Raises:
         OperationError: it knows none.
     """
-    number, _, partition = task.partition("_")
-    groups = belongings(status.application_id, None, status).groups
-    read = {topic for group in groups if group.number == int(number) for topic in group.inputs}
-    places = [(topic, int(partition)) for topic in sorted(read) if int(partition) in status.offsets.get(topic, {})]
+    number, partition = task_numbers(task)
+    parts = layouts_of_summary(status.topology_summary, status.application_id)
+    read = {topic for part in parts if part.number == number for topic in part.inputs}
+    places = [(topic, partition) for topic in sorted(read) if partition in status.offsets.get(topic, {})]
     if not places:
         raise OperationError(
             f"Nothing is known of the input of task {task} of {status.application_id}.",

@@ -30,9 +30,9 @@ def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool =
     """
     # Importing these takes seconds, and DAG files import this module.
     from millrace.control.matched_topics import with_topics_to_read
-    from millrace.control.preparation import start_transactional_id
     from millrace.control.takeover import Takeover
     from millrace.dsl.loading import load_topology
+    from millrace.topology.layout import start_transactional_id
 
     config = spec.streams_config()
     topology = with_topics_to_read(load_topology(spec.module, config), config)

@@ -144,6 +144,31 @@ def test_a_source_topic_that_serves_as_the_changelog_is_copied_to_the_committed_
     assert counting.contents("copies") == counting.contents("whole")
 
 
+def test_a_task_replays_only_what_it_lacks_of_a_source_topic_that_serves_as_the_changelog(make_counting: Make) -> None:
+    counting = make_counting(table=True)
+    counting.send(payments(500, minute=1))
+    counting.process("first")
+    counting.send(payments(100, minute=2))
+    assert records_of(counting.process("second")) == 500
+
+    assert records_of(counting.process("first")) == 100
+    assert counting.contents("first") == counting.contents("second")
+
+
+def test_a_standby_brings_the_table_of_a_task_forward_that_a_source_topic_restores(make_counting: Make) -> None:
+    counting = make_counting(table=True)
+    counting.send(payments(500, minute=1))
+    counting.process("copies")
+    counting.send(payments(100, minute=2))
+    counting.process("first")
+
+    status = copy_once(counting)
+
+    assert sum(task.records for task in status.tasks.values()) == 100
+    assert records_of(counting.process("copies")) == 0
+    assert counting.contents("copies") == counting.contents("whole")
+
+
 def test_a_standby_follows_and_gives_a_copy_to_the_worker_that_asks(make_counting: Make) -> None:
     counting = make_counting()
     counting.send(payments(500, minute=1))

@@ -21,6 +21,7 @@ from millrace.ops.files import append_journal
 from millrace.ops.home import Home
 from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.which_spec import Use, specification_for
+from millrace.topology.layout import task_numbers
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topology import Topology
 
@@ -117,8 +118,8 @@ class _Auditor:
 
     def run(self) -> Iterator[StoreAudit]:
         """Each store of each task."""
-        for task in sorted({*self._taken.databases, *self._taken.elsewhere}, key=_numbers):
-            number, _ = _numbers(task)
+        for task in sorted({*self._taken.databases, *self._taken.elsewhere}, key=task_numbers):
+            number, _ = task_numbers(task)
             parts = [part for part in self._topology.sub_topologies if part.number == number]
             for store in [store for part in parts for store in part.stores]:
                 if self._options.stores and store.name not in self._options.stores:
@@ -133,7 +134,7 @@ class _Auditor:
     def _why_not(self, store: StoreSpec, task: str) -> str:
         if task in self._taken.elsewhere:
             return f"its database is on {self._taken.elsewhere[task]}"
-        if store.changelog_topic(self._config.application_id) is None:
+        if not store.has_changelog:
             return "it is not logged"
         if store.custom is not None:
             return "it is a store of the application's own"
@@ -151,7 +152,7 @@ class _Auditor:
                     scratch,
                     store,
                     self._config,
-                    partition=_numbers(task)[1],
+                    partition=task_numbers(task)[1],
                     position=audited.position,
                     segments=audited.segments(store),
                     sample=sample,
@@ -181,11 +182,6 @@ def _check_names(topology: Topology, names: tuple[str, ...]) -> None:
         raise OperationError(
             f"The application has no store {', '.join(unknown)}.", remedy=f"it has {', '.join(sorted(known)) or 'none'}"
         )
-
-
-def _numbers(task: str) -> tuple[int, int]:
-    sub_topology, _, partition = task.partition("_")
-    return int(sub_topology), int(partition)
 
 
 def _remove(path: Path) -> None:

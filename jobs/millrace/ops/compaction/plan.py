@@ -18,7 +18,7 @@ from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.operations import OperationPlan
 from millrace.ops.record import read_record
 from millrace.ops.which_spec import Use, specification_for
-from millrace.topology.topology import full_topic_name
+from millrace.topology.layout import ApplicationTopics
 
 MEBIBYTE = 1 << 20
 
@@ -61,18 +61,11 @@ def plan_compaction(home: Home, application: str, options: CompactionOptions, *,
     if rewrites and (record is None or not record.is_driver_alive(directory)):
         # A running one's workers do it, wherever they are.
         refuse_state_elsewhere(spec, what="rewrite the files of the stores of the stopped application")
-    own = sorted(
-        name
-        for part in topology.sub_topologies
-        for store in part.stores
-        if store.source_topic is None and (name := store.changelog_topic(config.application_id)) is not None
-    )
-    existing = sorted(admin.describe_topics(own))
+    topics = ApplicationTopics(topology, config.application_id)
+    existing = sorted(admin.describe_topics(sorted(topics.own_changelogs.values())))
     wrong = left_behind(admin, directory, topology, existing)
     logs, passed_over = _changelogs(config, admin, existing if options.changelogs else [], options)
-    repartition = [
-        full_topic_name(spec.name, config.application_id, internal=True) for spec in topology.repartition_topics
-    ]
+    repartition = sorted(topics.repartition_topics)
     return OperationPlan(
         operation=COMPACT,
         application=application,

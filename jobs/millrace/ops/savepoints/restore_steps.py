@@ -11,7 +11,7 @@ from uuid import uuid4
 
 from millrace.config import ProcessingGuarantee
 from millrace.control.lifecycle import ApplicationState
-from millrace.control.preparation import Preparer, start_transactional_id
+from millrace.control.preparation import Preparer
 from millrace.control.start_commits import number_of_run
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
@@ -35,6 +35,7 @@ from millrace.state.custom import open_custom_store
 from millrace.state.directory import DATABASE_DIRECTORY
 from millrace.state.record_file import RecordBatch, read_records
 from millrace.task.signature import Signature
+from millrace.topology.layout import start_transactional_id, task_name, task_numbers
 
 
 def use_of(decisions: Mapping[str, Any]) -> Use:
@@ -151,7 +152,7 @@ def _rows(work: Restoration, placing: Placing) -> Iterator[tuple[Place, RecordBa
             continue
         with opened(work.staging / task, stores, work.config) as state:
             for store in stores:
-                if store.source_topic is None and store.logged:
+                if store.name in placing.own_changelogs:
                     work.context.progress(f"store {store.name} of task {task}")
                     for batch in saved_records(state, store):
                         yield from placing.split(store, task, batch)
@@ -195,7 +196,7 @@ def install(context: StepContext) -> Mapping[str, Any]:
         for task in placing.tasks:
             _wipe_outside(work, placing, task)
         for number, partition in work.state.tasks(application):
-            if work.mode is RestoreMode.REWRITE or f"{number}_{partition}" not in placing.tasks:
+            if work.mode is RestoreMode.REWRITE or task_name(number, partition) not in placing.tasks:
                 shutil.rmtree(work.state.task(application, number, partition))
         if work.mode is RestoreMode.INSTALL:
             for task in placing.tasks:
@@ -206,8 +207,7 @@ def install(context: StepContext) -> Mapping[str, Any]:
 
 
 def _directory(work: Restoration, task: str) -> Path:
-    number, _, partition = task.partition("_")
-    return work.state.task(work.config.application_id, int(number), int(partition))
+    return work.state.task(work.config.application_id, *task_numbers(task))
 
 
 def _wipe_outside(work: Restoration, placing: Placing, task: str) -> None:

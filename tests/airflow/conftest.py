@@ -19,10 +19,10 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
+from millrace.install.files import now_text, read_journal, read_json
 from millrace.ops import Home, JobRecord, Observation, observe, read_record, stop
 from millrace.ops.airflow_service import AirflowClient, AirflowService, start_airflow
 from millrace.ops.driver import UNRESPONSIVE
-from millrace.ops.files import now_text, read_journal, read_json
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH
 

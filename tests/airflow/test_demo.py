@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.install.files import read_journal, read_json
 from millrace.ops import Home, observe, read_record
-from millrace.ops.files import read_journal, read_json
 from millrace.processes import ProcessIdentity
 
 from .conftest import wait_for

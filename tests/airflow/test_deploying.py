@@ -20,9 +20,9 @@ import yaml
 
 from millrace import ops
 from millrace.errors import OperationError
+from millrace.install.spec import load_spec_file
 from millrace.ops.canary.clone import clone_of
 from millrace.ops.savepoints import list_savepoints
-from millrace.ops.spec import load_spec_file
 from tests.records import read_topic
 
 from .conftest import Platform, wait_for

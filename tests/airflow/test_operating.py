@@ -16,11 +16,11 @@ from typing import Any
 import pytest
 
 from millrace.home import HOME_VARIABLE
+from millrace.install.home import SPECS_VARIABLE
+from millrace.install.spec import RunState, load_spec
 from millrace.kafka.offsets import committed_offsets
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import OperationState, operations_of, unfinished_operation
 from millrace.ops.savepoint_index import read_index
-from millrace.ops.spec import RunState, load_spec
 from millrace.ops.suspend import set_run_state
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH

@@ -9,10 +9,10 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from millrace.install.home import SPECS_VARIABLE
 from millrace.ops import stop
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import OperationState, operations_of, resume, unfinished_operation
 from millrace.ops.reset import ResetOptions, reset
 from millrace.ops.savepoints import (

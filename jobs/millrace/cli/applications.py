@@ -15,8 +15,8 @@ from millrace.cli.environment import fill_in_environment, named_spec, tell_diffe
 from millrace.logs import LogFormat, configure_logs
 
 if TYPE_CHECKING:
-    from millrace.ops.home import Home
-    from millrace.ops.which_spec import Use
+    from millrace.install.home import Home
+    from millrace.install.which_spec import Use
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the application, as in config/apps/NAME.yaml.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Make the checks and print the plan; change nothing.")]
@@ -55,8 +55,8 @@ def run(
     It exits with 0 when it was stopped, 1 when it failed, 3 when a newer driver of the application took over. It
     refuses to start while an operation (a reset, a restoration) holds the application.
     """
+    from millrace.install.home import ApplicationDirectory
     from millrace.ops.ending import telling_why_it_ends
-    from millrace.ops.home import ApplicationDirectory
 
     configure_logs(log_format=log_format)
     fill_in_environment()
@@ -74,12 +74,12 @@ def run(
 def _run(spec: str, run_directory: Path | None) -> int:
     """The exit code of the application."""
     from millrace.dsl.loading import load_topology
-    from millrace.ops.home import ApplicationDirectory, Home
+    from millrace.install.home import ApplicationDirectory, Home
+    from millrace.install.launchers.base import OPERATION_VARIABLE
+    from millrace.install.spec import UpgradeMode
+    from millrace.install.which_spec import Use
     from millrace.ops.launched_code import keep_nodes
-    from millrace.ops.launchers.base import OPERATION_VARIABLE
     from millrace.ops.operations.journal import refuse_held
-    from millrace.ops.spec import UpgradeMode
-    from millrace.ops.which_spec import Use
 
     loaded = named_spec(spec, Use.DEPLOYMENT).spec
     config = loaded.streams_config()
@@ -214,7 +214,7 @@ def take_over(
     Nothing else makes an application start from offsets that somebody else has committed.
     """
     from millrace import ops
-    from millrace.ops.which_spec import Use
+    from millrace.install.which_spec import Use
 
     quiet()
     fill_in_environment()
@@ -260,8 +260,8 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
 
     from millrace import ops
     from millrace.errors import MillraceError
+    from millrace.install.which_spec import Use
     from millrace.ops.overview.watch import known_applications
-    from millrace.ops.which_spec import Use
 
     home = ops.Home.from_environment()
     estimates, failed = [], []
@@ -298,8 +298,8 @@ def installation(name: str, use: Use | None = None) -> Home:
         name: the application; where its specification or code has changed since its launch, a line says so.
         use: by which specification the command goes; by default by that of the launch.
     """
-    from millrace.ops.home import Home as Installation
-    from millrace.ops.which_spec import Use as Uses
+    from millrace.install.home import Home as Installation
+    from millrace.install.which_spec import Use as Uses
 
     home = Installation.from_environment()
     tell_difference(use or Uses.RUNNING, home, name)

@@ -84,8 +84,8 @@ def compare(
 @app.command(epilog="Example: [bold]millrace canary promote fraud-detection[/]")
 def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with `millrace canary promote`") -> None:
     """Deploy the application with the canary's version, and back if it is not healthy in time. The canary goes on."""
+    from millrace.install.home import Home
     from millrace.ops import canary
-    from millrace.ops.home import Home
 
     quiet()
     with progress(f"promoting the canary of {name}") as tell:
@@ -98,8 +98,8 @@ def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with
 @app.command(epilog="Example: [bold]millrace canary drop fraud-detection --dry-run[/]")
 def drop(name: Name, dry_run: DryRun = False, reason: Reason = "dropped with `millrace canary drop`") -> None:
     """Stop the canary, and delete its topics, group, stores and specification; nothing of the application."""
+    from millrace.install.home import Home
     from millrace.ops import canary
-    from millrace.ops.home import Home
 
     quiet()
     with progress(f"dropping the canary of {name}") as tell:

@@ -10,9 +10,9 @@ from millrace.errors import ConfigurationError
 from millrace.home import HOME_VARIABLE, millrace_home
 
 if TYPE_CHECKING:
-    from millrace.ops.home import Home
-    from millrace.ops.spec import SpecFile
-    from millrace.ops.which_spec import Use
+    from millrace.install.home import Home
+    from millrace.install.spec import SpecFile
+    from millrace.install.which_spec import Use
 
 LAUNCHED_NAME = "spec.yaml"
 BOOTSTRAP_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
@@ -53,7 +53,7 @@ def bootstrap_servers(given: str | None) -> str:
 
 def spec_path(target: str) -> Path:
     """The file of a specification that was named by its path or by the application's name."""
-    from millrace.ops.home import Home
+    from millrace.install.home import Home
 
     return Path(target) if _is_file(target) else Home.from_environment().spec_path(target)
 
@@ -72,9 +72,9 @@ def named_spec(target: str, use: Use) -> SpecFile:
     Raises:
         ConfigurationError: there is none, it is not valid, or it describes another application than its file's name.
     """
-    from millrace.ops.home import Home
-    from millrace.ops.spec import load_named_spec, load_spec_file
-    from millrace.ops.which_spec import specification_for
+    from millrace.install.home import Home
+    from millrace.install.spec import load_named_spec, load_spec_file
+    from millrace.install.which_spec import specification_for
 
     home, path = Home.from_environment(), spec_path(target)
     if path.name == LAUNCHED_NAME and _is_file(target):

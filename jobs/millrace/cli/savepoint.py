@@ -15,9 +15,9 @@ from millrace.cli.environment import fill_in_environment
 from millrace.logs import LogFormat, configure_logs
 
 if TYPE_CHECKING:
-    from millrace.ops.home import Home
+    from millrace.install.home import Home
+    from millrace.install.which_spec import Use
     from millrace.ops.outcome import Outcome
-    from millrace.ops.which_spec import Use
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the application, as in config/apps/NAME.yaml.")]
 SavepointName = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Name of the savepoint, as `list` prints it.")]
@@ -143,8 +143,8 @@ def restore(
     reason: Reason = "restored with `millrace savepoint restore`",
 ) -> None:
     """Bring a stopped application back to a savepoint, or make a clone of it."""
+    from millrace.install.which_spec import Use
     from millrace.ops.savepoints import restore_savepoint
-    from millrace.ops.which_spec import Use
 
     with progress(f"restoring savepoint {savepoint}") as tell:
         outcome = restore_savepoint(

@@ -17,7 +17,7 @@ from millrace.cli.console import out
 from millrace.cli.restore_bar import restore_text
 from millrace.control.status import StreamThreadStatus
 from millrace.errors import MillraceError, OperationError
-from millrace.ops.home import Home
+from millrace.install.home import Home
 from millrace.ops.observe import Observation, Verdict, observe
 from millrace.ops.overview.look import unknown
 from millrace.ops.overview.watch import known_applications

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.errors import TopologyError
+from millrace.install.spec import ApplicationSpec, UpgradeMode
 from millrace.kafka.record_limits import AFTER_MAX, TopicLimits
 from millrace.kafka.topics import damaging_settings
 from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
-from millrace.ops.spec import ApplicationSpec, UpgradeMode
 from millrace.topology.diff import ChangeKind, TopologyDiff, diff
 from millrace.topology.labels import written_topic
 from millrace.topology.layout import ApplicationTopics, TopologyLayout

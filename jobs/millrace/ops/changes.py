@@ -10,12 +10,12 @@ from dataclasses import dataclass
 import orjson
 
 from millrace.errors import MillraceError
-from millrace.ops.files import read_json
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.files import read_json
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.launchers.base import driver_environment
+from millrace.install.spec import SpecFile
+from millrace.install.which_spec import Use, changed_keys, difference_of_specifications, specification_for
 from millrace.ops.launched_code import changes_of_code, code_of, kept_code
-from millrace.ops.launchers.base import driver_environment
-from millrace.ops.spec import SpecFile
-from millrace.ops.which_spec import Use, changed_keys, difference_of_specifications, specification_for
 from millrace.topology.node_marks import changed_marks
 
 _LISTED = 20

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from millrace.install.record import DesiredState, JobRecord
+from millrace.install.spec import RunState, SpecFile
 from millrace.ops.observe import Observation, Reason, Verdict
-from millrace.ops.record import DesiredState, JobRecord
-from millrace.ops.spec import RunState, SpecFile
 
 
 class Action(StrEnum):

@@ -6,17 +6,19 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millrace.errors import OperationError
+from millrace.install.files import append_journal
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.launchers import launcher_of_kind
+from millrace.install.locks import application_lock
+from millrace.install.record import DesiredState, JobRecord, read_record, write_record
+from millrace.install.spec import RunState, SpecFile, UpgradeMode
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.changes import Changes, changes_since_launch
 from millrace.ops.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.observe import observe
 from millrace.ops.operations.journal import refuse_held
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
-from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
-from millrace.ops.spec import RunState, SpecFile, UpgradeMode
 from millrace.ops.topics import create_topics, missing_topics
 from millrace.ops.upgrade import (
     UpgradePlan,
@@ -27,7 +29,6 @@ from millrace.ops.upgrade import (
     upgrade,
     wait_for_whoever_carries_out,
 )
-from millrace.ops.which_spec import Use, specification_for
 
 
 def deploy(

@@ -14,18 +14,18 @@ from typing import Any
 from millrace.control.ending import ExitCode
 from millrace.control.health import HealthLimits, HealthReason, assess
 from millrace.control.status import StreamThreadStatus
+from millrace.install.files import now_text, read_json, strict_json, write_json
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
+from millrace.install.record import DesiredState, JobRecord, read_record
+from millrace.install.spec import ApplicationSpec, RunState, SpecFile
+from millrace.install.spec import HealthLimits as SpecLimits
+from millrace.install.which_spec import specifications_seen
 from millrace.ops.changes import code_note
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.ending import last_line
-from millrace.ops.files import now_text, read_json, strict_json, write_json
-from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.last_heard import LastHeard, last_published, last_words, remembered
-from millrace.ops.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
-from millrace.ops.record import DesiredState, JobRecord, read_record
 from millrace.ops.scrape_target import update_scrape_target
-from millrace.ops.spec import ApplicationSpec, RunState, SpecFile
-from millrace.ops.spec import HealthLimits as SpecLimits
-from millrace.ops.which_spec import specifications_seen
 from millrace.processes import ProcessIdentity
 
 WORST_PARTITIONS = 5

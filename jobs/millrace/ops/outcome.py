@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.ops.files import strict_json
+from millrace.install.files import strict_json
 from millrace.ops.observe import Observation
 
 

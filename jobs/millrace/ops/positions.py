@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millrace.dsl.loading import load_topology
+from millrace.install.connection import Connection
+from millrace.install.home import Home
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.offsets import end_offsets
-from millrace.ops.connection import Connection
-from millrace.ops.home import Home
-from millrace.ops.which_spec import Use, specification_for
 
 
 @dataclass(frozen=True, kw_only=True)

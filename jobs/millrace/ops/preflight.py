@@ -10,10 +10,10 @@ from pathlib import Path
 
 from millrace.config import StreamsConfig
 from millrace.errors import BrokerUnavailableError, MillraceError
+from millrace.install.launchers import launcher_of_kind
+from millrace.install.spec import ApplicationSpec
 from millrace.kafka.java import find_java
 from millrace.ops.checks import Check, Report
-from millrace.ops.launchers import launcher_of_kind
-from millrace.ops.spec import ApplicationSpec
 from millrace.topology.layout import ApplicationTopics
 from millrace.topology.pickling import check_picklable
 from millrace.topology.source_topics import patterns_of, with_matched_topics
@@ -67,7 +67,7 @@ def _checks(spec: ApplicationSpec, *, forgets_state: bool) -> Iterator[Check]:
 
 def _matched(spec: ApplicationSpec, topology: Topology, config: StreamsConfig) -> tuple[Topology | None, Check]:
     """The topology with the topics that its patterns match; those that a deployment creates first count as there."""
-    from millrace.ops.connection import Connection
+    from millrace.install.connection import Connection
 
     name = "topic patterns"
     try:

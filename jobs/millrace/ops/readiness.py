@@ -6,13 +6,14 @@ import time
 from collections.abc import Callable
 
 from millrace.errors import OperationError
+from millrace.install.files import append_journal, write_atomically
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.locks import application_lock
+from millrace.install.record import read_record
+from millrace.install.spec import SpecFile, load_spec_file
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.ending import end_of_log
-from millrace.ops.files import append_journal, application_lock, write_atomically
-from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.observe import Observation, Reason, Verdict, observe
-from millrace.ops.record import read_record
-from millrace.ops.spec import SpecFile, load_spec_file
-from millrace.ops.which_spec import Use, specification_for
 
 _READY_POLL_S = 0.5
 

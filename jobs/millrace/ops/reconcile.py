@@ -8,6 +8,11 @@ from dataclasses import replace
 import structlog
 
 from millrace.errors import MillraceError
+from millrace.install.files import append_journal
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.locks import application_lock
+from millrace.install.record import JobRecord, read_record, write_record
+from millrace.install.spec import SpecFile
 from millrace.ops.checks import Report
 from millrace.ops.control_client import ask
 from millrace.ops.decide import Action, Decision, decide
@@ -20,15 +25,11 @@ from millrace.ops.driver import (
     launch_driver,
     stop_limits,
 )
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.observe import Evidence, Observation, Reason, Verdict, judge, look, observe, remember
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.readiness import is_proven, mark_good
-from millrace.ops.record import JobRecord, read_record, write_record
-from millrace.ops.spec import SpecFile
 from millrace.ops.successor import successor_is_gone
 from millrace.ops.upgrade import carry_on_upgrade, plan_upgrade
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from millrace.ops.home import Home
-from millrace.ops.which_spec import Use, specification_for
+from millrace.install.home import Home
+from millrace.install.which_spec import Use, specification_for
 from millrace.sizing.recovery import RESTORE_RECORDS_PER_S, RESTORE_START_S, estimate_restore_time
 
 if TYPE_CHECKING:
@@ -90,8 +90,8 @@ def estimate_for(
     Raises:
         MillraceError: as :func:`recovery_estimate`.
     """
+    from millrace.install.connection import admin_of
     from millrace.kafka.offsets import begin_offsets, end_offsets
-    from millrace.ops.connection import admin_of
     from millrace.ops.standby.tasks import copied_tasks
     from millrace.state import StateDirectory
     from millrace.state.restore_rate import kept_rate

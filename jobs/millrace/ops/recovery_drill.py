@@ -11,19 +11,19 @@ from collections.abc import Callable, Collection, Mapping
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import OperationError
+from millrace.install.connection import Connection
+from millrace.install.files import append_journal, append_line, now_text
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.launchers import refuse_state_elsewhere
+from millrace.install.launchers.session import session_members
+from millrace.install.record import read_record
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import Place, committed_offsets
-from millrace.ops.connection import Connection
 from millrace.ops.control_client import Answer, ask
-from millrace.ops.files import append_journal, append_line, now_text
-from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.launchers import refuse_state_elsewhere
-from millrace.ops.launchers.session import session_members
 from millrace.ops.observe import Verdict, observe
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
-from millrace.ops.which_spec import Use, specification_for
 from millrace.processes import ProcessIdentity
 from millrace.topology.layout import layouts_of_summary, task_numbers
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from millrace.install.files import append_journal
+from millrace.install.home import Home
+from millrace.install.locks import application_lock
+from millrace.install.record import JobRecord, StopCause, read_record, write_record
 from millrace.ops.driver import StopLimits, adopt_unrecorded_driver, end_driver, stop_limits, stopped
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
 from millrace.ops.observe import observe
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import JobRecord, StopCause, read_record, write_record
 
 
 def stop(

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from millrace.install.files import append_journal
+from millrace.install.home import Home
+from millrace.install.locks import application_lock
+from millrace.install.record import DesiredState, StopCause, read_record, write_record
 from millrace.ops.deploy import deploy
 from millrace.ops.driver import adopt_unrecorded_driver
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
 from millrace.ops.observe import observe
 from millrace.ops.outcome import Outcome
 from millrace.ops.reconcile import reconcile
-from millrace.ops.record import DesiredState, StopCause, read_record, write_record
 
 
 def take_over(home: Home, application: str, *, owner: str) -> Outcome:

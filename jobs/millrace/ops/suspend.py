@@ -7,10 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace.errors import OperationError
-from millrace.ops.files import append_journal, write_atomically
-from millrace.ops.home import Home
+from millrace.install.files import append_journal, write_atomically
+from millrace.install.home import Home
+from millrace.install.spec import RunState, load_named_spec
 from millrace.ops.outcome import Outcome
-from millrace.ops.spec import RunState, load_named_spec
 from millrace.ops.stop import stop
 
 _STATE_LINE = re.compile(r"^state:[^\n]*$", re.MULTILINE)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
+from millrace.install.files import append_journal
+from millrace.install.home import Home
+from millrace.install.locks import application_lock
+from millrace.install.spec import ApplicationSpec
 from millrace.ops.outcome import Outcome
-from millrace.ops.spec import ApplicationSpec
 
 
 def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool = False) -> Outcome:

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.errors import MillraceError
+from millrace.install.home import Home
+from millrace.install.record import read_record
+from millrace.install.spec import ApplicationSpec, RunState
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.changes import changes_since_launch
 from millrace.ops.checks import Check, Report
-from millrace.ops.home import Home
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.preflight import preflight
-from millrace.ops.record import read_record
-from millrace.ops.spec import ApplicationSpec, RunState
-from millrace.ops.which_spec import Use, specification_for
 
 
 @dataclass(frozen=True, kw_only=True)

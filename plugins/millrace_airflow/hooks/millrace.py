@@ -10,11 +10,11 @@ from airflow.sdk import BaseHook
 
 from millrace import ops
 from millrace.errors import OperationError
+from millrace.install.which_spec import Use
 from millrace.ops import Home, Outcome
 from millrace.ops.changes import difference_note
 from millrace.ops.operations.journal import OperationRecord, unfinished_operation
 from millrace.ops.supervise import owns, take_over
-from millrace.ops.which_spec import Use
 
 if TYPE_CHECKING:
     # Importing these takes seconds, and DAG files import the hook: its methods import what they need.
@@ -206,8 +206,8 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """Whether the newest savepoint is older than ``savepoints.interval_s``; never where that is not set."""
         import time
 
+        from millrace.install.which_spec import specification_for
         from millrace.ops.savepoints.history import is_due
-        from millrace.ops.which_spec import specification_for
 
         settings = specification_for(Use.RUNNING, self.home, application).spec.savepoints
         return is_due(self.list_savepoints(application), settings, now=time.time())

@@ -10,8 +10,8 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from millrace.errors import MillraceError
+from millrace.install.which_spec import Use
 from millrace.ops import Outcome
-from millrace.ops.which_spec import Use
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.values import is_true

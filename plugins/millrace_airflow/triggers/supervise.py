@@ -11,11 +11,11 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from millrace.install.record import DesiredState
 from millrace.ops import Home, Observation, Reason, StopCause, stop
 from millrace.ops.decide import Action, Decision, decide
 from millrace.ops.driver import StopLimits
 from millrace.ops.observe import Evidence, remember
-from millrace.ops.record import DesiredState
 from millrace_airflow.triggers.looking import LEAST_DEFERRAL_S, look_and_judge, make_client
 
 KILL_LIMITS = StopLimits(graceful_s=18.0, terminate_s=5.0, kill_s=3.0)

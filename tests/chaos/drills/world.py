@@ -13,13 +13,13 @@ from pathlib import Path
 import psutil
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
+from millrace.install.home import Home
+from millrace.install.spec import load_spec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.offsets import Place, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.home import Home
 from millrace.ops.reset import ResetOptions, reset
-from millrace.ops.spec import load_spec
 from millrace.ops.take_over import take_over
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import START_LIMIT_S, Application, wait_until

@@ -19,14 +19,14 @@ from millrace.control.server import ControlServer, ControlSurface
 from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
+from millrace.install.home import Home
+from millrace.install.launchers.local_process import LocalProcess
+from millrace.install.record import DesiredState, JobRecord, write_record
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets, lag
 from millrace.kafka.topics import TopicSpec
 from millrace.metrics import ApplicationMetrics
-from millrace.ops.home import Home
-from millrace.ops.launchers.local_process import LocalProcess
 from millrace.ops.observe import observe, remember
-from millrace.ops.record import DesiredState, JobRecord, write_record
 from millrace.processes import ProcessIdentity
 from millrace.spark.statistics import statistics_of
 from millrace.task.gap_reader import read_gap

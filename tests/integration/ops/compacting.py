@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from millrace.install.home import Home
 from millrace.ops.compaction import CompactionOptions, compact
-from millrace.ops.home import Home
 
 OPTIONS = CompactionOptions(least_bytes=10_000, budget_s=120)
 

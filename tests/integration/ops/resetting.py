@@ -16,11 +16,11 @@ from millrace.control.status_topic import StatusPublisher
 from millrace.dsl import Consumed, Grouped, Materialized, StreamsBuilder, TableJoined
 from millrace.dsl.loading import load_topology
 from millrace.home import HOME_VARIABLE
+from millrace.install.home import SPECS_VARIABLE, Home
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import Place, committed_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.home import SPECS_VARIABLE, Home
 from millrace.serdes import StringSerde
 from millrace.state import StateDirectory, TaskState
 from millrace.task.signature import Signature

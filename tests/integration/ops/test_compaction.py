@@ -10,12 +10,12 @@ from uuid import uuid4
 import pytest
 
 from millrace.home import HOME_VARIABLE
+from millrace.install.home import SPECS_VARIABLE
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.offsets import End, end_offsets
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.compaction.settings import TEMPORARY
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import abandon, resume, unfinished_operation
 from tests import prepared
 from tests.application import PREFIX_VARIABLE

@@ -10,9 +10,9 @@ import pytest
 from confluent_kafka import Consumer
 
 from millrace.errors import PreflightError
+from millrace.install.spec import ApplicationSpec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.ops import Home, deploy, preflight, read_record
-from millrace.ops.spec import ApplicationSpec
 from millrace.ops.topics import create_topics, missing_topics
 
 

@@ -11,6 +11,7 @@ from confluent_kafka import Consumer
 
 from millrace.control.lifecycle import ApplicationState
 from millrace.errors import OperationError, PreflightError, StateDirectoryLockedError
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import live_members
 from millrace.kafka.offsets import begin_offsets, committed_offsets
@@ -18,7 +19,6 @@ from millrace.ops.operations import resume
 from millrace.ops.reset import NamedCluster, ResetOptions, ShiftBy, ToOffset, ToOffsets, ToTime, reset
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import DirectoryLock
 from millrace.task.signature import Signature
 from tests.application import wait_until

@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from millrace.errors import OperationError
+from millrace.install.record import DesiredState
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.admin import KafkaAdmin
 from millrace.ops import deploy, read_record
 from millrace.ops.operations import resume
-from millrace.ops.record import DesiredState
 from millrace.ops.reset import ResetOptions, reset
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
-from millrace.ops.which_spec import Use, specification_for
 from tests.application import ROOT
 from tests.integration.ops.resetting import Left, committed, create, killed_at, topics_of
 

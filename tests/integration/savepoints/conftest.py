@@ -17,12 +17,12 @@ from millrace import ops
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
 from millrace.home import HOME_VARIABLE
+from millrace.install.home import SPECS_VARIABLE
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.savepoints.location import target_of
-from millrace.ops.which_spec import Use, specification_for
 from tests import prepared
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, wait_until
 from tests.integration.savepoints.processing import process

@@ -15,13 +15,13 @@ import yaml
 
 from millrace import ops
 from millrace.errors import OperationError
+from millrace.install.home import SPECS_VARIABLE
+from millrace.install.spec import load_spec
 from millrace.ops import canary
 from millrace.ops.canary.clone import clone_of
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import resume, unfinished_operation
 from millrace.ops.savepoints import list_savepoints
 from millrace.ops.savepoints.location import target_of
-from millrace.ops.spec import load_spec
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import ROOT, SEARCH_PATH
 from tests.integration.savepoints.conftest import OUTPUTS, Installation

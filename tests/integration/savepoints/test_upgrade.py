@@ -12,9 +12,9 @@ import yaml
 
 from millrace import ops
 from millrace.errors import OperationError, PreflightError
+from millrace.install.spec import load_spec_file
 from millrace.kafka.topics import TopicSpec
 from millrace.ops.savepoints import SavepointState, list_savepoints
-from millrace.ops.spec import load_spec_file
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
 from tests.records import Record, produce
 

@@ -11,10 +11,10 @@ import pytest
 import yaml
 
 from millrace import ops
+from millrace.install.spec import load_spec
 from millrace.kafka.offsets import committed_offsets
 from millrace.ops.savepoints import SavepointState, list_savepoints
 from millrace.ops.savepoints.location import target_of
-from millrace.ops.spec import load_spec
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
 from tests.integration.savepoints.processing import process
 

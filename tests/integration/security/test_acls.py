@@ -13,17 +13,17 @@ import pytest
 from millrace import ops
 from millrace.control.status_topic import ensure_status_topic
 from millrace.errors import PreflightError
+from millrace.install.connection import admin_of
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.topics import TopicSpec
 from millrace.ops import canary
 from millrace.ops.acls import Purpose, needed_acls
 from millrace.ops.compaction import CompactionOptions, compact
-from millrace.ops.connection import admin_of
 from millrace.ops.dead_letters import list_letters, purge_letters, replay_letters
 from millrace.ops.export import TextFile, export_metrics
 from millrace.ops.export.lag import records_behind
 from millrace.ops.reset import NamedCluster, ResetOptions, reset
 from millrace.ops.savepoints import create_savepoint, restore_savepoint
-from millrace.ops.which_spec import Use, specification_for
 from tests.application import PREFIX_VARIABLE
 from tests.dead_letters import letter_of
 from tests.integration.savepoints.conftest import Installation

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from millrace.ops.home import Home
+from millrace.install.home import Home
 from millrace.ops.reset import ResetOptions, ToOffset, reset
 from tests.application import PREFIX_VARIABLE, Application
 from tests.integration.spark.conftest import World

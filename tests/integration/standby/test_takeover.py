@@ -13,7 +13,7 @@ from random import Random
 import pytest
 import yaml
 
-from millrace.ops.home import Home
+from millrace.install.home import Home
 from millrace.ops.reset import reset
 from millrace.ops.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
 from millrace.spark.task_reports import TaskReporter

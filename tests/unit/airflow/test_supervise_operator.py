@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
+from millrace.install.record import write_record
 from millrace.ops import Home, StopCause, observe, read_record, stop
-from millrace.ops.record import write_record
 from millrace_airflow.operators import MillraceSuperviseOperator
 
 NAME = "payments"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from millrace.control.ending import Ending, ExitCode
+from millrace.install.record import write_record
 from millrace.ops import Home, observe, read_record, stop
-from millrace.ops.record import write_record
 from millrace_airflow.triggers import SuperviseTrigger, supervise
 from tests.waiting import kill_process, stop_process
 

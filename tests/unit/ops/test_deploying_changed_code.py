@@ -12,13 +12,13 @@ import pytest
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
+from millrace.install.record import JobRecord
+from millrace.install.spec import UpgradeMode, load_spec_file
 from millrace.ops import Home, deploy, observe, read_record, reconcile, wait_until_ready
 from millrace.ops.launched_code import LaunchedCode, changes_of_code, keep_nodes, kept_code
 from millrace.ops.readiness import is_proven
-from millrace.ops.record import JobRecord
-from millrace.ops.spec import UpgradeMode, load_spec_file
 from millrace.ops.upgrade import plan_upgrade
-from tests.unit.ops.conftest import FAKE_JOB
+from tests.installed import FAKE_JOB
 
 WriteSpec = Callable[..., Path]
 NAME = "payments"

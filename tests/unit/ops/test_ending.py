@@ -10,9 +10,9 @@ import pytest
 
 from millrace.control.ending import Ending, ExitCode
 from millrace.errors import OperationError, PreflightError
+from millrace.install.home import ApplicationDirectory
 from millrace.ops import Home, Reason, Verdict, deploy, observe, wait_until_ready
 from millrace.ops.ending import last_line, telling_why_it_ends
-from millrace.ops.home import ApplicationDirectory
 from millrace.processes import ProcessIdentity
 
 WriteSpec = Callable[..., Path]
@@ -23,7 +23,7 @@ import sys
 from pathlib import Path
 from millrace.errors import PreflightError
 from millrace.ops.ending import telling_why_it_ends
-from millrace.ops.home import ApplicationDirectory
+from millrace.install.home import ApplicationDirectory
 with telling_why_it_ends(ApplicationDirectory(Path(sys.argv[1]))):
     try:
         raise PreflightError({REASON!r}, remedy="create them")

@@ -13,6 +13,9 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.install.files import read_journal
+from millrace.install.launchers.local_process import LocalProcess
+from millrace.install.record import DesiredState, JobRecord, write_record
 from millrace.ops import (
     Home,
     Reason,
@@ -26,9 +29,6 @@ from millrace.ops import (
     wait_until_ready,
 )
 from millrace.ops.driver import StopLimits
-from millrace.ops.files import read_journal
-from millrace.ops.launchers.local_process import LocalProcess
-from millrace.ops.record import DesiredState, JobRecord, write_record
 from millrace.processes import ProcessIdentity
 from tests.waiting import kill_process, stop_process
 

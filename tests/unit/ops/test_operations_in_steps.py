@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import OperationError
+from millrace.install.launchers.base import OPERATION_VARIABLE
 from millrace.ops import Home, deploy, read_record, reconcile
-from millrace.ops.launchers.base import OPERATION_VARIABLE
 from millrace.ops.operations import (
     OperationState,
     abandon,

@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops import Home
 from millrace.ops.savepoints import Manifest, SavepointState, SavepointSummary, summary
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import SavedFile
 from millrace.ops.savepoints.summary import summarized
-from millrace.ops.which_spec import Use, specification_for
 
 
 def saved(name: str, at: float, **changes: object) -> Manifest:

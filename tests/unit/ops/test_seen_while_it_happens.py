@@ -11,13 +11,13 @@ import pytest
 
 from millrace.cli.application import run
 from millrace.control.ending import Ending, ExitCode
+from millrace.install.record import read_record
 from millrace.ops import Home, Reason, Verdict, deploy, observe, reconcile
 from millrace.ops.export.from_files import supervision
 from millrace.ops.export.subject import Clusters, Subject
 from millrace.ops.overview.assemble import overview
 from millrace.ops.overview.look import look_at
 from millrace.ops.overview.model import Savepoints
-from millrace.ops.record import read_record
 from millrace.processes import ProcessIdentity
 from tests.waiting import kill_process, stop_process
 

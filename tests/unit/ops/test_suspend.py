@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.install.spec import RunState, load_spec
 from millrace.ops import Home, deploy, observe
-from millrace.ops.spec import RunState, load_spec
 from millrace.ops.suspend import set_run_state, suspend
 
 NAME = "payments"

@@ -15,6 +15,9 @@ from typing import Any
 import pytest
 
 from millrace.errors import OperationError
+from millrace.install.files import read_journal
+from millrace.install.record import JobRecord
+from millrace.install.spec import load_spec_file
 from millrace.ops import (
     Home,
     Outcome,
@@ -27,11 +30,8 @@ from millrace.ops import (
     stop,
     wait_until_ready,
 )
-from millrace.ops.files import read_journal
 from millrace.ops.operations import abandon, unfinished_operation
 from millrace.ops.readiness import last_good, previous_good
-from millrace.ops.record import JobRecord
-from millrace.ops.spec import load_spec_file
 from millrace.ops.supervise import take_over
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import ROOT, SEARCH_PATH

@@ -12,15 +12,15 @@ from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError, OperationError, StateError
+from millrace.install.files import append_journal
+from millrace.install.home import Home
+from millrace.install.launchers import refuse_state_elsewhere
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.audit.comparing import Comparison
 from millrace.ops.audit.database import opened
 from millrace.ops.audit.replay import OutOfTimeError, replay
 from millrace.ops.audit.report import AuditReport, Difference, DifferenceKind, StoreAudit
 from millrace.ops.audit.snapshot import Snapshot, snapshot
-from millrace.ops.files import append_journal
-from millrace.ops.home import Home
-from millrace.ops.launchers import refuse_state_elsewhere
-from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.layout import task_numbers
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topology import Topology

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
-from millrace.ops.files import read_json
-from millrace.ops.home import Home
-from millrace.ops.spec import SpecFile
+from millrace.install.files import read_json
+from millrace.install.home import Home
+from millrace.install.spec import SpecFile
 
 SUFFIX = "-canary"
 _DEAD_LETTERS = "errors.dead.letter.queue.topic.name"

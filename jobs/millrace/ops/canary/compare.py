@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.errors import OperationError
+from millrace.install.connection import Connection
+from millrace.install.home import Home
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
 from millrace.ops.canary.clone import canary_of, clone_of
-from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.reading import records
-from millrace.ops.home import Home
 from millrace.ops.reset.subject import subject_of
 from millrace.ops.savepoints.location import repository_of
-from millrace.ops.which_spec import Use, specification_for
 
 _POLL_S = 0.5
 _SHOWN_BYTES = 80

@@ -9,17 +9,17 @@ from millrace.control.matched_topics import with_topics_read
 from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
+from millrace.install.connection import Connection
+from millrace.install.home import Home
+from millrace.install.spec import spec_file_of
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.groups import delete_group
 from millrace.ops.canary.clone import canary_of, canary_path, clone_of
-from millrace.ops.connection import Connection
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.reset.belongings import belongings
 from millrace.ops.savepoints.location import repository_of
-from millrace.ops.spec import spec_file_of
 from millrace.ops.stop import stop
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 
 KIND = "canary-drop"

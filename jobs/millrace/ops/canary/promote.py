@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import yaml
 
+from millrace.install.files import write_atomically
+from millrace.install.home import Home
+from millrace.install.spec import UpgradeMode
 from millrace.ops.canary.clone import canary_of
 from millrace.ops.deploy import deploy
-from millrace.ops.files import write_atomically
-from millrace.ops.home import Home
 from millrace.ops.outcome import Outcome
-from millrace.ops.spec import UpgradeMode
 
 
 def promote(

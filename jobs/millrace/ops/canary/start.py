@@ -11,24 +11,24 @@ import yaml
 
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
+from millrace.install.connection import Connection
+from millrace.install.files import write_atomically, write_json
+from millrace.install.home import Home
+from millrace.install.record import read_record
+from millrace.install.spec import load_spec_file, spec_file_of
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.topics import TopicSpec
 from millrace.ops.canary.clone import Canary, canary_path, clone_document, clone_of
-from millrace.ops.connection import Connection
 from millrace.ops.deploy import deploy
-from millrace.ops.files import write_atomically, write_json
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform, resume, unfinished_operation
 from millrace.ops.operations.embedding import embedded
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
 from millrace.ops.savepoints.create import KIND as SAVEPOINT
 from millrace.ops.savepoints.create import create_savepoint
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import SavepointState
 from millrace.ops.savepoints.restore import KIND as RESTORE
 from millrace.ops.savepoints.restore import RESTORATION_STEPS, plan_restoration, restore_operation
-from millrace.ops.spec import load_spec_file, spec_file_of
-from millrace.ops.which_spec import Use, specification_for
 
 KIND = "canary-start"
 

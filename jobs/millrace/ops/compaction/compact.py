@@ -8,19 +8,19 @@ from typing import Any
 from millrace.config import StreamsConfig
 from millrace.control.task_databases import PURGE, purge
 from millrace.errors import OperationError
+from millrace.install.connection import admin_of
+from millrace.install.home import Home
+from millrace.install.launchers.instance import DriverInstance
+from millrace.install.record import read_record
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.log_dirs import log_bytes
 from millrace.ops.compaction.cleaning import roll_segments, wait_for_cleaner
 from millrace.ops.compaction.plan import CompactionOptions, plan_compaction
 from millrace.ops.compaction.settings import COMPACT, TEMPORARY, differing, put_back
 from millrace.ops.compaction.stores import compact_running, compact_stopped
-from millrace.ops.connection import admin_of
 from millrace.ops.control_client import request_operation
-from millrace.ops.home import Home
-from millrace.ops.launchers.instance import DriverInstance
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
-from millrace.ops.which_spec import Use, specification_for
 
 _PURGE_LIMIT_S = 60.0
 

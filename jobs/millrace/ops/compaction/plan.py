@@ -8,16 +8,16 @@ from typing import Any
 from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
+from millrace.install.connection import admin_of
+from millrace.install.home import Home
+from millrace.install.launchers import refuse_state_elsewhere
+from millrace.install.record import read_record
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.log_dirs import log_bytes
 from millrace.ops.compaction.estimate import superfluous_share
 from millrace.ops.compaction.settings import COMPACT, left_behind, original_settings
-from millrace.ops.connection import admin_of
-from millrace.ops.home import Home
-from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.operations import OperationPlan
-from millrace.ops.record import read_record
-from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.layout import ApplicationTopics
 
 MEBIBYTE = 1 << 20

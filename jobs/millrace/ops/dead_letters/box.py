@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from millrace.errors import OperationError
+from millrace.install.connection import Connection, config_of
+from millrace.install.home import Home
 from millrace.kafka.offsets import Place, begin_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
-from millrace.ops.connection import Connection, config_of
 from millrace.ops.dead_letters.letter import DeadLetter
 from millrace.ops.dead_letters.markers import Marker, read_markers
 from millrace.ops.dead_letters.reading import letters
 from millrace.ops.dead_letters.selection import Selection
-from millrace.ops.home import Home
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
+from millrace.install.home import Home
 from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets, offsets_for_times
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.dead_letters.box import LetterBox, letter_box
@@ -19,7 +20,6 @@ from millrace.ops.dead_letters.markers import (
     times_of_now,
 )
 from millrace.ops.dead_letters.selection import Selection
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 

@@ -12,10 +12,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
+from millrace.install.connection import Connection
+from millrace.install.files import now_text
+from millrace.install.home import Home
 from millrace.kafka.murmur2 import partition_for
 from millrace.kafka.offsets import Place, begin_offsets
 from millrace.kafka.producer import TaskProducer
-from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.box import LetterBox, letter_box
 from millrace.ops.dead_letters.letter import DeadLetter
 from millrace.ops.dead_letters.markers import (
@@ -31,8 +33,6 @@ from millrace.ops.dead_letters.markers import (
 from millrace.ops.dead_letters.originals import with_originals
 from millrace.ops.dead_letters.reading import letters
 from millrace.ops.dead_letters.selection import Selection, as_ranges
-from millrace.ops.files import now_text
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.reset.subject import Subject, subject_of

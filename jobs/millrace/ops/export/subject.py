@@ -10,12 +10,12 @@ from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
+from millrace.install.connection import admin_of
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.spec import ApplicationSpec
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.transactions import list_transactions
-from millrace.ops.connection import admin_of
-from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.spec import ApplicationSpec
-from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.topology import Topology
 
 ClusterKey = tuple[str, tuple[tuple[str, str], ...]]

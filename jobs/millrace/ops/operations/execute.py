@@ -12,8 +12,9 @@ from typing import Any
 import structlog
 
 from millrace.errors import MillraceError, OperationError
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.files import append_journal
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.locks import application_lock
 from millrace.ops.operations.caller import OperationStoppedError, current_caller
 from millrace.ops.operations.journal import (
     OperationJournal,

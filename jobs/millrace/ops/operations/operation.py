@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.errors import OperationError
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.home import ApplicationDirectory, Home
 
 _MODULES: tuple[str, ...] = (
     "millrace.ops.compaction.compact",

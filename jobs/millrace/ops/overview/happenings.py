@@ -9,7 +9,7 @@ import orjson
 import structlog
 
 from millrace.errors import MillraceError
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.home import ApplicationDirectory, Home
 from millrace.ops.operations import OperationRecord, operations_of
 from millrace.ops.overview.model import JournalEntry, OperationView, Savepoints, SavepointView
 from millrace.ops.savepoints import Manifest, list_savepoints

@@ -10,13 +10,13 @@ import structlog
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import MillraceError
+from millrace.install.home import Home
+from millrace.install.launchers.instance import Sight
+from millrace.install.record import DesiredState
 from millrace.ops.control_client import ANSWER_LIMIT_S, ask
-from millrace.ops.home import Home
-from millrace.ops.launchers.instance import Sight
 from millrace.ops.observe import Observation, Reason, Verdict, judge, look, with_published
 from millrace.ops.overview.history import Sample
 from millrace.ops.overview.measurements import Measurements, measurements
-from millrace.ops.record import DesiredState
 
 log = structlog.get_logger(__name__)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from millrace.ops.home import Home
+from millrace.install.home import Home
 from millrace.ops.overview.model import ApplicationDetails, ApplicationOverview
 from millrace.ops.overview.watch import OverviewWatch, WatchOptions
 

@@ -15,13 +15,13 @@ import structlog
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import ConfigurationError, OperationError
-from millrace.ops.home import Home
+from millrace.install.home import Home
+from millrace.install.spec import load_specs
 from millrace.ops.overview.assemble import details, overview
 from millrace.ops.overview.happenings import journal_end, last_operations, savepoints_of
 from millrace.ops.overview.history import History
 from millrace.ops.overview.look import Look, look_at, unknown
 from millrace.ops.overview.model import ApplicationDetails, ApplicationOverview, Savepoints
-from millrace.ops.spec import load_specs
 
 log = structlog.get_logger(__name__)
 

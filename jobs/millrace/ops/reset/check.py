@@ -7,14 +7,14 @@ from typing import Any
 
 from millrace.control.status_topic import read_statuses
 from millrace.errors import OperationError
+from millrace.install.connection import Connection
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.offsets import begin_offsets, committed_offsets
 from millrace.ops.checks import Check
-from millrace.ops.connection import Connection
 from millrace.ops.operations import StepContext
 from millrace.ops.reset import activity
 from millrace.ops.reset.decisions import ResetDecisions
 from millrace.ops.savepoints.location import repository_of
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
 

@@ -9,6 +9,7 @@ from millrace.config import ProcessingGuarantee
 from millrace.control.preparation import Preparer
 from millrace.control.start_commits import number_of_run
 from millrace.errors import OperationError, PreflightError
+from millrace.install.connection import Connection, NamedCluster
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.commit_metadata import UNKNOWN_TIME, CommitMetadata
 from millrace.kafka.offsets import (
@@ -21,7 +22,6 @@ from millrace.kafka.offsets import (
     offsets_for_times,
 )
 from millrace.kafka.topics import TopicDescription
-from millrace.ops.connection import Connection, NamedCluster
 from millrace.ops.reset.belongings import belongings
 from millrace.ops.reset.decisions import Emptying, PartitionMove, ResetDecisions, TaskReset
 from millrace.ops.reset.options import ResetOptions

@@ -6,8 +6,9 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millrace.errors import OperationError
-from millrace.ops.connection import Connection, NamedCluster
-from millrace.ops.home import Home
+from millrace.install.connection import Connection, NamedCluster
+from millrace.install.home import Home
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.operations import OperationPlan, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.reset import activity
@@ -16,7 +17,6 @@ from millrace.ops.reset.plan import decide
 from millrace.ops.reset.subject import Subject, subject_of
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.stop import stop
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 
 KIND = "reset"

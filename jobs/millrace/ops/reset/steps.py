@@ -14,17 +14,17 @@ from typing import Any
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher, read_statuses
+from millrace.install.connection import Connection, config_of
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.groups import commit_in_place_of
 from millrace.kafka.offsets import Place, begin_offsets
 from millrace.kafka.producer import Offsets
-from millrace.ops.connection import Connection, config_of
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation
 from millrace.ops.reset import activity
 from millrace.ops.reset.check import check
 from millrace.ops.reset.decisions import PartitionMove, ResetDecisions
 from millrace.ops.reset.plan import clamped_again
 from millrace.ops.savepoints.location import repository_of
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
 

@@ -12,10 +12,10 @@ from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
-from millrace.ops.connection import Connection, NamedCluster, config_of
-from millrace.ops.home import Home
+from millrace.install.connection import Connection, NamedCluster, config_of
+from millrace.install.home import Home
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.reset.belongings import Belongings, belongings
-from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.topology import Topology
 
 

@@ -12,18 +12,18 @@ from typing import Any
 
 from millrace.control.savepoint import SAVEPOINT_OPERATION, ApplicationPoint, Checkpoints
 from millrace.errors import MillraceError, OperationError
+from millrace.install.home import Home
+from millrace.install.launchers import refuse_state_elsewhere
+from millrace.install.record import read_record
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.control_client import request_operation
-from millrace.ops.home import Home
-from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon, operation, perform, unfinished_operation
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
 from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.location import repository_of, target_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.ops.savepoints.repository import SavepointRepository, saved_file
 from millrace.ops.savepoints.stopped import checkpoint_stopped
-from millrace.ops.which_spec import Use, specification_for
 
 KIND = "savepoint"
 _KEPT_SETTINGS = ("processing.guarantee", "commit.interval.ms", "state.dir", "bootstrap.servers", "auto.offset.reset")

@@ -7,16 +7,17 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from millrace.errors import OperationError
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
+from millrace.install.files import append_journal
+from millrace.install.home import Home
+from millrace.install.locks import application_lock
+from millrace.install.spec import SavepointSettings
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.create import create_savepoint
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
-from millrace.ops.spec import SavepointSettings
-from millrace.ops.which_spec import Use, specification_for
 
 
 def outdated(

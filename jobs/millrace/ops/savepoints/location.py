@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
-from millrace.ops.home import Home
+from millrace.install.home import Home
+from millrace.install.spec import ApplicationSpec
 from millrace.ops.savepoints.repository import SavepointRepository
-from millrace.ops.spec import ApplicationSpec
 from millrace.topology.topology import Topology
 
 

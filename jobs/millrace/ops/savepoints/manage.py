@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.errors import OperationError
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
+from millrace.install.files import append_journal
+from millrace.install.home import Home
+from millrace.install.locks import application_lock
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.ops.savepoints.repository import SavepointRepository
-from millrace.ops.which_spec import Use, specification_for
 
 
 def list_savepoints(home: Home, application: str) -> list[Manifest]:

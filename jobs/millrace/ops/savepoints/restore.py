@@ -7,14 +7,16 @@ from typing import Any
 
 from millrace.control.preparation import Preparer
 from millrace.errors import OperationError
+from millrace.install.connection import admin_of
+from millrace.install.home import Home
+from millrace.install.launchers import refuse_state_elsewhere
+from millrace.install.record import read_record
+from millrace.install.spec import ApplicationSpec
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.groups import live_members
 from millrace.kafka.offsets import End, end_offsets
-from millrace.ops.connection import admin_of
-from millrace.ops.home import Home
-from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.operations import OperationPlan, Step, operation, perform
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
 from millrace.ops.savepoints import restore_steps as steps
 from millrace.ops.savepoints.fit import RestoreMode, check_outputs, check_topology, irrevocable, unlogged_stores
 from millrace.ops.savepoints.inputs import Inputs, parse_starts
@@ -23,8 +25,6 @@ from millrace.ops.savepoints.log_writing import policies_to_restore
 from millrace.ops.savepoints.manifest import SavepointState
 from millrace.ops.savepoints.placing import by_topic, moves_keys
 from millrace.ops.savepoints.repository import SavepointRepository
-from millrace.ops.spec import ApplicationSpec
-from millrace.ops.which_spec import Use, specification_for
 
 KIND = "restore"
 _SHOWN = 20

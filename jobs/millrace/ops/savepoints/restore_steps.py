@@ -16,11 +16,12 @@ from millrace.control.start_commits import number_of_run
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
 from millrace.errors import OperationError
+from millrace.install.connection import admin_of
+from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.groups import fence_transactional_ids
 from millrace.kafka.offsets import End, Place, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicDescription
-from millrace.ops.connection import admin_of
 from millrace.ops.operations import StepContext
 from millrace.ops.savepoints.fit import RestoreMode
 from millrace.ops.savepoints.location import Target, target_of
@@ -29,7 +30,6 @@ from millrace.ops.savepoints.manifest import Manifest
 from millrace.ops.savepoints.placing import Placing, by_topic
 from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.staging import fetch, is_in_database, opened, saved_records, staging_directory
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskPosition, TaskState
 from millrace.state.custom import open_custom_store
 from millrace.state.directory import DATABASE_DIRECTORY

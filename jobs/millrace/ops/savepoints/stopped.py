@@ -8,9 +8,9 @@ from pathlib import Path
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.control.savepoint import ApplicationPoint, Checkpoints
 from millrace.errors import OffsetsMovedError
+from millrace.install.connection import admin_of
 from millrace.kafka.groups import fence_transactional_ids
 from millrace.kafka.offsets import Place, committed_offsets
-from millrace.ops.connection import admin_of
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskState
 from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature

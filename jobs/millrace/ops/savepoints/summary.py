@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from millrace.ops.home import Home
+from millrace.install.home import Home
 from millrace.ops.savepoints.manage import list_savepoints
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 

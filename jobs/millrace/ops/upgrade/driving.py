@@ -7,13 +7,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from millrace.errors import MillraceError
+from millrace.install.locks import application_lock
+from millrace.install.record import DesiredState, JobRecord, read_record, write_record
+from millrace.install.spec import SpecFile
 from millrace.ops.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
-from millrace.ops.files import application_lock
 from millrace.ops.observe import Verdict, observe
 from millrace.ops.operations import StepContext
 from millrace.ops.readiness import failure_of_start, is_proven, mark_good, why_not_proven
-from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
-from millrace.ops.spec import SpecFile
 from millrace.ops.upgrade.plan import ROLLBACK
 
 _POLL_S = 0.5

@@ -8,12 +8,12 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millrace.errors import MillraceError
-from millrace.ops.files import append_journal
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.files import append_journal
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.spec import SpecFile
 from millrace.ops.observe import observe
 from millrace.ops.operations import perform, resume, unfinished_operation
 from millrace.ops.outcome import Outcome
-from millrace.ops.spec import SpecFile
 from millrace.ops.upgrade.plan import ROLLBACK, UPGRADE, UpgradePlan
 
 Progress = Callable[[str], None]

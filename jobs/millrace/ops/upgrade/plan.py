@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from millrace.ops.home import Home
+from millrace.install.home import Home
+from millrace.install.record import JobRecord
+from millrace.install.spec import SpecFile, UpgradeMode, spec_file_of
 from millrace.ops.operations import OperationPlan
 from millrace.ops.readiness import last_good
-from millrace.ops.record import JobRecord
-from millrace.ops.spec import SpecFile, UpgradeMode, spec_file_of
 
 UPGRADE = "upgrade"
 ROLLBACK = "rollback"

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from millrace.errors import ConfigurationError, OperationError
-from millrace.ops.home import Home
+from millrace.install.home import Home
+from millrace.install.record import read_record
+from millrace.install.spec import UpgradeMode
+from millrace.install.which_spec import Use, specification_for
 from millrace.ops.operations import perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.readiness import last_good, previous_good
-from millrace.ops.record import read_record
-from millrace.ops.spec import UpgradeMode
 from millrace.ops.upgrade.execute import carried_out
 from millrace.ops.upgrade.plan import ROLLBACK, Document, UpgradePlan
-from millrace.ops.which_spec import Use, specification_for
 
 
 def rollback(
@@ -83,7 +83,7 @@ def rollback(
 
 def _is_kept(home: Home, application: str, savepoint: str) -> bool:
     # Loads topologies, which DAG files, that import this module, must not wait for.
+    from millrace.install.which_spec import Use, specification_for
     from millrace.ops.savepoints.location import repository_of
-    from millrace.ops.which_spec import Use, specification_for
 
     return savepoint in repository_of(home, specification_for(Use.RUNNING, home, application).spec).names()

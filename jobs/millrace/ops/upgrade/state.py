@@ -9,9 +9,11 @@ from millrace.control.matched_topics import with_topics_to_read
 from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
+from millrace.install.connection import Connection
+from millrace.install.home import Home
+from millrace.install.spec import SpecFile
+from millrace.install.which_spec import Use
 from millrace.kafka.offsets import Place, begin_offsets, committed_offsets, end_offsets
-from millrace.ops.connection import Connection
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon
 from millrace.ops.operations.embedding import embedded
 from millrace.ops.reset.decisions import ResetDecisions
@@ -26,9 +28,7 @@ from millrace.ops.savepoints.create import SAVEPOINT_STEPS, mark_failed, savepoi
 from millrace.ops.savepoints.manage import verify_savepoint
 from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.restore import RESTORATION_STEPS, plan_restoration, restore_operation
-from millrace.ops.spec import SpecFile
 from millrace.ops.upgrade.plan import SavepointDecisions, UpgradePlan
-from millrace.ops.which_spec import Use
 from millrace.topology.diff import diff
 from millrace.topology.topology import Topology, full_topic_name
 

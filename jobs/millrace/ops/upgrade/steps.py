@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from millrace.ops.files import application_lock
+from millrace.install.locks import application_lock
+from millrace.install.spec import UpgradeMode
+from millrace.install.which_spec import Use
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation
 from millrace.ops.readiness import forget_previous_good
-from millrace.ops.spec import UpgradeMode
 from millrace.ops.upgrade import driving, state
 from millrace.ops.upgrade.plan import ROLLBACK, UPGRADE, UpgradePlan
-from millrace.ops.which_spec import Use
 
 
 @operation(UPGRADE)

@@ -17,6 +17,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from millrace.errors import BrokerUnavailableError, OperationError
+from millrace.install.spec import load_spec
 from millrace.kafka.transactions import parse_table
 from millrace.metrics import exported as m
 from millrace.metrics.exported import ExportPart
@@ -29,7 +30,6 @@ from millrace.ops.export.series import Sample, openmetrics, text_format
 from millrace.ops.export.subject import Clusters
 from millrace.ops.operations.journal import OperationJournal, OperationState
 from millrace.ops.operations.operation import OperationPlan
-from millrace.ops.spec import load_spec
 
 NAME = "payments"
 FILES = (ExportPart.SUPERVISION, ExportPart.OPERATIONS)
@@ -69,7 +69,7 @@ def _values(samples, metric) -> dict[tuple[str, ...], float]:
 def test_what_the_broker_does_not_answer_is_left_out_and_told_and_the_rest_is_exported(
     running: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("millrace.ops.connection.ADMIN_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("millrace.install.connection.ADMIN_TIMEOUT_S", 1.0)
     operations = OperationJournal(running.application(NAME), "20260101T000000.000000-reset")
     operations.begin(OperationPlan(operation="reset", application=NAME, reason="", decisions={}))
     operations.step_begins("fence")
@@ -102,7 +102,7 @@ def test_what_the_broker_does_not_answer_is_left_out_and_told_and_the_rest_is_ex
 def test_a_cluster_that_does_not_answer_is_asked_once_for_all_parts(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("millrace.ops.connection.ADMIN_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("millrace.install.connection.ADMIN_TIMEOUT_S", 1.0)
     clusters = Clusters()
     config = load_spec(home.spec_path(NAME)).streams_config()
     with pytest.raises(BrokerUnavailableError) as first:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import OperationError
+from millrace.install.files import append_journal
 from millrace.ops import Home, deploy, observe
-from millrace.ops.files import append_journal
 from millrace.ops.overview import OverviewWatch, WatchOptions, application_overview, applications_overview
 from millrace.ops.overview.happenings import journal_end
 from tests.waiting import eventually, stop_process

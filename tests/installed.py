@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from millrace.install.application import Application
 from millrace.ops import Home, stop
 from millrace.ops.driver import UNRESPONSIVE
 
@@ -21,7 +22,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
     home.specs.mkdir(parents=True)
     yield home
     for application in home.deployed():
-        stop(home, application, limits=UNRESPONSIVE)
+        stop(Application(home, application), limits=UNRESPONSIVE)
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from millrace.cli.console import messages, out, progress
-from millrace.cli.environment import fill_in_environment, tell_difference
+from millrace.cli.environment import application_here, fill_in_environment, print_difference
 
 PARTS_FAILED = 1
 
@@ -62,7 +62,7 @@ def export_metrics(
     if text_file is not None:
         targets.append(TextFile(text_file))
     home = Home.from_environment()
-    tell_difference(Use.RUNNING, home, *home.deployed())
+    print_difference(Use.RUNNING, *(application_here(name) for name in home.deployed()))
     with progress("exporting metrics") as tell:
         report = export(home, targets, progress=tell)
     if as_json:

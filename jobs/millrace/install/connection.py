@@ -9,15 +9,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict
 
 from millrace.config import LOGIN_PREFIXES, StreamsConfig
 from millrace.errors import ConfigurationError
-from millrace.install.home import Home
+from millrace.install.application import Application
 from millrace.install.references import interpolate, read_properties
-from millrace.install.which_spec import Use, specification_for
+from millrace.install.which_spec import Use
 from millrace.kafka.admin import KafkaAdmin
+
+if TYPE_CHECKING:
+    from millrace.control.status import ApplicationStatus
 
 ADMIN_TIMEOUT_S = 30.0
 """Longest time of one request of an operation to the cluster, seconds: Kafka's own default of `request.timeout.ms`. An
@@ -53,6 +57,17 @@ class Connection:
     def administrator(self) -> KafkaAdmin:
         """An administrator of the cluster."""
         return KafkaAdmin(self.bootstrap_servers, settings=self.admin, timeout_s=ADMIN_TIMEOUT_S)
+
+    def statuses(self) -> dict[str, ApplicationStatus]:
+        """What the drivers of all applications of the cluster published last, by application id.
+
+        Raises:
+            BrokerUnavailableError: no broker answered, or not everything could be read in time.
+        """
+        # Not every command that reaches a cluster reads it, and none is to wait for the import.
+        from millrace.control.status_topic import read_statuses
+
+        return read_statuses(self.bootstrap_servers, client_settings=self.admin, timeout_s=ADMIN_TIMEOUT_S)
 
 
 def admin_of(config: StreamsConfig) -> KafkaAdmin:
@@ -91,13 +106,12 @@ def read_login(path: Path | None) -> dict[str, str]:
 
 
 def config_of(
-    home: Home, application: str, cluster: NamedCluster | None = None, *, use: Use = Use.RUNNING
+    application: Application, cluster: NamedCluster | None = None, *, use: Use = Use.RUNNING
 ) -> StreamsConfig:
     """The configuration of an application, with which an operation reaches its cluster.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         cluster: given for an application that has no specification here.
         use: what it is wanted for.
 
@@ -105,7 +119,7 @@ def config_of(
         ConfigurationError: the specification, or the file of the login, is missing or wrong.
     """
     if cluster is not None:
-        named = {"application.id": application, "bootstrap.servers": cluster.bootstrap_servers}
+        named = {"application.id": application.name, "bootstrap.servers": cluster.bootstrap_servers}
         return StreamsConfig.from_mapping({**read_login(cluster.command_config), **named})
     remedy = "name an application with a specification, or give --application-id for one without"
-    return specification_for(use, home, application, remedy=remedy).spec.streams_config()
+    return application.specification(use, remedy=remedy).spec.streams_config()

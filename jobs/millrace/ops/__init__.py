@@ -1,5 +1,6 @@
 """Operations on applications as plain functions: each has a dry run, a journal line and a check afterwards."""
 
+from millrace.install.application import Application
 from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.record import JobRecord, StopCause, read_record
 from millrace.install.spec import ApplicationSpec, UpgradeMode, load_spec, load_specs
@@ -19,6 +20,7 @@ from millrace.ops.upgrade import rollback
 
 __all__ = [
     "Action",
+    "Application",
     "ApplicationDirectory",
     "ApplicationSpec",
     "Check",

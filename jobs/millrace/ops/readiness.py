@@ -6,12 +6,12 @@ import time
 from collections.abc import Callable
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
 from millrace.install.files import append_journal, write_atomically
-from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.home import ApplicationDirectory
 from millrace.install.locks import application_lock
 from millrace.install.record import read_record
 from millrace.install.spec import SpecFile, load_spec_file
-from millrace.install.which_spec import Use, specification_for
 from millrace.ops.ending import end_of_log
 from millrace.ops.observe import Observation, Reason, Verdict, observe
 
@@ -19,8 +19,7 @@ _READY_POLL_S = 0.5
 
 
 def wait_until_ready(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     timeout_s: float | None = None,
     on_look: Callable[[Observation], None] = lambda _: None,
@@ -28,8 +27,7 @@ def wait_until_ready(
     """Wait until the application processes what arrives.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         timeout_s: longest wait, seconds; by default the readiness limit of its specification.
         on_look: called with each look, for example to show how far a restoration is.
 
@@ -37,12 +35,12 @@ def wait_until_ready(
         OperationError: the driver died, became unhealthy, was stopped, or was not ready in time; the message is what
             the driver said of it, or else has the end of its log.
     """
-    directory = home.application(application)
+    directory = application.directory
     if timeout_s is None:
-        timeout_s = specification_for(Use.RUNNING, home, application).spec.health.readiness_timeout_s
+        timeout_s = application.launched.spec.health.readiness_timeout_s
     deadline = time.monotonic() + timeout_s
     while True:
-        observation = observe(home, application)
+        observation = observe(application)
         on_look(observation)
         if is_proven(observation):
             with application_lock(directory):

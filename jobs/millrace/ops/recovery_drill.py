@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Mapping
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import OperationError
-from millrace.install.connection import Connection
+from millrace.install.application import Application
 from millrace.install.files import append_journal, append_line, now_text
-from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.home import ApplicationDirectory
 from millrace.install.launchers import refuse_state_elsewhere
 from millrace.install.launchers.session import session_members
 from millrace.install.record import read_record
-from millrace.install.which_spec import Use, specification_for
+from millrace.install.which_spec import Use
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import Place, committed_offsets
 from millrace.ops.control_client import Answer, ask
@@ -33,8 +33,7 @@ _POLL_S = 0.1
 
 
 def recovery_drill(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     task: str = "",
     timeout_s: float = 300.0,
@@ -48,7 +47,6 @@ def recovery_drill(
     Input must arrive meanwhile: that the task commits is waited for before anything is killed.
 
     Args:
-        home: the installation.
         application: its name; its specification must say ``production: false``.
         task: name of the task, ``0_1``; by default one by chance, of those that run on this host.
         timeout_s: longest time until it commits again, seconds.
@@ -63,15 +61,15 @@ def recovery_drill(
         OperationError: the application is for production, is not healthy, has an operation that has not ended, has no
             such task on this host, or nothing arrives.
     """
-    directory = home.application(application)
-    _refuse_production(home, application)
-    refuse_state_elsewhere(specification_for(Use.RUNNING, home, application).spec, what="kill a worker of")
+    directory = application.directory
+    _refuse_production(application)
+    refuse_state_elsewhere(application.launched.spec, what="kill a worker of")
     if (unfinished := unfinished_operation(directory)) is not None:
         raise OperationError(
             f"Cannot drill {application}: {unfinished}.",
             remedy=f"carry it on with `millrace operations resume {application}`",
         )
-    observation = observe(home, application)
+    observation = observe(application)
     if observation.verdict is not Verdict.HEALTHY:
         raise OperationError(
             f"{application} is not healthy before the drill: {observation.reason}, {observation.text}.",
@@ -82,7 +80,7 @@ def recovery_drill(
     text = f"kill worker {worker.pid}, which runs task {name}"
     if dry_run:
         return _outcome(application, "drill", text, dry_run=True)
-    admin = Connection.of(specification_for(Use.RUNNING, home, application).spec.streams_config()).administrator()
+    admin = application.admin()
     places = inputs_of(status, name)
     progress(f"waiting until task {name} commits")
     _wait_for_commit(admin, status.application_id, places, timeout_s=_INPUT_LIMIT_S)
@@ -141,14 +139,13 @@ def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
     return places
 
 
-def _refuse_production(home: Home, application: str) -> None:
+def _refuse_production(application: Application) -> None:
     """One that was launched for production is not drilled, nor one that is to be for it from its next start on."""
     for use, where in ((Use.RUNNING, "what it was launched with"), (Use.NEXT_START, "its file")):
-        if specification_for(use, home, application).spec.production:
+        if application.specification(use).spec.production:
             raise OperationError(
                 f"{application} is for production, and is not drilled: {where} says so.",
-                remedy=f"set `production: false` in {home.spec_path(application)} if nothing depends on it, and deploy "
-                "it",
+                remedy=f"set `production: false` in {application.spec_path} if nothing depends on it, and deploy it",
             )
 
 
@@ -245,10 +242,10 @@ def _recovery_s(
 
 
 def _outcome(
-    application: str, action: str, text: str, *, dry_run: bool = False, line: Mapping[str, object] | None = None
+    application: Application, action: str, text: str, *, dry_run: bool = False, line: Mapping[str, object] | None = None
 ) -> Outcome:
     return Outcome(
-        application=application,
+        application=application.name,
         operation="recovery drill",
         action=action,
         text=text,

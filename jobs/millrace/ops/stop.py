@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
+from millrace.install.application import Application
 from millrace.install.files import append_journal
-from millrace.install.home import Home
 from millrace.install.locks import application_lock
-from millrace.install.record import JobRecord, StopCause, read_record, write_record
+from millrace.install.record import JobRecord, StopCause, write_record
 from millrace.ops.driver import StopLimits, adopt_unrecorded_driver, end_driver, stop_limits, stopped
 from millrace.ops.observe import observe
 from millrace.ops.outcome import Outcome
 
 
 def stop(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     cause: StopCause = StopCause.PLANNED,
     reason: str = "a stop was asked for",
@@ -27,8 +26,7 @@ def stop(
     reconcile ends it.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         cause: a planned stop, or a killed supervising task.
         reason: for the record and the journal.
         only_owner: do nothing unless this ``run_id/try_number`` still owns the job.
@@ -41,23 +39,23 @@ def stop(
     Raises:
         OperationError: another operation holds the lock for too long, or something is left of the driver.
     """
-    directory = home.application(application)
+    directory = application.directory
 
     def outcome(action: str, text: str, steps: tuple[str, ...] = ()) -> Outcome:
         return Outcome(
-            application=application,
+            application=application.name,
             operation="stop",
             action=action,
             text=text,
             dry_run=dry_run,
             steps=steps,
-            observation=observe(home, application),
+            observation=observe(application),
         )
 
-    if read_record(directory) is None:
+    if application.record is None:
         return outcome("nothing", "it was never deployed here")
     with application_lock(directory):
-        record = read_record(directory)
+        record = application.record
         assert record is not None
         if only_owner is not None and record.owner != only_owner:
             return outcome("nothing", f"{record.owner or 'nobody'} owns the job, not {only_owner}")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from millrace.install.application import Application
 from millrace.install.files import append_journal
-from millrace.install.home import Home
 from millrace.install.locks import application_lock
-from millrace.install.record import DesiredState, StopCause, read_record, write_record
+from millrace.install.record import DesiredState, StopCause, write_record
 from millrace.ops.deploy import deploy
 from millrace.ops.driver import adopt_unrecorded_driver
 from millrace.ops.observe import observe
@@ -13,15 +13,14 @@ from millrace.ops.outcome import Outcome
 from millrace.ops.reconcile import reconcile
 
 
-def take_over(home: Home, application: str, *, owner: str) -> Outcome:
+def take_over(application: Application, *, owner: str) -> Outcome:
     """Become the owner of an application's job: adopt the one that runs, or start it.
 
     A job that a planned stop ended stays stopped. One that was stopped because its supervising task was killed starts
     again, as clearing such a task asks for that.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         owner: ``run_id/try_number`` of the supervising task.
 
     Returns:
@@ -30,32 +29,32 @@ def take_over(home: Home, application: str, *, owner: str) -> Outcome:
     Raises:
         MillraceError: as :func:`~millrace.ops.deploy.deploy` and :func:`~millrace.ops.reconcile.reconcile`.
     """
-    directory = home.application(application)
-    record = read_record(directory)
+    directory = application.directory
+    record = application.record
     if record is None:
-        return deploy(home, application, owner=owner, reason=f"first start, by {owner}")
+        return deploy(application, owner=owner, reason=f"first start, by {owner}")
     with application_lock(directory):
-        record = read_record(directory)
+        record = application.record
         assert record is not None
         stopped = record.desired is DesiredState.STOPPED
         if stopped and record.stop_cause is not StopCause.TASK_KILLED:
             return Outcome(
-                application=application,
+                application=application.name,
                 operation="supervise",
                 action="stopped",
                 text=record.last_reason,
-                observation=observe(home, application),
+                observation=observe(application),
             )
         record = adopt_unrecorded_driver(directory, record, operation="supervise")
         write_record(directory, record.with_changes(owner=owner))
         append_journal(directory, "supervise", "owner", owner=owner, before=record.owner)
     if stopped:
-        return deploy(home, application, owner=owner, reason=f"started again by {owner}", skip_rejected=True)
-    outcome = reconcile(home, application)
+        return deploy(application, owner=owner, reason=f"started again by {owner}", skip_rejected=True)
+    outcome = reconcile(application)
     if outcome.action != "nothing":
         return outcome
     return Outcome(
-        application=application,
+        application=application.name,
         operation="supervise",
         action="adopt",
         text=f"{owner} supervises it now",
@@ -63,7 +62,7 @@ def take_over(home: Home, application: str, *, owner: str) -> Outcome:
     )
 
 
-def owns(home: Home, application: str, *, owner: str) -> bool:
+def owns(application: Application, *, owner: str) -> bool:
     """Whether ``owner`` still has the job; a task that was declared dead and comes back finds out here."""
-    record = read_record(home.application(application))
+    record = application.record
     return record is not None and record.owner == owner

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from millrace.install.application import Application
 from millrace.install.files import append_journal
-from millrace.install.home import Home
 from millrace.install.locks import application_lock
 from millrace.install.spec import ApplicationSpec
 from millrace.ops.outcome import Outcome
 
 
-def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool = False) -> Outcome:
+def take_over(application: Application, spec: ApplicationSpec, *, reason: str, dry_run: bool = False) -> Outcome:
     """Sign the offsets that Kafka Streams has committed, so that the application can be deployed and goes on there.
 
     Its stores are restored from the changelogs when it starts. The way back needs nothing: a Java application goes on
     from our offsets and changelogs.
 
     Args:
-        home: the installation.
-        spec: the application's specification; its name is the ``application.id`` that is taken over.
+        application: which.
+        spec: its specification, which need not be in ``config/apps`` yet; the name is the ``application.id`` that is
+            taken over.
         reason: for the journal.
         dry_run: only say what would be taken over.
 
@@ -38,7 +39,7 @@ def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool =
     config = spec.streams_config()
     topology = with_topics_to_read(load_topology(spec.module, config), config)
     takeover = Takeover(config, topology, transactional_id=start_transactional_id(config.application_id))
-    directory = home.application(spec.name)
+    directory = application.directory
     if dry_run:
         taken = takeover.plan()
     else:

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.errors import MillraceError
-from millrace.install.home import Home
-from millrace.install.record import read_record
+from millrace.install.application import Application
 from millrace.install.spec import ApplicationSpec, RunState
-from millrace.install.which_spec import Use, specification_for
 from millrace.ops.changes import changes_since_launch
 from millrace.ops.checks import Check, Report
 from millrace.ops.operations.journal import holding_operation
@@ -64,27 +62,26 @@ class UpgradeReport:
         }
 
 
-def upgrade_report(home: Home, application: str) -> UpgradeReport:
+def upgrade_report(application: Application) -> UpgradeReport:
     """Compare the specification with what ran last and with what the broker has.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
 
     Raises:
         ConfigurationError: the specification is missing or invalid.
     """
-    file = specification_for(Use.DEPLOYMENT, home, application).file
-    spec, directory = file.spec, home.application(application)
-    record = read_record(directory)
+    file = application.desired.file
+    spec, directory = file.spec, application.directory
+    record = application.record
     action = "start"
-    differences = changes_since_launch(home, file)
+    differences = changes_since_launch(application, file)
     if record is not None and record.is_driver_alive(directory):
         is_same = record.spec_hash == file.hash and not differences.code
         action = "nothing" if is_same else "upgrade"
     checks = []
     if spec.state is RunState.SUSPENDED:
-        remedy = f"set `state: running` in {home.spec_path(application)}"
+        remedy = f"set `state: running` in {application.spec_path}"
         checks.append(Check(name="state", ok=False, text="the specification says suspended", remedy=remedy))
     if (holding := holding_operation(directory)) is not None:
         remedy = f"carry it on with `millrace operations resume {application}`, or abandon it"
@@ -92,12 +89,12 @@ def upgrade_report(home: Home, application: str) -> UpgradeReport:
     found = preflight(spec).checks
     is_reachable = not any(check.name in {"broker", "broker access"} and not check.ok for check in found)
     return UpgradeReport(
-        application=application,
+        application=application.name,
         action=action,
         differences=differences.lines(),
         changes=_changes(spec) if is_reachable else ("not known without a broker",),
         missing_topics=_missing(spec) if is_reachable else (),
-        report=Report(application=application, checks=(*checks, *found)),
+        report=Report(application=application.name, checks=(*checks, *found)),
     )
 
 

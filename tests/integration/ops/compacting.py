@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from millrace.install.application import Application
 from millrace.install.home import Home
 from millrace.ops.compaction import CompactionOptions, compact
 
@@ -10,4 +11,4 @@ OPTIONS = CompactionOptions(least_bytes=10_000, budget_s=120)
 
 def compact_now(home: Home, name: str) -> None:
     """Compacts whatever there is to gain."""
-    compact(home, name, OPTIONS, reason="a test")
+    compact(Application(home, name), OPTIONS, reason="a test")

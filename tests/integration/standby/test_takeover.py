@@ -13,6 +13,7 @@ from random import Random
 import pytest
 import yaml
 
+from millrace.install.application import Application
 from millrace.install.home import Home
 from millrace.ops.reset import reset
 from millrace.ops.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
@@ -284,7 +285,7 @@ def reset_as_launched(counting: Counting) -> None:
     config = counting.config("first").to_mapping()
     document = {"name": counting.name, "module": "tests.integration.standby.counting:build", "config": config}
     path.write_text(yaml.safe_dump(document))
-    reset(home, counting.name)
+    reset(Application(home, counting.name))
 
 
 def test_a_copy_made_after_a_reset_is_taken_and_one_from_before_is_not(make_counting: Make) -> None:

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import ConfigurationError
+from millrace.install.application import Application
 from millrace.install.record import DesiredState, JobRecord, write_record
 from millrace.install.spec import load_spec_file
-from millrace.install.which_spec import Use, changed_keys, difference_of_specifications, specification_for
+from millrace.install.which_spec import Use, changed_keys
 from millrace.ops import Home, observe
 
 WriteSpec = Callable[..., Path]
@@ -34,37 +35,37 @@ def launched(home: Home, write_spec: WriteSpec) -> Home:
 def test_what_was_launched_counts_for_what_runs_and_the_file_for_the_next_start(
     launched: Home, use: Use, description: str
 ) -> None:
-    chosen = specification_for(use, launched, NAME)
+    chosen = Application(launched, NAME).specification(use)
     assert chosen.spec.description == description
     path = launched.spec_path(NAME)
     goes_by = "what was launched" if use is Use.RUNNING else "the file"
     assert chosen.note == (
         f"{path} differs from what payments was launched with (description, topics): this goes by {goes_by}"
     )
-    assert difference_of_specifications(use, launched, NAME) == chosen.note
+    assert Application(launched, NAME).difference(use) == chosen.note
 
 
 def test_without_a_launch_the_file_counts_and_nothing_differs(home: Home, write_spec: WriteSpec) -> None:
     write_spec(description="never launched")
     for use in Use:
-        chosen = specification_for(use, home, NAME)
+        chosen = Application(home, NAME).specification(use)
         assert (chosen.spec.description, chosen.note) == ("never launched", "")
 
 
 def test_the_same_document_in_another_order_does_not_differ(launched: Home) -> None:
     launched.spec_path(NAME).write_text("# a comment\n" + launched.application(NAME).spec.read_text())
-    assert specification_for(Use.RUNNING, launched, NAME).note == ""
+    assert Application(launched, NAME).launched.note == ""
 
 
 def test_a_wrong_file_counts_for_a_deployment_only(launched: Home) -> None:
     launched.spec_path(NAME).write_bytes("description: Aufträge".encode("latin-1"))
-    assert specification_for(Use.RUNNING, launched, NAME).spec.description == "launched"
-    following = specification_for(Use.NEXT_START, launched, NAME)
+    assert Application(launched, NAME).launched.spec.description == "launched"
+    following = Application(launched, NAME).following
     assert following.spec.description == "launched"
     assert "is not UTF-8" in following.problem
     assert "is not UTF-8" in following.note
     with pytest.raises(ConfigurationError, match="is not UTF-8"):
-        specification_for(Use.DEPLOYMENT, launched, NAME)
+        Application(launched, NAME).specification(Use.DEPLOYMENT)
 
 
 def test_what_was_rolled_back_does_not_start_next(launched: Home) -> None:
@@ -72,16 +73,16 @@ def test_what_was_rolled_back_does_not_start_next(launched: Home) -> None:
     write_record(
         launched.application(NAME), JobRecord(application=NAME, desired=DesiredState.RUNNING, rejected_hash=rejected)
     )
-    following = specification_for(Use.NEXT_START, launched, NAME)
+    following = Application(launched, NAME).following
     assert following.spec.description == "launched"
     assert "was rolled back; change it, or deploy it again" in following.problem
-    assert specification_for(Use.DEPLOYMENT, launched, NAME).spec.description == "edited"
+    assert Application(launched, NAME).desired.spec.description == "edited"
 
 
 def test_a_launched_specification_that_cannot_be_read_is_not_replaced_by_the_file(launched: Home) -> None:
     launched.application(NAME).spec.write_text("name: [")
     with pytest.raises(ConfigurationError, match=r"What payments was launched with cannot be read: .*spec\.yaml"):
-        specification_for(Use.RUNNING, launched, NAME)
+        Application(launched, NAME).specification(Use.RUNNING)
 
 
 def test_a_file_of_another_application_is_refused_for_every_use(home: Home, write_spec: WriteSpec) -> None:
@@ -90,13 +91,13 @@ def test_a_file_of_another_application_is_refused_for_every_use(home: Home, writ
     messages = set()
     for use in Use:
         with pytest.raises(ConfigurationError, match=r"payments\.yaml describes 'orders'") as caught:
-            specification_for(use, home, NAME)
+            Application(home, NAME).specification(use)
         messages.add((caught.value.message, caught.value.remedy))
     assert len(messages) == 1
 
 
 def test_a_look_at_an_application_says_where_its_file_differs(launched: Home) -> None:
-    assert "differs from what payments was launched with" in observe(launched, NAME).note
+    assert "differs from what payments was launched with" in observe(Application(launched, NAME)).note
 
 
 def test_changed_keys_are_dotted_and_sorted() -> None:

@@ -12,10 +12,9 @@ from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError, OperationError, StateError
+from millrace.install.application import Application
 from millrace.install.files import append_journal
-from millrace.install.home import Home
 from millrace.install.launchers import refuse_state_elsewhere
-from millrace.install.which_spec import Use, specification_for
 from millrace.ops.audit.comparing import Comparison
 from millrace.ops.audit.database import opened
 from millrace.ops.audit.replay import OutOfTimeError, replay
@@ -44,8 +43,7 @@ class AuditOptions:
 
 
 def audit(
-    home: Home,
-    application: str,
+    application: Application,
     options: AuditOptions | None = None,
     *,
     progress: Callable[[str], None] = lambda _: None,
@@ -57,8 +55,7 @@ def audit(
     alive and for one replayed store at a time. A crash leaves files that the next audit removes.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         options: what is audited.
         progress: takes lines that say how far it is.
 
@@ -71,17 +68,17 @@ def audit(
     if not 0 < chosen.sample <= 1:
         raise ConfigurationError(f"A sample of {chosen.sample:g} is none.", remedy="give one above 0 and up to 1")
     began = time.monotonic()
-    spec = specification_for(Use.RUNNING, home, application).spec
+    spec = application.launched.spec
     refuse_state_elsewhere(spec, what="audit")
     config = spec.streams_config()
     topology = with_topics_read(load_topology(spec.module, config), config)
     _check_names(topology, chosen.stores)
-    directory = home.application(application)
+    directory = application.directory
     with snapshot(directory, config) as taken:
         auditor = _Auditor(config, topology, chosen, taken, deadline=began + chosen.budget_s, progress=progress)
         stores = tuple(auditor.run())
     report = AuditReport(
-        application=application,
+        application=application.name,
         running=taken.running,
         sample=chosen.sample,
         held_s=taken.held_s,

@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 import yaml
 
+from millrace.install.application import Application
 from millrace.install.files import write_atomically
-from millrace.install.home import Home
 from millrace.install.spec import UpgradeMode
 from millrace.ops.canary.clone import canary_of
 from millrace.ops.deploy import deploy
@@ -15,8 +15,7 @@ from millrace.ops.outcome import Outcome
 
 
 def promote(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     upgrade_mode: UpgradeMode | None = None,
     rollback_on_failure: bool | None = True,
@@ -29,7 +28,6 @@ def promote(
     The canary goes on until it is dropped. Repeating it after a crash is harmless.
 
     Args:
-        home: the installation.
         application: the application, not the canary.
         upgrade_mode: see :func:`millrace.ops.deploy`.
         rollback_on_failure: see :func:`millrace.ops.deploy`.
@@ -41,11 +39,11 @@ def promote(
         OperationError: it has no canary.
         MillraceError: as :func:`millrace.ops.deploy`.
     """
-    canary = canary_of(home, application)
-    path = home.spec_path(application)
+    canary = canary_of(application)
+    path = application.spec_path
     if dry_run:
         return Outcome(
-            application=application,
+            application=application.name,
             operation="canary promote",
             action="promote",
             text=f"{path} gets the specification of the canary",
@@ -54,7 +52,6 @@ def promote(
         )
     write_atomically(path, yaml.safe_dump(canary.candidate, sort_keys=False).encode())
     return deploy(
-        home,
         application,
         reason=reason,
         upgrade_mode=upgrade_mode,

@@ -8,11 +8,9 @@ from typing import Any
 from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
+from millrace.install.application import Application
 from millrace.install.connection import admin_of
-from millrace.install.home import Home
 from millrace.install.launchers import refuse_state_elsewhere
-from millrace.install.record import read_record
-from millrace.install.which_spec import Use, specification_for
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.log_dirs import log_bytes
 from millrace.ops.compaction.estimate import superfluous_share
@@ -44,19 +42,19 @@ class CompactionOptions:
     stores: bool = True
 
 
-def plan_compaction(home: Home, application: str, options: CompactionOptions, *, reason: str) -> OperationPlan:
+def plan_compaction(application: Application, options: CompactionOptions, *, reason: str) -> OperationPlan:
     """Look at the logs and decide.
 
     Raises:
         MillraceError: the application is not known, the broker does not answer, or the stores of a stopped
             application are not on this host.
     """
-    spec = specification_for(Use.RUNNING, home, application).spec
+    spec = application.launched.spec
     config = spec.streams_config()
     topology = with_topics_read(load_topology(spec.module, config), config)
     admin = admin_of(config)
-    directory = home.application(application)
-    record = read_record(directory)
+    directory = application.directory
+    record = application.record
     rewrites = options.stores and any(part.stores for part in topology.sub_topologies)
     if rewrites and (record is None or not record.is_driver_alive(directory)):
         # A running one's workers do it, wherever they are.
@@ -68,7 +66,7 @@ def plan_compaction(home: Home, application: str, options: CompactionOptions, *,
     repartition = sorted(topics.repartition_topics)
     return OperationPlan(
         operation=COMPACT,
-        application=application,
+        application=application.name,
         reason=reason,
         decisions={
             "logs": logs,

@@ -30,7 +30,7 @@ from millrace.ops.standby.status import read_standby_status
 
 def supervision(subject: Subject) -> Iterable[Sample]:
     """Whether it shall run and does, and who looks after it. Leaves no trace of its own look."""
-    evidence = look(subject.home, subject.application)
+    evidence = look(subject.handle)
     record = evidence.record
     if record is None:
         return

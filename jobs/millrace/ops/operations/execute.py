@@ -12,6 +12,7 @@ from typing import Any
 import structlog
 
 from millrace.errors import MillraceError, OperationError
+from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.locks import application_lock
@@ -67,26 +68,25 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
         return _carry_out(home, operation_id, plan, {}, progress)
 
 
-def resume(home: Home, application: str, *, progress: Progress = lambda _: None) -> Outcome:
+def resume(application: Application, *, progress: Progress = lambda _: None) -> Outcome:
     """Go on with the operation that was killed or has failed, at the step that it did not complete.
 
     Raises:
         OperationError: there is none, or it runs in another process.
         MillraceError: a step failed; the operation can be resumed again.
     """
-    directory = home.application(application)
+    directory = application.directory
     with _running(directory, "resume"):
         record = _unfinished(directory)
         append_journal(directory, record.plan.operation, "resumed", id=record.id, after=list(record.results))
-        return _carry_out(home, record.id, record.plan, dict(record.results), progress)
+        return _carry_out(application.home, record.id, record.plan, dict(record.results), progress)
 
 
-def carry_on_or(home: Home, application: str, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
+def carry_on_or(application: Application, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
     """What a caller that may have been killed does: go on with the operation that it began, or begin it.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         begin: begins the operation; runs only where this caller (:func:`called_by`) has none that is unfinished, and
             none that was completed without its knowledge.
         reported: id of the operation whose completion the caller knows of.
@@ -98,24 +98,24 @@ def carry_on_or(home: Home, application: str, begin: Callable[[], Outcome], *, r
         MillraceError: as :func:`resume` and ``begin``.
     """
     caller = current_caller()
-    own = [each for each in operations_of(home.application(application)) if each.requested_by == caller.name]
+    own = [each for each in operations_of(application.directory) if each.requested_by == caller.name]
     if not caller.name or not own or own[-1].id == reported:
         return begin()
     if own[-1].state is OperationState.UNFINISHED:
-        return resume(home, application, progress=caller.progress)
+        return resume(application, progress=caller.progress)
     if own[-1].state is OperationState.COMPLETED:
         plan = own[-1].plan
         return _outcome(plan, plan.operation, tuple(step.text for step in steps_of(plan)), results=own[-1].results)
     return begin()
 
 
-def abandon(home: Home, application: str, *, reason: str) -> OperationRecord:
+def abandon(application: Application, *, reason: str) -> OperationRecord:
     """Give the operation up that was killed or has failed; what it has done until then stays done.
 
     Raises:
         OperationError: there is none, or it runs in another process.
     """
-    directory = home.application(application)
+    directory = application.directory
     with _running(directory, "abandon"):
         record = _unfinished(directory)
         OperationJournal(directory, record.id).end(OperationState.ABANDONED, reason)

@@ -17,7 +17,7 @@ from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
 from millrace.errors import OperationError
 from millrace.install.connection import admin_of
-from millrace.install.which_spec import Use, specification_for
+from millrace.install.which_spec import Use
 from millrace.kafka.groups import fence_transactional_ids
 from millrace.kafka.offsets import End, Place, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
@@ -53,9 +53,7 @@ class Restoration:
     def __init__(self, context: StepContext) -> None:
         decisions = context.plan.decisions
         self.context = context
-        self.target: Target = target_of(
-            specification_for(use_of(decisions), context.home, context.plan.application).spec
-        )
+        self.target: Target = target_of(context.application.specification(use_of(decisions)).spec)
         self.config, self.topology = self.target.config, self.target.topology
         self.admin = admin_of(self.config)
         self.preparer = Preparer(self.config, self.topology)

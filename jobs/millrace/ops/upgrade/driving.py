@@ -103,7 +103,7 @@ def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str
     deadline = _record(context).launched_at + timeout_s
     shown = ""
     while True:
-        observation = observe(context.home, name)
+        observation = observe(context.application)
         if observation.desired is DesiredState.STOPPED:
             return {"healthy": False, "stopped": True, "text": "it was asked to stop"}
         if observation.verdict is Verdict.FENCED:

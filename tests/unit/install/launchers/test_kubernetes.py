@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from millrace.errors import ConfigurationError, MillraceError, OperationError
+from millrace.install.application import Application
 from millrace.install.launchers import refuse_state_elsewhere
 from millrace.install.launchers.kubernetes import account, pod_templates, specification_map
 from millrace.install.launchers.kubernetes.manifests import base_name
@@ -84,18 +85,18 @@ def set_state(cluster: KubernetesApi, recorded: str) -> None:
 
 def test_a_deployed_application_is_observed_restarted_and_stopped(write: Write, cluster: KubernetesApi) -> None:
     home = write()
-    assert deploy(home, "orders").steps[-1] == "launched pod streams/orders-driver"
+    assert deploy(Application(home, "orders")).steps[-1] == "launched pod streams/orders-driver"
     first = cluster.pod("orders-driver")["metadata"]["uid"]
-    seen = observe(home, "orders")
+    seen = observe(Application(home, "orders"))
     assert (seen.verdict, seen.reason) == (Verdict.WAITING, Reason.STARTING)
     assert seen.summary()["driver"] == "pod streams/orders-driver"
-    assert deploy(home, "orders").action == "nothing"
+    assert deploy(Application(home, "orders")).action == "nothing"
 
     set_state(cluster, "oom")
-    seen = observe(home, "orders")
+    seen = observe(Application(home, "orders"))
     assert (seen.verdict, seen.reason) == (Verdict.DEAD, Reason.PROCESS_DIED)
     assert "OOMKilled (exit code 137)" in seen.text
-    outcome = reconcile(home, "orders")
+    outcome = reconcile(Application(home, "orders"))
     assert (outcome.action, outcome.steps) == (
         "restart",
         ("deleted pod streams/orders-driver", "launched pod streams/orders-driver"),
@@ -104,19 +105,19 @@ def test_a_deployed_application_is_observed_restarted_and_stopped(write: Write, 
     logs = home.application("orders").log.with_name("driver.log.1").read_text()
     assert "what the driver said" in logs
 
-    assert stop(home, "orders", limits=FAST).steps == ("deleted pod streams/orders-driver",)
+    assert stop(Application(home, "orders"), limits=FAST).steps == ("deleted pod streams/orders-driver",)
     assert cluster.of_kind("Pod") == []
-    assert observe(home, "orders").verdict is Verdict.STOPPED
-    assert stop(home, "orders", limits=FAST).action == "nothing"
+    assert observe(Application(home, "orders")).verdict is Verdict.STOPPED
+    assert stop(Application(home, "orders"), limits=FAST).action == "nothing"
 
 
 def test_a_pod_whose_image_is_missing_is_unhealthy_once_the_time_to_start_is_over(
     write: Write, cluster: KubernetesApi
 ) -> None:
     home = write(health={"readiness_timeout_s": 0.01})
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     set_state(cluster, "image")
-    seen = observe(home, "orders")
+    seen = observe(Application(home, "orders"))
     assert (seen.verdict, seen.reason) == (Verdict.UNHEALTHY, Reason.START_TIMEOUT)
     assert "ImagePullBackOff" in seen.text
 
@@ -125,20 +126,20 @@ def test_a_pod_that_ended_since_a_newer_driver_took_over_is_fenced_and_left_alon
     write: Write, cluster: KubernetesApi
 ) -> None:
     home = write()
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     status = json.loads((RECORDED / "pod-oom.json").read_text().replace('"exitCode": 137', '"exitCode": 3'))
     cluster.set_status("orders-driver", status)
-    seen = observe(home, "orders")
+    seen = observe(Application(home, "orders"))
     assert (seen.verdict, seen.reason) == (Verdict.FENCED, Reason.FENCED)
     assert seen.text.startswith("pod streams/orders-driver was fenced by a newer driver (exit code 3)")
 
 
 def test_a_running_pod_that_does_not_answer_is_asked_at_its_address(write: Write, cluster: KubernetesApi) -> None:
     home = write()
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     status = json.loads((RECORDED / "pod-running.json").read_text())
     cluster.set_status("orders-driver", {**status, "podIP": "127.0.0.1"})
-    seen = observe(home, "orders")
+    seen = observe(Application(home, "orders"))
     assert (seen.verdict, seen.reason) == (Verdict.STALLED, Reason.NO_ANSWER)
     assert "http://127.0.0.1:7070" in seen.text
     target = json.loads(home.scrape_target("orders").read_text())
@@ -147,9 +148,9 @@ def test_a_running_pod_that_does_not_answer_is_asked_at_its_address(write: Write
 
 def test_a_deleted_pod_is_a_dead_driver(write: Write, cluster: KubernetesApi) -> None:
     home = write()
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     cluster.objects.clear()
-    seen = observe(home, "orders")
+    seen = observe(Application(home, "orders"))
     assert (seen.verdict, seen.text) == (
         Verdict.DEAD,
         "pod streams/orders-driver is not there any more: it was deleted or evicted",
@@ -158,30 +159,30 @@ def test_a_deleted_pod_is_a_dead_driver(write: Write, cluster: KubernetesApi) ->
 
 def test_a_cluster_that_does_not_answer_is_no_dead_driver(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
     home = write()
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     server = os.environ["TEST_KUBERNETES_API"]
     monkeypatch.setenv("TEST_KUBERNETES_API", "http://127.0.0.1:9")
-    seen = observe(home, "orders")
+    seen = observe(Application(home, "orders"))
     assert (seen.verdict, seen.reason) == (Verdict.WAITING, Reason.CLUSTER_UNREACHABLE)
     assert "The connection to the server 127.0.0.1:9 was refused" in seen.text
-    assert reconcile(home, "orders").action == "nothing"
+    assert reconcile(Application(home, "orders")).action == "nothing"
     for operation in (stop, deploy):
         with pytest.raises(OperationError, match=r"lives cannot be found out: .*was refused"):
-            operation(home, "orders")
+            operation(Application(home, "orders"))
     monkeypatch.setenv("TEST_KUBERNETES_API", server)
 
 
 def test_a_driver_that_the_record_does_not_know_is_adopted(write: Write, cluster: KubernetesApi) -> None:
     """Case A04: the operation was killed between submitting and writing its record."""
     home = write()
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     path = home.application("orders").record
     record = json.loads(path.read_text())
     path.write_text(json.dumps({key: value for key, value in record.items() if key != "pod"}))
     known = read_record(home.application("orders"))
     assert known is not None
     assert known.driver is None
-    assert deploy(home, "orders").action == "nothing"
+    assert deploy(Application(home, "orders")).action == "nothing"
     assert len(cluster.of_kind("Pod")) == 1
 
 
@@ -208,7 +209,7 @@ def test_a_failed_submission_is_an_error_that_says_why(
     (tmp_path / "kubectl" / name).unlink(missing_ok=True)
     program(name, source)
     with pytest.raises(OperationError) as raised:
-        deploy(home, "orders")
+        deploy(Application(home, "orders"))
     assert message in raised.value.message
     assert "org.apache" not in raised.value.message
 
@@ -221,7 +222,7 @@ def test_a_missing_program_is_named(write: Write, tmp_path: Path, name: str, mon
     else:
         monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
     with pytest.raises(OperationError, match=f"{name} cannot be run: No such file"):
-        deploy(home, "orders")
+        deploy(Application(home, "orders"))
 
 
 @pytest.mark.parametrize(
@@ -237,21 +238,21 @@ def test_a_specification_that_lacks_something_is_refused_before_anything_is_aske
 ) -> None:
     home = write(launcher=changes)
     with pytest.raises(ConfigurationError, match=message):
-        deploy(home, "orders")
+        deploy(Application(home, "orders"))
     assert cluster.objects == {}
 
 
 def test_a_control_plane_that_cannot_be_reached_from_here_is_refused(write: Write) -> None:
     home = write(config={"bootstrap.servers": "localhost:1", "application.server": "127.0.0.1:0"})
     with pytest.raises(ConfigurationError, match=r"application\.server is '127\.0\.0\.1:0'"):
-        deploy(home, "orders")
+        deploy(Application(home, "orders"))
 
 
 @pytest.mark.parametrize("operation", [create_savepoint, audit])
 def test_what_needs_the_stores_on_this_host_is_refused(write: Write, operation: Callable[..., object]) -> None:
     home = write()
     with pytest.raises(MillraceError, match=r"its stores are in the executors' pods, and lost with each"):
-        operation(home, "orders")
+        operation(Application(home, "orders"))
 
 
 def test_claims_keep_the_stores_of_executors(write: Write) -> None:
@@ -261,7 +262,7 @@ def test_claims_keep_the_stores_of_executors(write: Write) -> None:
             "environment": {"PLACE": "back\\slash"},
         }
     )
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     properties = home.application("orders").path / "submission.properties"
     assert properties.stat().st_mode & 0o777 == 0o600
     lines = properties.read_text().splitlines()

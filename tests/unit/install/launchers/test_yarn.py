@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.install.application import Application
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launchers.instance import Presence
 from millrace.install.launchers.tools import ToolOutput
@@ -117,7 +118,7 @@ def test_nothing_that_a_submission_shows_has_the_coordinator_s_token_and_its_por
     """The token is made by the driver, in the application master, and goes to executors with their Spark tasks."""
     home = write()
     assert load_spec(home.spec_path("orders")).streams_config().coordinator_port == 0
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     properties = (home.application("orders").path / "submission.properties").read_text()
     assert "coordinator" not in properties
     names = {line.partition("=")[0] for line in properties.splitlines()}
@@ -126,7 +127,7 @@ def test_nothing_that_a_submission_shows_has_the_coordinator_s_token_and_its_por
 
 def test_a_deployed_application_is_observed_restarted_and_stopped(write: Write, yarn: Yarn) -> None:
     home = write(launcher={"yarn": {"archive": "hdfs:///env.tar.gz"}})
-    outcome = deploy(home, "orders")
+    outcome = deploy(Application(home, "orders"))
     assert outcome.steps[-1] == f"launched YARN {ID}"
     seen = outcome.observation
     assert seen is not None
@@ -141,54 +142,54 @@ def test_a_deployed_application_is_observed_restarted_and_stopped(write: Write, 
         str(directory.spec),
         str(directory.path / "control.token"),
     ]
-    assert deploy(home, "orders").action == "nothing"
+    assert deploy(Application(home, "orders")).action == "nothing"
 
     yarn.state = "failed"
-    seen = observe(home, "orders")
+    seen = observe(Application(home, "orders"))
     assert (seen.verdict, seen.reason) == (Verdict.DEAD, Reason.PROCESS_DIED)
     assert "running beyond physical memory limits" in seen.text
-    assert reconcile(home, "orders").action == "restart"
+    assert reconcile(Application(home, "orders")).action == "restart"
 
-    assert stop(home, "orders", limits=FAST).steps == (f"killed YARN {ID}",)
+    assert stop(Application(home, "orders"), limits=FAST).steps == (f"killed YARN {ID}",)
     assert f"application -kill {ID}" in yarn.asked
-    assert observe(home, "orders").verdict is Verdict.STOPPED
-    assert stop(home, "orders", limits=FAST).action == "nothing"
+    assert observe(Application(home, "orders")).verdict is Verdict.STOPPED
+    assert stop(Application(home, "orders"), limits=FAST).action == "nothing"
 
 
 def test_an_application_that_ended_without_being_asked_is_dead(write: Write, yarn: Yarn) -> None:
     """Case A08: also where YARN calls it a success, as nothing that reads a stream ends by itself."""
     home = write()
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     for state, text in (
         ("finished", "is FINISHED (SUCCEEDED)"),
         ("killed", "was killed by user hadoop"),
         ("unknown", "is not known to the resource manager"),
     ):
         yarn.state = state
-        seen = observe(home, "orders")
+        seen = observe(Application(home, "orders"))
         assert seen.verdict is Verdict.DEAD
         assert text in seen.text
 
 
 def test_a_resource_manager_that_does_not_answer_is_no_dead_driver(write: Write, yarn: Yarn) -> None:
     home = write()
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     yarn.state = "unreachable"
-    seen = observe(home, "orders")
+    seen = observe(Application(home, "orders"))
     assert (seen.verdict, seen.reason) == (Verdict.WAITING, Reason.CLUSTER_UNREACHABLE)
-    assert reconcile(home, "orders").action == "nothing"
+    assert reconcile(Application(home, "orders")).action == "nothing"
     with pytest.raises(OperationError, match=r"cannot be found out: yarn does not tell of .*ConnectException"):
-        stop(home, "orders", limits=FAST)
+        stop(Application(home, "orders"), limits=FAST)
 
 
 def test_a_driver_that_the_record_does_not_know_is_adopted_and_not_doubled(write: Write, yarn: Yarn) -> None:
     """Case A04: the operation was killed between submitting and writing its record."""
     home = write()
-    deploy(home, "orders")
+    deploy(Application(home, "orders"))
     path = home.application("orders").record
     record = json.loads(path.read_text())
     path.write_text(json.dumps({key: value for key, value in record.items() if key != "yarn_application"}))
-    assert deploy(home, "orders").action == "nothing"
+    assert deploy(Application(home, "orders")).action == "nothing"
     assert json.loads(path.read_text())["yarn_application"] == ID
     assert "application -list -appTags millrace-orders -appStates SUBMITTED,ACCEPTED,RUNNING" in yarn.asked
 
@@ -208,7 +209,7 @@ def test_a_failed_submission_is_an_error_that_says_why(
 ) -> None:
     program("spark-submit", source)
     with pytest.raises(OperationError, match=message):
-        deploy(write(), "orders")
+        deploy(Application(write(), "orders"))
     assert yarn.state == "none"
 
 
@@ -216,7 +217,7 @@ def test_a_missing_program_is_named(write: Write, yarn: Yarn, monkeypatch: pytes
     assert yarn.state == "none"
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(OperationError, match="yarn cannot be run: No such file"):
-        deploy(write(), "orders")
+        deploy(Application(write(), "orders"))
 
 
 def test_a_specification_that_lacks_something_is_refused(
@@ -224,10 +225,10 @@ def test_a_specification_that_lacks_something_is_refused(
 ) -> None:
     for state_dir in (None, "state"):
         with pytest.raises(ConfigurationError, match="which is no directory of every node"):
-            deploy(write(state_dir=state_dir), "orders")
+            deploy(Application(write(state_dir=state_dir), "orders"))
     monkeypatch.delenv("HADOOP_CONF_DIR")
     with pytest.raises(ConfigurationError, match="nothing says where its cluster is"):
-        deploy(write(), "orders")
+        deploy(Application(write(), "orders"))
     assert yarn.state == "none"
 
 

@@ -23,10 +23,6 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Make the checks and pri
 Reason = Annotated[str, typer.Option("--reason", help="Goes to the application's journal.")]
 
 
-WENT_WRONG = {"rolled_back", "failed", "stopped"}
-"""Actions of a deployment after which the new specification does not run."""
-
-
 def add_to(app: typer.Typer) -> None:
     """Adds the commands."""
     app.command(epilog="Example: [bold]millrace run config/apps/fraud-detection.yaml[/]")(run)
@@ -157,7 +153,7 @@ def deploy(
             dry_run=dry_run,
             progress=tell,
         )
-    if outcome.action in WENT_WRONG:
+    if outcome.action.leaves_new_one_down:
         print_outcome(outcome)
         raise typer.Exit(1)
     if wait and not dry_run:
@@ -181,7 +177,7 @@ def rollback(name: Name, dry_run: DryRun = False, reason: Reason = "rolled back 
     with progress(f"rolling {name} back") as tell:
         outcome = ops.rollback(application_here(name), reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)
-    if not dry_run and outcome.action != "rolled_back":
+    if not dry_run and outcome.action is not ops.Action.ROLLED_BACK:
         raise typer.Exit(1)
 
 
@@ -319,4 +315,4 @@ def print_outcome(outcome: object) -> None:
     for step in outcome.steps:
         messages.print(f"  {step}", markup=False)
     would = "would do: " if outcome.dry_run else ""
-    out.print(f"{outcome.application}: {would}{outcome.action} ({outcome.text})", markup=False)
+    out.print(f"{outcome.application}: {would}{outcome.done} ({outcome.text})", markup=False)

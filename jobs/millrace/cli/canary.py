@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.applications import WENT_WRONG, DryRun, Name, Reason, application_named, print_outcome, quiet
+from millrace.cli.applications import DryRun, Name, Reason, application_named, print_outcome, quiet
 from millrace.cli.console import out, progress
 from millrace.cli.environment import application_here
 
@@ -91,7 +91,7 @@ def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with
     with progress(f"promoting the canary of {name}") as tell:
         outcome = canary.promote(application_here(name), reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)
-    if outcome.action in WENT_WRONG:
+    if outcome.action.leaves_new_one_down:
         raise typer.Exit(1)
 
 

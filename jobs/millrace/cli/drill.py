@@ -41,5 +41,5 @@ def drill(
             progress=tell,
         )
     print_outcome(outcome)
-    if outcome.action == "not recovered":
+    if outcome.action is ops.Action.NOT_RECOVERED:
         raise typer.Exit(1)

@@ -177,4 +177,4 @@ def _print(outcome: Outcome) -> None:
     for step in outcome.steps:
         messages.print(f"  {step}", markup=False)
     would = "would do: " if outcome.dry_run else ""
-    out.print(f"{outcome.application}: {would}{outcome.action} ({outcome.text})", markup=False)
+    out.print(f"{outcome.application}: {would}{outcome.done} ({outcome.text})", markup=False)

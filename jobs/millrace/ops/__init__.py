@@ -4,8 +4,8 @@ from millrace.install.application import Application
 from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.record import JobRecord, StopCause, read_record
 from millrace.install.spec import ApplicationSpec, UpgradeMode, load_spec, load_specs
+from millrace.ops.action import Action
 from millrace.ops.checks import Check, Report
-from millrace.ops.decide import Action
 from millrace.ops.deploy import deploy
 from millrace.ops.observe import Observation, Reason, Verdict, observe
 from millrace.ops.outcome import Outcome

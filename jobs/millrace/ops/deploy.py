@@ -13,6 +13,7 @@ from millrace.install.launchers import launcher_of_kind
 from millrace.install.locks import application_lock
 from millrace.install.record import DesiredState, JobRecord, write_record
 from millrace.install.spec import RunState, SpecFile, UpgradeMode
+from millrace.ops.action import Action
 from millrace.ops.changes import Changes, changes_since_launch
 from millrace.ops.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
 from millrace.ops.observe import observe
@@ -77,7 +78,7 @@ def deploy(
         progress: takes lines that say how far an operation in steps is.
 
     Returns:
-        The action ``start``, ``upgrade``, ``nothing``, or one of :func:`millrace.ops.upgrade.upgrade`, and its steps.
+        The action ``START``, ``UPGRADE``, ``NOTHING``, or one of :func:`millrace.ops.upgrade.upgrade`, and its steps.
 
     Raises:
         ConfigurationError: the specification is invalid. What runs goes on.
@@ -131,9 +132,9 @@ def _another_did_it(application: Application, spec: SpecFile, progress: Callable
     record = application.record
     if record is not None and record.rejected_hash == spec.hash:
         text = f"another process went to specification {spec.hash}, which was not healthy in time, and back"
-        return _outcome(application, "rolled_back", text, ())
+        return _outcome(application, Action.ROLLED_BACK, text, ())
     if record is not None and record.spec_hash == spec.hash and not is_upgrade_to(directory, spec):
-        return _outcome(application, "nothing", "another process has gone to this specification", ())
+        return _outcome(application, Action.NOTHING, "another process has gone to this specification", ())
     return None
 
 
@@ -174,7 +175,7 @@ def _change(
         if dry_run:
             return _plan(application, record, spec, changes, action=action, in_steps=in_steps)
         record = record.with_changes(owner=owner or record.owner)
-        if action == "nothing":
+        if action is Action.NOTHING:
             write_record(directory, record.with_changes(desired=DesiredState.RUNNING, restarts=0, stop_cause=None))
             return _outcome(application, action, _runs_already(changes), ())
         append_journal(directory, "deploy", "differs", lines=list(changes.lines()))
@@ -198,10 +199,10 @@ def _change(
     return replace(outcome, operation="deploy", steps=(*steps, *outcome.steps))
 
 
-def _action(directory: ApplicationDirectory, record: JobRecord, spec: SpecFile, *, is_same_changed: bool) -> str:
+def _action(directory: ApplicationDirectory, record: JobRecord, spec: SpecFile, *, is_same_changed: bool) -> Action:
     if not record.is_driver_alive(directory):
-        return "start"
-    return "nothing" if record.spec_hash == spec.hash and not is_same_changed else "upgrade"
+        return Action.START
+    return Action.NOTHING if record.spec_hash == spec.hash and not is_same_changed else Action.UPGRADE
 
 
 def _way_back(spec: SpecFile, changes: Changes, *, rolls_back: bool) -> tuple[str, ...]:
@@ -227,10 +228,10 @@ def _plan(
     spec: SpecFile,
     changes: Changes,
     *,
-    action: str,
+    action: Action,
     in_steps: UpgradePlan | None,
 ) -> Outcome:
-    if action == "nothing":
+    if action is Action.NOTHING:
         return _outcome(application, action, _runs_already(changes), (), dry_run=True)
     report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
     steps = [*changes.lines()]
@@ -248,7 +249,7 @@ def _plan(
 
 
 def _outcome(
-    application: Application, action: str, text: str, steps: tuple[str, ...], *, dry_run: bool = False
+    application: Application, action: Action, text: str, steps: tuple[str, ...], *, dry_run: bool = False
 ) -> Outcome:
     return Outcome(
         application=application.name,

@@ -61,17 +61,20 @@ def failure_of_start(directory: ApplicationDirectory, observation: Observation, 
         observation: the last look at it.
         when: seconds after its start, in words.
     """
-    application, remedy = directory.application, observation.remedy or f"read {directory.log}"
-    if observation.reason is Reason.ENDED_IN_ERROR:
-        text = observation.text.rstrip(".")
-        return OperationError(f"{application} failed {when}: {text}.", remedy=remedy)
-    if observation.verdict is Verdict.DEAD:
-        return OperationError(f"{application} is not ready {when}: {observation.text}", remedy=remedy)
+    happened = "failed" if observation.reason is Reason.ENDED_IN_ERROR else "is not ready"
     return OperationError(
-        f"{application} is not ready {when}: {why_not_proven(observation)}. "
-        f"The end of its log: {end_of_log(directory)}",
-        remedy=remedy,
+        f"{directory.application} {happened} {when}: {cause_of_failure(directory, observation)}",
+        remedy=observation.remedy or f"read {directory.log}",
     )
+
+
+def cause_of_failure(directory: ApplicationDirectory, observation: Observation) -> str:
+    """Why an application has not come to work: what its driver said, or what it lacks and the end of its log."""
+    if observation.reason is Reason.ENDED_IN_ERROR:
+        return observation.text.rstrip(".") + "."
+    if observation.verdict is Verdict.DEAD:
+        return observation.text
+    return f"{why_not_proven(observation)}. The end of its log: {end_of_log(directory)}"
 
 
 def is_proven(observation: Observation) -> bool:

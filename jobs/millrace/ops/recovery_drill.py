@@ -20,6 +20,7 @@ from millrace.install.record import read_record
 from millrace.install.which_spec import Use
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import Place, committed_offsets
+from millrace.ops.action import Action
 from millrace.ops.control_client import Answer, ask
 from millrace.ops.observe import Verdict, observe
 from millrace.ops.operations import unfinished_operation
@@ -55,7 +56,7 @@ def recovery_drill(
         progress: takes lines that say how far it is.
 
     Returns:
-        The action ``recovered`` or ``not recovered``; ``results["drill"]`` is the line of ``drills.jsonl``.
+        The action ``RECOVERED`` or ``NOT_RECOVERED``; ``results["drill"]`` is the line of ``drills.jsonl``.
 
     Raises:
         OperationError: the application is for production, is not healthy, has an operation that has not ended, has no
@@ -79,7 +80,7 @@ def recovery_drill(
     name, worker = _victim(directory, status, task)
     text = f"kill worker {worker.pid}, which runs task {name}"
     if dry_run:
-        return _outcome(application, "drill", text, dry_run=True)
+        return _outcome(application, Action.DRILL, text, dry_run=True)
     admin = application.admin()
     places = inputs_of(status, name)
     progress(f"waiting until task {name} commits")
@@ -116,9 +117,9 @@ def recovery_drill(
             f"task {name} has not committed {taken:.1f} s after its worker {worker.pid} was killed. "
             f"What to do: see `millrace status {application}` and {directory.log}"
         )
-        return _outcome(application, "not recovered", text, line=line)
+        return _outcome(application, Action.NOT_RECOVERED, text, line=line)
     text = f"task {name} committed {seconds:.1f} s after its worker {worker.pid} was killed"
-    return _outcome(application, "recovered", text, line=line)
+    return _outcome(application, Action.RECOVERED, text, line=line)
 
 
 def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
@@ -242,7 +243,12 @@ def _recovery_s(
 
 
 def _outcome(
-    application: Application, action: str, text: str, *, dry_run: bool = False, line: Mapping[str, object] | None = None
+    application: Application,
+    action: Action,
+    text: str,
+    *,
+    dry_run: bool = False,
+    line: Mapping[str, object] | None = None,
 ) -> Outcome:
     return Outcome(
         application=application.name,

@@ -6,6 +6,7 @@ from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.install.locks import application_lock
 from millrace.install.record import DesiredState, StopCause, write_record
+from millrace.ops.action import Action
 from millrace.ops.deploy import deploy
 from millrace.ops.driver import adopt_unrecorded_driver
 from millrace.ops.observe import observe
@@ -24,7 +25,7 @@ def take_over(application: Application, *, owner: str) -> Outcome:
         owner: ``run_id/try_number`` of the supervising task.
 
     Returns:
-        The action ``adopt``, ``stopped``, or that of the deployment or reconcile that it took.
+        The action ``ADOPT``, ``STOPPED``, or that of the deployment or reconcile that it took.
 
     Raises:
         MillraceError: as :func:`~millrace.ops.deploy.deploy` and :func:`~millrace.ops.reconcile.reconcile`.
@@ -41,7 +42,7 @@ def take_over(application: Application, *, owner: str) -> Outcome:
             return Outcome(
                 application=application.name,
                 operation="supervise",
-                action="stopped",
+                action=Action.STOPPED,
                 text=record.last_reason,
                 observation=observe(application),
             )
@@ -51,12 +52,12 @@ def take_over(application: Application, *, owner: str) -> Outcome:
     if stopped:
         return deploy(application, owner=owner, reason=f"started again by {owner}", skip_rejected=True)
     outcome = reconcile(application)
-    if outcome.action != "nothing":
+    if outcome.action is not Action.NOTHING:
         return outcome
     return Outcome(
         application=application.name,
         operation="supervise",
-        action="adopt",
+        action=Action.ADOPT,
         text=f"{owner} supervises it now",
         observation=outcome.observation,
     )

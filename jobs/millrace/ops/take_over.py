@@ -6,6 +6,7 @@ from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.install.locks import application_lock
 from millrace.install.spec import ApplicationSpec
+from millrace.ops.action import Action
 from millrace.ops.outcome import Outcome
 
 
@@ -50,7 +51,7 @@ def take_over(application: Application, spec: ApplicationSpec, *, reason: str, d
     return Outcome(
         application=spec.name,
         operation="take-over",
-        action="take over" if taken else "nothing",
+        action=Action.TAKE_OVER if taken else Action.NOTHING,
         text=f"{len(taken)} tasks of Kafka Streams" if taken else "all offsets have the signature of Millrace",
         dry_run=dry_run,
         steps=tuple(str(task) for task in taken),

@@ -8,6 +8,7 @@ from typing import Any
 from millrace.errors import MillraceError
 from millrace.install.application import Application
 from millrace.install.spec import ApplicationSpec, RunState
+from millrace.ops.action import Action
 from millrace.ops.changes import changes_since_launch
 from millrace.ops.checks import Check, Report
 from millrace.ops.operations.journal import holding_operation
@@ -20,7 +21,7 @@ class UpgradeReport:
 
     Args:
         application: its name.
-        action: ``start``, ``upgrade`` or ``nothing``.
+        action: ``START``, ``UPGRADE`` or ``NOTHING``.
         differences: between what was launched and what a deployment would launch, a line each.
         changes: what becomes of stores and internal topics, a line each; empty where nothing ran before.
         missing_topics: declared topics that a deployment would create.
@@ -28,7 +29,7 @@ class UpgradeReport:
     """
 
     application: str
-    action: str
+    action: Action
     differences: tuple[str, ...]
     changes: tuple[str, ...]
     missing_topics: tuple[str, ...]
@@ -53,7 +54,7 @@ class UpgradeReport:
         """A small document of plain data."""
         return {
             "application": self.application,
-            "action": self.action,
+            "action": self.action.value,
             "differences": [line[:300] for line in self.differences[:50]],
             "changes": [change[:300] for change in self.changes[:50]],
             "missing_topics": list(self.missing_topics[:50]),
@@ -74,11 +75,11 @@ def upgrade_report(application: Application) -> UpgradeReport:
     file = application.desired.file
     spec, directory = file.spec, application.directory
     record = application.record
-    action = "start"
+    action = Action.START
     differences = changes_since_launch(application, file)
     if record is not None and record.is_driver_alive(directory):
         is_same = record.spec_hash == file.hash and not differences.code
-        action = "nothing" if is_same else "upgrade"
+        action = Action.NOTHING if is_same else Action.UPGRADE
     checks = []
     if spec.state is RunState.SUSPENDED:
         remedy = f"set `state: running` in {application.spec_path}"

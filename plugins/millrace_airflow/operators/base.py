@@ -103,7 +103,7 @@ class MillraceActionOperator(MillraceOperator):
         would = "would do: " if outcome.dry_run else ""
         if outcome.dry_run:
             what_next = "trigger it again with the dry run switched off"
-        self.log.info("What happened: %s%s of %s: %s.", would, outcome.action, self.application, outcome.text)
+        self.log.info("What happened: %s%s of %s: %s.", would, outcome.done, self.application, outcome.text)
         self.log.info("What to do: %s.", what_next)
 
 

@@ -14,7 +14,8 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 from millrace.install.application import Application
 from millrace.install.record import DesiredState
 from millrace.ops import Home, Observation, Reason, StopCause, stop
-from millrace.ops.decide import Action, Decision, decide
+from millrace.ops.action import Action
+from millrace.ops.decide import Decision, decide
 from millrace.ops.driver import StopLimits
 from millrace.ops.observe import Evidence, remember
 from millrace_airflow.triggers.looking import LEAST_DEFERRAL_S, look_and_judge, make_client

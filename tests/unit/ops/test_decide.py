@@ -4,7 +4,8 @@ import pytest
 
 from millrace.install.record import DesiredState, JobRecord
 from millrace.install.spec import ApplicationSpec, RestartPolicy, RunState, SpecFile
-from millrace.ops.decide import Action, decide
+from millrace.ops.action import Action
+from millrace.ops.decide import decide
 from millrace.ops.observe import Observation, Reason, Verdict
 
 NOW = 1_000.0

@@ -9,6 +9,7 @@ import yaml
 from millrace.install.application import Application
 from millrace.install.files import write_atomically
 from millrace.install.spec import UpgradeMode
+from millrace.ops.action import Action
 from millrace.ops.canary.clone import canary_of
 from millrace.ops.deploy import deploy
 from millrace.ops.outcome import Outcome
@@ -45,7 +46,7 @@ def promote(
         return Outcome(
             application=application.name,
             operation="canary promote",
-            action="promote",
+            action=Action.PROMOTE,
             text=f"{path} gets the specification of the canary",
             dry_run=True,
             steps=(f"write {path}", f"deploy {application}"),

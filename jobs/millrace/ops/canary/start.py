@@ -183,4 +183,4 @@ def _specify(context: StepContext) -> Mapping[str, Any]:
 
 def _launch(context: StepContext) -> Mapping[str, Any]:
     outcome = deploy(context.application, reason=context.plan.reason, within=context.id, progress=context.progress)
-    return {"action": outcome.action}
+    return {"action": outcome.done}

@@ -16,6 +16,7 @@ from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.locks import application_lock
+from millrace.ops.action import Action
 from millrace.ops.operations.caller import OperationStoppedError, current_caller
 from millrace.ops.operations.journal import (
     OperationJournal,
@@ -56,7 +57,7 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
     """
     steps = steps_of(plan)
     if dry_run:
-        return _outcome(plan, "plan", tuple(step.text for step in steps), dry_run=True)
+        return _outcome(plan, Action.PLAN, tuple(step.text for step in steps), dry_run=True)
     directory = home.application(plan.application)
     with _running(directory, plan.operation):
         with application_lock(directory):
@@ -105,7 +106,7 @@ def carry_on_or(application: Application, begin: Callable[[], Outcome], *, repor
         return resume(application, progress=caller.progress)
     if own[-1].state is OperationState.COMPLETED:
         plan = own[-1].plan
-        return _outcome(plan, plan.operation, tuple(step.text for step in steps_of(plan)), results=own[-1].results)
+        return _outcome(plan, Action.PERFORM, tuple(step.text for step in steps_of(plan)), results=own[-1].results)
     return begin()
 
 
@@ -156,12 +157,12 @@ def _carry_out(
         log.info("step done", operation=plan.operation, application=plan.application, step=step.name)
     journal.end(OperationState.COMPLETED, "")
     append_journal(directory, plan.operation, "completed", id=operation_id)
-    return _outcome(plan, plan.operation, tuple(done), results=results)
+    return _outcome(plan, Action.PERFORM, tuple(done), results=results)
 
 
 def _outcome(
     plan: OperationPlan,
-    action: str,
+    action: Action,
     steps: tuple[str, ...],
     *,
     dry_run: bool = False,

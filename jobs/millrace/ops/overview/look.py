@@ -79,7 +79,7 @@ def look_at(application: Application, *, timeout_s: float = ANSWER_LIMIT_S) -> L
         # The others must be shown whatever is wrong with this one; the entry says what.
         log.exception("an application could not be looked at", application=application.name)
         problem = f"{type(error).__name__}: {error}"
-    return unknown(application, problem, at=now)
+    return unknown(application.name, problem, at=now)
 
 
 def unknown(application: str, problem: str, *, at: float) -> Look:

@@ -34,6 +34,6 @@ def application_overview(application: Application, *, timeout_s: float = 10.0) -
     """
     watch = OverviewWatch(application.home, WatchOptions(first_look_s=timeout_s))
     try:
-        return watch.application(application)
+        return watch.application(application.name)
     finally:
         watch.close()

@@ -100,5 +100,5 @@ def _refuse_running(application: Application, subject: Subject, options: ResetOp
         admin = Connection.of(subject.config).administrator()
         signs += [activity.runs_elsewhere(subject.status), activity.members(admin, subject.application_id)]
     if any(signs):
-        raise activity.refusal(application, list(filter(None, signs)), what=KIND)
+        raise activity.refusal(application.name, list(filter(None, signs)), what=KIND)
     StateDirectory(subject.config.state_dir).check_unused(subject.application_id)

@@ -70,7 +70,7 @@ def subject_of(application: Application, cluster: NamedCluster | None = None) ->
         config_of_next = following.streams_config()
         topology = with_topics_read(load_topology(following.module, config_of_next), config_of_next)
     if topology is None and application.name not in statuses:
-        near = difflib.get_close_matches(application, statuses, n=3, cutoff=0.5)
+        near = difflib.get_close_matches(application.name, statuses, n=3, cutoff=0.5)
         raise OperationError(
             f"Nothing is known of application {application}: it has neither a specification here nor a record in the "
             "status topic. Nothing was changed.",

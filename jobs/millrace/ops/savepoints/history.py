@@ -11,6 +11,7 @@ from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.install.locks import application_lock
 from millrace.install.spec import SavepointSettings
+from millrace.ops.action import Action
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.savepoint_index import write_index
@@ -69,7 +70,7 @@ def take_due_savepoint(application: Application, *, progress: Any = lambda _: No
         )
     if not is_due(repository_of(application.home, spec).manifests(), spec.savepoints, now=time.time()):
         text = f"the newest is younger than {spec.savepoints.interval_s:g} s"
-        return Outcome(application=application.name, operation="savepoint", action="nothing", text=text)
+        return Outcome(application=application.name, operation="savepoint", action=Action.NOTHING, text=text)
     taken = create_savepoint(application, reason="taken by itself", progress=progress)
     prune_savepoints(application)
     return taken
@@ -103,7 +104,7 @@ def prune_savepoints(application: Application, *, dry_run: bool = False) -> Outc
     return Outcome(
         application=application.name,
         operation="savepoint prune",
-        action="delete" if going and unfinished is None else "nothing",
+        action=Action.DELETE if going and unfinished is None else Action.NOTHING,
         text=text,
         dry_run=dry_run,
         steps=tuple(f"delete {each.name}, {each.state}" for each in going),

@@ -8,6 +8,7 @@ from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.install.locks import application_lock
+from millrace.ops.action import Action
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.savepoint_index import write_index
@@ -53,7 +54,7 @@ def verify_savepoint(application: Application, name: str, *, progress: Any = lam
             remedy="restore another one, and delete this one",
         )
     text = f"{len(manifest.files)} files, {manifest.size / 1e6:.1f} MB, all as the manifest says"
-    return Outcome(application=application.name, operation="savepoint verify", action="nothing", text=text)
+    return Outcome(application=application.name, operation="savepoint verify", action=Action.NOTHING, text=text)
 
 
 def delete_savepoint(
@@ -82,7 +83,7 @@ def delete_savepoint(
     return Outcome(
         application=application.name,
         operation="savepoint delete",
-        action="delete",
+        action=Action.DELETE,
         text=f"{name}, {manifest.state}, {freed / 1e6:.1f} MB freed" if not dry_run else f"{name}, {manifest.state}",
         dry_run=dry_run,
     )

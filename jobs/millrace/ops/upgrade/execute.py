@@ -16,6 +16,7 @@ from millrace.ops.observe import observe
 from millrace.ops.operations import perform, resume, unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.upgrade.plan import ROLLBACK, UPGRADE, UpgradePlan
+from millrace.ops.upgrade.results import Conclusion
 
 Progress = Callable[[str], None]
 
@@ -96,13 +97,8 @@ def carried_out(application: Application, run: Callable[[], Outcome], *, dry_run
         raise
     if dry_run:
         return outcome
-    conclusion = outcome.results["conclude"]
-    return replace(
-        outcome,
-        action=str(conclusion["action"]),
-        text=str(conclusion["text"]),
-        observation=observe(application),
-    )
+    conclusion = Conclusion.model_validate(outcome.results["conclude"])
+    return replace(outcome, action=conclusion.action, text=conclusion.text, observation=observe(application))
 
 
 def _give_up(application: Application, error: MillraceError) -> None:

@@ -112,9 +112,15 @@ class SubTopologyLayout:
         Args:
             partitions: number of partitions of every input, by full name.
         """
-        return tuple(self._task(number, partitions) for number in range(self.count(partitions)))
+        return tuple(self.task(number, partitions) for number in range(self.count(partitions)))
 
-    def _task(self, partition: int, partitions: Mapping[str, int]) -> TaskLayout:
+    def task(self, partition: int, partitions: Mapping[str, int]) -> TaskLayout:
+        """The task of a partition.
+
+        Args:
+            partition: the task's partition.
+            partitions: number of partitions of every input, by full name.
+        """
         name = task_name(self.number, partition)
         return TaskLayout(
             name=name,

@@ -54,6 +54,7 @@ def test_a_reset_deletes_the_application_s_own_topics_and_no_others(
     own = {f"{mine.application_id}-{name}" for name in ("counts-changelog", "users-changelog", "by-user-repartition")}
     before = topics_of(admin, unique)
     assert own < before
+    assert Application(mine.home, mine.application_id).status() == mine.status
 
     plan = reset(Application(mine.home, mine.application_id), dry_run=True)
     assert topics_of(admin, unique) == before
@@ -199,6 +200,19 @@ def test_a_kept_changelog_keeps_its_store_and_an_output_is_emptied_on_request(
     assert signature is not None
     assert signature.changelogs == {"counts": 2}
     assert begin_offsets(admin, [(f"{unique}-out", 0)]) == {(f"{unique}-out", 0): 4}
+
+
+def test_an_application_that_reads_a_pattern_is_reset_in_the_topics_that_it_matched(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    create(admin, f"{unique}-in-eu", f"{unique}-in-us", f"{unique}-out")
+    for name in ("eu", "us"):
+        produce(admin.bootstrap_servers, f"{unique}-in-{name}", [Record(b"k", b"v", 5, partition=0)] * 3)
+    application = leave("app", "matching")
+    application.run({(f"{unique}-in-eu", 0): 2, (f"{unique}-in-us", 0): 3})
+    options = ResetOptions(input_topics=frozenset({f"{unique}-in-us"}))
+    reset(Application(application.home, application.application_id), options=options)
+    assert committed(application, admin) == {(f"{unique}-in-eu", 0): 2, (f"{unique}-in-us", 0): 0}
 
 
 def test_an_output_that_is_compacted_or_read_back_is_not_emptied(

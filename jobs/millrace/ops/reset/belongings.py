@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
@@ -62,7 +63,7 @@ def belongings(application_id: str, topology: Topology | None, status: Applicati
     if topology is not None:
         found.append(_of_topology(ApplicationTopics(topology, application_id)))
     if status is not None:
-        found.append(_of_summary(application_id, status.topology_summary))
+        found.append(_of_summary(application_id, status.topology_summary, read=frozenset(status.partitions)))
         if not status.topology_summary:
             # After a reset nothing of the last topology is left but where its inputs begin.
             found.append(Belongings(inputs=frozenset(status.partitions)))
@@ -80,10 +81,17 @@ def _of_topology(topics: ApplicationTopics) -> Belongings:
     )
 
 
-def _of_summary(application_id: str, summary: Mapping[str, Any]) -> Belongings:
+def _of_summary(application_id: str, summary: Mapping[str, Any], *, read: frozenset[str]) -> Belongings:
+    """What belongs to a topology of which only a summary is left, which has patterns in place of what they match.
+
+    Args:
+        application_id: the prefix of its internal topics.
+        summary: of the topology.
+        read: the topics that its tasks read.
+    """
     repartition = set(summary.get("repartition_topics", ()))
     full = {full_topic_name(topic, application_id, internal=True) for topic in repartition}
-    layouts = layouts_of_summary(summary, application_id)
+    layouts = tuple(_with_matched(layout, read) for layout in layouts_of_summary(summary, application_id))
     nodes = [node for _, of_part in numbered_parts(summary) for node in of_part]
     return Belongings(
         inputs=frozenset(topic for layout in layouts for topic in layout.inputs) - full,
@@ -94,3 +102,14 @@ def _of_summary(application_id: str, summary: Mapping[str, Any]) -> Belongings:
         changelogs=frozenset(topic for layout in layouts for topic in layout.own_changelogs.values()),
         sub_topologies=layouts,
     )
+
+
+def _with_matched(layout: SubTopologyLayout, read: frozenset[str]) -> SubTopologyLayout:
+    """The sub-topology with the topics that it read where the summary has the pattern that they matched."""
+    if read.issuperset(layout.inputs):
+        return layout
+    matched = (
+        {name} if name in read else {topic for topic in read if re.fullmatch(name, topic)} or {name}
+        for name in layout.inputs
+    )
+    return replace(layout, inputs=tuple(sorted(set().union(*matched))))

@@ -26,6 +26,7 @@ from millrace.ops.reset.plan import clamped_again
 from millrace.ops.savepoints.location import launched_repository
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
+from millrace.topology.layout import task_name
 
 KIND = "reset"
 
@@ -179,7 +180,7 @@ def _delete_topics(context: StepContext, decided: ResetDecisions) -> Mapping[str
 
 def _remove_state(decided: ResetDecisions) -> Mapping[str, Any]:
     tasks = StateDirectory(decided.state_dir).clean(decided.application_id)
-    return {"tasks": [f"{number}_{partition}" for number, partition in tasks]}
+    return {"tasks": [task_name(number, partition) for number, partition in tasks]}
 
 
 def _delete_records(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:

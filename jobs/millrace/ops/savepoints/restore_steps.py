@@ -35,7 +35,7 @@ from millrace.state.custom import open_custom_store
 from millrace.state.directory import DATABASE_DIRECTORY
 from millrace.state.record_file import RecordBatch, read_records
 from millrace.task.signature import Signature
-from millrace.topology.layout import start_transactional_id, task_name, task_numbers
+from millrace.topology.layout import start_transactional_id, task_name, task_numbers, task_transactional_id
 
 
 def use_of(decisions: Mapping[str, Any]) -> Use:
@@ -89,7 +89,7 @@ class Restoration:
         """Those of the target's tasks."""
         if self.config.processing_guarantee is not ProcessingGuarantee.EXACTLY_ONCE_V2:
             return []
-        return [f"{self.config.application_id}-{task}" for task in placing.tasks]
+        return [task_transactional_id(self.config.application_id, task) for task in placing.tasks]
 
     def publisher(self) -> StatusPublisher:
         """Publishes the target's status; opening it fences its driver."""

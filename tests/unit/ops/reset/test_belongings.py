@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from millrace.control.lifecycle import ApplicationState
+from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.dsl import Consumed, Grouped, Materialized, Produced, StreamsBuilder
 from millrace.ops.reset.belongings import belongings
 from millrace.serdes import LongSerde, StringSerde
@@ -27,6 +29,22 @@ def test_inputs_of_a_pattern_are_the_topics_that_it_matches() -> None:
     found = belongings("app", matched, None)
     assert found.inputs == {"sensor-a", "sensor-b"}
     assert found.sub_topologies[0].inputs == ("sensor-a", "sensor-b")
+
+
+def test_the_status_of_an_application_tells_which_topics_its_pattern_matched() -> None:
+    matched = with_matched_topics(counting(re.compile("sensor-.*")), ["sensor-a", "sensor-b"], "app")
+    status = ApplicationStatus(
+        application_id="app",
+        state=ApplicationState.NOT_RUNNING,
+        driver=DriverIdentity.of_this_process(),
+        driver_epoch=1,
+        topology_summary=matched.summary(),
+        partitions={"sensor-a": 1, "sensor-b": 1, "app-counts-repartition": 1},
+    )
+    found = belongings("app", None, status)
+    assert found.inputs == {"sensor-a", "sensor-b"}
+    assert [layout.inputs for layout in found.sub_topologies] == [("sensor-a", "sensor-b"), ("app-counts-repartition",)]
+    assert belongings("app", matched, status) == belongings("app", matched, None)
 
 
 def test_what_an_application_creates_is_internal_and_what_it_reads_or_writes_for_others_is_not() -> None:

@@ -22,11 +22,11 @@ import psutil
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.install.files import write_json
+from millrace.install.home import Home
+from millrace.install.references import interpolate
 from millrace.kafka.broker import free_ports
 from millrace.kafka.broker_record import read_record
-from millrace.ops.files import write_json
-from millrace.ops.home import Home
-from millrace.ops.references import interpolate
 from millrace.processes import ProcessIdentity
 
 ROOT = Path(__file__).resolve().parents[3]

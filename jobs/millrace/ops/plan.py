@@ -14,6 +14,7 @@ from typing import Any
 from millrace.config import ProcessingEngine, ProcessingGuarantee, StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
+from millrace.install.spec import ApplicationSpec
 from millrace.ops.plan_stores import (
     PlannedStore,
     PlannedTopic,
@@ -22,7 +23,6 @@ from millrace.ops.plan_stores import (
     plan_stores,
 )
 from millrace.ops.plan_traffic import ExpectedLoad, Traffic
-from millrace.ops.spec import ApplicationSpec
 from millrace.sizing import (
     TRANSACTION_S,
     EosOverhead,

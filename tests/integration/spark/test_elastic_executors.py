@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from millrace.control.status import ApplicationStatus, StreamThreadStatus
+from millrace.install.launchers.spark_cluster import SparkCluster
 from millrace.kafka.broker import free_ports
-from millrace.ops.launchers.spark_cluster import SparkCluster
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, Application
 from tests.integration.spark.conftest import World
 from tests.records import Record

@@ -30,10 +30,10 @@ from millrace.dsl import (
 )
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError, TopologyError
+from millrace.install.spec import ApplicationSpec
 from millrace.ops.plan import Plan, plan
 from millrace.ops.plan_stores import plan_stores
 from millrace.ops.plan_traffic import ExpectedLoad, Traffic
-from millrace.ops.spec import ApplicationSpec
 from millrace.serdes import LongSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 

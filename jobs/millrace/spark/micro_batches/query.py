@@ -35,6 +35,7 @@ from millrace.spark.streaming_run import StreamingRun
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import OffsetRange, TopicPartition, readable
 from millrace.task.task import TaskAction
+from millrace.topology.layout import task_name
 
 IDLE_COMMIT_S = 1.0
 """How long input without records (markers, aborted transactions) may stay uncommitted."""
@@ -479,7 +480,7 @@ class SparkQuery:
             raise self._fenced
 
     def _task_names(self) -> list[str]:
-        return [f"{self.sub_topology}_{partition}" for partition in range(self._plan.tasks)]
+        return [task_name(self.sub_topology, partition) for partition in range(self._plan.tasks)]
 
     def _set_progress(self, **changes: Any) -> None:
         self._progress = replace(self._progress, **changes)

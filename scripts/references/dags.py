@@ -22,7 +22,7 @@ module: apps.fraud_detection:build
 production: false
 config: {{bootstrap.servers: "localhost:9092"}}
 """
-_READER = """
+READER = """
 import sys, json
 from airflow.dag_processing.dagbag import DagBag
 bag = DagBag(sys.argv[1])
@@ -50,13 +50,14 @@ told in [Operating applications from Airflow](airflow.md).
 """
 
 
-def read(home: Path, specifications: Path, environment: Mapping[str, str]) -> dict[str, Any]:
+def read(home: Path, specifications: Path, environment: Mapping[str, str], *, dags: Path = DAGS) -> dict[str, Any]:
     """What Airflow makes of the DAG files, without a database: ``dags`` by their ids, and ``errors``.
 
     Args:
         home: the installation, also Airflow's.
         specifications: where the applications' specifications are.
         environment: more variables; those of this process that set Millrace up are left out.
+        dags: the DAG folder; by default that of the checkout.
     """
     variables = {
         **{name: value for name, value in os.environ.items() if not name.startswith("MILLRACE_")},
@@ -68,7 +69,7 @@ def read(home: Path, specifications: Path, environment: Mapping[str, str]) -> di
         "MILLRACE_CONFIG_DIR": str(specifications),
         **environment,
     }
-    command = [sys.executable, "-c", _READER, str(DAGS)]
+    command = [sys.executable, "-c", READER, str(dags)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=True)
     line = next(line for line in done.stdout.splitlines() if line.startswith("RESULT"))
     return dict(json.loads(line.removeprefix("RESULT")))

@@ -20,8 +20,9 @@ from scripts.references.markdown import GENERATED, from_docstring
 _INTRODUCTION = f"""\
 # The names of the DSL
 
-Every public class and method, from `millrace.dsl`, `millrace.dsl.aggregators` and `millrace.serdes`. [The DSL](dsl.md)
-says what they are for. Where a type is `Any`, the text says what may be given.
+Every public class and method. All of them come from one import, `import millrace as ms` or `from millrace import
+StreamsBuilder`; the aggregators are functions of `millrace.agg`. [The DSL](dsl.md) says what they are for. Where a
+type is `Any`, the text says what may be given.
 
 {GENERATED}
 

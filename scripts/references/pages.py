@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from scripts.references import command_line, configuration, dags, dsl, metrics, runbooks, specification
+from scripts.references import command_line, configuration, dags, dsl, environment, metrics, runbooks, specification
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES: Mapping[str, Callable[[], str]] = {
@@ -13,6 +13,7 @@ PAGES: Mapping[str, Callable[[], str]] = {
     "configuration.md": configuration.page,
     "dags.md": dags.page,
     "dsl-reference.md": dsl.page,
+    "environment.md": environment.page,
     "metrics.md": metrics.page,
     "runbooks/index.md": runbooks.page,
     "specification.md": specification.page,

@@ -29,6 +29,7 @@ LONGEST_FIRST = (
     "ops/test_compaction_beside.py",
     "kafka/test_task_producer.py",
     "standby/test_takeover.py",
+    "start/test_own_project.py",
 )
 
 

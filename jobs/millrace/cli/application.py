@@ -22,6 +22,7 @@ from millrace.cli import (
     dead_letters,
     drill,
     export_metrics,
+    init,
     manifests,
     operations,
     plan,
@@ -59,6 +60,7 @@ def _options(
     del verbose
 
 
+init.add_to(app)
 applications.add_to(app)
 topology.add_to(app)
 plan.add_to(app)

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.control.ending import ENDED_FILE
-from millrace.home import millrace_home
+from millrace.home import SPECIFICATIONS, millrace_home, project_directory
 
 SPECS_VARIABLE = "MILLRACE_CONFIG_DIR"
-_CHECKOUT = Path(__file__).resolve().parents[3]
 
 
 @dataclass(frozen=True)
@@ -138,11 +137,11 @@ class Home:
         Args:
             root: the directory of the installation.
             specs: where the specifications are; none takes ``MILLRACE_CONFIG_DIR`` or, without that, ``config/apps``
-                of the checkout.
+                of the project, see :func:`millrace.home.project_directory`.
         """
         configured = os.environ.get(SPECS_VARIABLE)
         if specs is None:
-            specs = Path(configured) if configured else _CHECKOUT / "config" / "apps"
+            specs = Path(configured) if configured else project_directory() / SPECIFICATIONS
         return cls(root=root.absolute(), specs=specs.expanduser().absolute())
 
     def application(self, name: str) -> ApplicationDirectory:

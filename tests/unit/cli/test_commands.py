@@ -56,6 +56,7 @@ def test_the_commands_are_there() -> None:
         "deploy",
         "dlq",
         "export-metrics",
+        "init",
         "manifests",
         "operations",
         "plan",

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
 from millrace import dsl
 from millrace.config import PASSED_ON_PREFIXES, StreamsConfig
 from millrace.metrics import EXPORTED_METRICS, METRICS, STANDBY_METRICS
+from scripts.references import environment
+from scripts.references.dags import DAGS
 from scripts.references.dsl import GROUPS
 from scripts.references.pages import DOCS, PAGES
+from tests.unit.project.pages import ROOT
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -41,3 +45,35 @@ def test_every_public_name_of_the_dsl_is_in_one_group() -> None:
     named = [name for names in GROUPS.values() for name in names]
     assert len(named) == len(set(named))
     assert set(dsl.__all__) <= set(named)
+
+
+CODE = ("jobs", "plugins", "dags", "demo", "docker", "config", "scripts", "tests")
+FILES = ("docker-compose.yml", "Makefile")
+NOT_FOR_PEOPLE = re.compile(r"MILLRACE_(TEST|BENCH)_\w+")
+"""What tests and the benchmark tell processes of their own."""
+
+
+def named_in_code() -> dict[str, str]:
+    """Every variable that the code names, with a file that does. In tests only what is text counts."""
+    found: dict[str, str] = {}
+    paths = [path for each in CODE for path in (ROOT / each).rglob("*") if path.is_file()]
+    for path in (*paths, *(ROOT / each for each in FILES)):
+        if path.suffix == ".pyc" or path in (Path(environment.__file__), Path(__file__)):
+            continue
+        quoted = path.is_relative_to(ROOT / "tests")
+        text = path.read_text(errors="replace")
+        for name in re.findall(rf"""{'["$]' if quoted else "(?<![A-Z_])"}(MILLRACE_[A-Z_]*[A-Z])\b(?!_)""", text):
+            found.setdefault(name, str(path.relative_to(ROOT)))
+    return {name: path for name, path in found.items() if not NOT_FOR_PEOPLE.fullmatch(name)}
+
+
+def test_every_environment_variable_of_the_code_is_told_and_none_that_it_does_not_have() -> None:
+    told = [variable.name for group in environment.GROUPS.values() for variable in group]
+    assert len(told) == len(set(told))
+    code = named_in_code()
+    assert {"MILLRACE_HOME", "MILLRACE_STATE_DIR", "MILLRACE_DRILLS_RECORD"} <= set(code)
+    assert {name: path for name, path in code.items() if name not in told} == {}
+    # The DAG files say the ends of these names.
+    schedules = {name for name in told if name.startswith("MILLRACE_SCHEDULE_")}
+    assert len(schedules) == len(re.findall(r"\bschedule\(", "".join(f.read_text() for f in DAGS.glob("*.py"))))
+    assert set(told) - schedules <= set(code)

@@ -138,6 +138,7 @@ class _Run:
                 topology_fingerprint=topology.fingerprint,
                 topology_summary=summarize(topology),
                 processing_guarantee=config.processing_guarantee,
+                commit_interval_ms=config.commit_interval_ms_of(engine_of(config, topology)),
             ),
             DriverHooks(
                 preflight=self._preparer.check_topics,

@@ -84,7 +84,7 @@ def recovery_drill(
     admin = application.admin()
     places = inputs_of(status, name)
     progress(f"waiting until task {name} commits")
-    _wait_for_commit(admin, status.application_id, places, timeout_s=_INPUT_LIMIT_S)
+    _wait_for_commit(admin, status.application_id, places, timeout_s=input_limit_s(status))
     # It may have moved to another worker meanwhile.
     name, worker = _victim(directory, _status(directory), name)
     append_journal(directory, "drill", "kill", task=name, pid=worker.pid, reason=reason)
@@ -199,6 +199,11 @@ def _offsets(admin: KafkaAdmin, group: str, places: Collection[Place]) -> Mappin
 
 def _has_moved(before: Mapping[Place, int], now: Mapping[Place, int]) -> bool:
     return any(offset > before.get(place, -1) for place, offset in now.items())
+
+
+def input_limit_s(status: ApplicationStatus) -> float:
+    """How long a commit of what arrives is waited for before a drill, seconds, beside the time between two commits."""
+    return _INPUT_LIMIT_S + status.commit_interval_ms / 1000
 
 
 def _wait_for_commit(admin: KafkaAdmin, group: str, places: Collection[Place], *, timeout_s: float) -> None:

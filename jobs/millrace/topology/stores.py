@@ -88,6 +88,15 @@ class StoreSpec:
         """Whether a topic restores it: a changelog of its own, or an input topic that serves as one."""
         return self.logged or self.source_topic is not None
 
+    @property
+    def is_in_record_cache(self) -> bool:
+        """Whether ``statestore.cache.max.bytes`` is about it: its updates are merged, and held by key until the commit.
+
+        A map of the most recent keys is in memory as a whole in any case.
+        """
+        by_key = self.kind in (StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.SESSION)
+        return self.cached and by_key and not self.retains_duplicates and self.capacity is None
+
     def changelog_topic(self, application_id: str) -> str | None:
         """Name of the topic that backs the store, ``None`` where it is not logged."""
         if self.source_topic is not None:

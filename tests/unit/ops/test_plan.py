@@ -231,7 +231,7 @@ def test_a_window_store_has_an_entry_for_each_live_window() -> None:
 
 
 def test_without_caching_every_update_goes_to_the_changelog() -> None:
-    made = planned(config={"statestore.cache.enabled": False})
+    made = planned(config={"statestore.cache.max.bytes": 0})
     assert {store.name: store.updates_per_second for store in made.stores}["counts"] == pytest.approx(1_000)
 
 

@@ -12,7 +12,7 @@ from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.ops import Home, deploy, recovery_drill, wait_until_ready
-from millrace.ops.recovery_drill import inputs_of
+from millrace.ops.recovery_drill import input_limit_s, inputs_of
 
 WriteSpec = Callable[..., Path]
 NAME = "payments"
@@ -50,10 +50,12 @@ def test_the_inputs_of_a_task_are_those_of_its_sub_topology_that_have_its_partit
             "state": ApplicationState.RUNNING,
             "driver": DriverIdentity.of_this_process(),
             "driver_epoch": 1,
+            "commit_interval_ms": 45_000,
             "topology_summary": {"sub_topologies": nodes, "repartition_topics": {"by-key": 2}},
             "offsets": {"in": {0: 1, 1: 1}, "small": {0: 1}, "app-by-key": {0: 1, 1: 1}},
         }
     )
+    assert input_limit_s(status) == 75.0
     assert inputs_of(status, "0_0") == [("in", 0), ("small", 0)]
     assert inputs_of(status, "0_1") == [("in", 1)]
     assert inputs_of(status, "1_1") == [("app-by-key", 1)]

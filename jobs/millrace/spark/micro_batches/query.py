@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
+from millrace.config import ProcessingEngine
 from millrace.errors import (
     DriverFencedError,
 )
@@ -162,7 +163,7 @@ class SparkQuery:
         )
         frame = streaming_frame(self._spark, self._plan.sub_topology, self._plan.config, self._committed)
         self._refuse_if_fenced()
-        interval = f"{self._plan.config.commit_interval_ms} milliseconds"
+        interval = f"{self._plan.config.commit_interval_ms_of(ProcessingEngine.MICRO_BATCHES)} milliseconds"
         self._run.start(frame.writeStream.trigger(processingTime=interval).foreachBatch(self._on_batch))
         self._log.info("query started", offsets=readable(self._committed))
 

@@ -275,7 +275,7 @@ def test_a_killed_upgrade_is_carried_on_by_supervision(
     outcome = reconcile(Application(home, NAME))
     assert outcome.action == "rolled_back"
     assert record_of(home).spec_hash == good
-    launches = [line for line in read_journal(home.application(NAME)) if line["what"] == "launched"]
+    launches = [line for line in read_journal(home.application(NAME)) if line["what"] == "launch"]
     # Of the good one, the broken one, and the good one again; a broken one that has died by then is launched once more.
     assert len(launches) in ({3, 4} if point == "launch-ends" else {3})
 

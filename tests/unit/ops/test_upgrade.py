@@ -313,7 +313,7 @@ def test_a_deployment_waits_for_another_to_the_same_specification(
         first = deploy(Application(home, NAME), rollback_on_failure=True, progress=deploy_too)
         second = others[0].result(120)
     assert (first.action, second.action) == (("rolled_back",) * 2 if launcher else ("upgrade", "nothing"))
-    launches = [line for line in read_journal(home.application(NAME)) if line["what"] == "launched"]
+    launches = [line for line in read_journal(home.application(NAME)) if line["what"] == "launch"]
     assert len(launches) == (3 if launcher else 2)
 
 

@@ -27,6 +27,7 @@ from millrace import ops
 from millrace.cli.console import messages, out, progress, show_error
 from millrace.errors import MillraceError
 from millrace.home import millrace_home
+from millrace.install.application import Application
 from millrace.logs import LogFormat, configure_logs
 
 DEAD_LETTERS = "payments-dead-letters"
@@ -176,7 +177,7 @@ def _report(
     platform: Platform, stream: PaymentStream, readings: Readings, before: tuple[float, int]
 ) -> tuple[float, int]:
     """Prints how it goes; the moment and the number of processed payments, for the next rate."""
-    seen = ops.observe(platform.home, APPLICATION)
+    seen = ops.observe(Application(platform.home, APPLICATION))
     now, records = time.monotonic(), seen.records or 0
     rate = max(0, records - before[1]) / (now - before[0])
     lag = "unknown" if seen.lag is None else f"{seen.lag:,}"

@@ -14,12 +14,11 @@ from pathlib import Path
 from threading import Event
 from typing import ClassVar, TypeVar
 
-import httpx
-
 from demo.leftovers import end_processes_of
 from millrace import ops
 from millrace.errors import MillraceError, OperationError
 from millrace.home import HOME_VARIABLE
+from millrace.install.application import Application
 from millrace.kafka.broker import HOST, free_ports
 from millrace.kafka.broker_record import start_detached, stop_detached
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
@@ -136,11 +135,7 @@ class Platform:
             nonlocal state
             if is_at_work():
                 return True
-            try:
-                state = client.run_state(_DAG, _RUN)
-            except httpx.HTTPError:
-                # SQLite's one writer may keep a request waiting; the next one tells.
-                return False
+            state = client.run_state(_DAG, _RUN)
             return state in {"success", "failed"}
 
         self._wait(
@@ -159,13 +154,13 @@ class Platform:
     @property
     def control_plane(self) -> str:
         """Address of the application's control plane; empty while it has none."""
-        control = ops.observe(self.home, APPLICATION).control
+        control = ops.observe(Application(self.home, APPLICATION)).control
         return control.address if control else ""
 
     def stop_application(self) -> None:
         """Stops it as planned, so that its supervision ends too; nothing if it does not run."""
         if APPLICATION in self.home.deployed():
-            ops.stop(self.home, APPLICATION, reason="the demo ends")
+            ops.stop(Application(self.home, APPLICATION), reason="the demo ends")
 
     def stop(self, tell: Tell) -> dict[int, str]:
         """Stops everything; what fails to stop is killed.
@@ -205,7 +200,7 @@ class Platform:
                 raise OperationError(f"{what}.", remedy=remedy)
             if tell is not None and now - said > 5:
                 said = now
-                seen = ops.observe(self.home, APPLICATION)
+                seen = ops.observe(Application(self.home, APPLICATION))
                 tell(f"{APPLICATION}: {seen.state or seen.text} ({now - begin:.0f} s)")
 
 

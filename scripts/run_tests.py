@@ -298,6 +298,9 @@ def main(arguments: list[str] | None = None) -> int:
     say("parts: " + ", ".join(f"{part.name} ({part.what})" for part in chosen))
     if left_out := [name for name, part in known.items() if part not in chosen]:
         say(f"left out: {', '.join(left_out)} (make test PARTS={FULL} runs all, PARTS={LIST} says why)")
+    # A shell has what it runs in the background ignore interrupts, and that is inherited: tests could not interrupt
+    # what they start then, nor this one its parts.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     begin, idle = time.monotonic(), idle_seconds()
     with scratch():
         results = run(chosen)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.broker import JAVA_OPTIONS_VARIABLE
 from millrace.kafka.clients import base_settings
 from millrace.kafka.topics import TopicSpec
 from tests import broker as test_broker
@@ -50,6 +52,14 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
     if session.config.getoption("--list-long") and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
         session.exitstatus = pytest.ExitCode.OK
+
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # A shell has what it runs in the background ignore interrupts; what tests start must not.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+# Brokers of tests live for minutes: the time that the second compiler takes does not come back.
+os.environ.setdefault(JAVA_OPTIONS_VARIABLE, "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
 
 
 def pytest_configure(config: pytest.Config) -> None:

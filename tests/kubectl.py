@@ -1,6 +1,6 @@
 """A program ``kubectl`` for tests: the launcher's commands, asked of the server that ``TEST_KUBERNETES_API`` names.
 
-What it prints where it fails is what kubectl 1.32 prints (tests/unit/ops/launchers/recorded/SOURCES.md).
+What it prints where it fails is what kubectl 1.32 prints (tests/unit/install/launchers/recorded/SOURCES.md).
 """
 
 from __future__ import annotations

@@ -111,7 +111,8 @@ def read_topic(
 
 def leader_of(bootstrap_servers: str, topic: str) -> int:
     """Number of the broker that leads the first partition of a topic; -1 where no broker says so at present."""
-    client = AdminClient({"bootstrap.servers": bootstrap_servers})
+    # Of the broker that is gone it would write at each call.
+    client = AdminClient({"bootstrap.servers": bootstrap_servers, "log_level": 0})
     try:
         partitions = client.list_topics(topic, timeout=30).topics[topic].partitions
     except KafkaException as error:

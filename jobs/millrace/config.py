@@ -24,7 +24,7 @@ from pydantic import (
 )
 from pydantic_core import ErrorDetails
 
-from millrace.config_advice import OLD_NAMES, advice, allocation_problem
+from millrace.config_advice import OTHER_NAMES, advice, allocation_problem, name_problem
 from millrace.errors import ConfigurationError
 from millrace.handlers import check_handler_name
 from millrace.metrics import DropReason, SilentDrop
@@ -91,7 +91,18 @@ _EXTRACTOR = re.compile(
 )
 
 
+COMMIT_INTERVAL_MS = 100
+"""``commit.interval.ms`` where it is not set."""
+
+COMMIT_INTERVAL_AT_LEAST_ONCE_MS = 30_000
+"""The same of stream threads under at least once. A micro-batch could not begin before it where its input is full."""
+
+_BATCHES_ARE_BOUNDED = "a micro-batch is bounded by `max.batch.records`"
+
 WITHOUT_THREADS = {
+    "buffered.records.per.partition": _BATCHES_ARE_BOUNDED,
+    "input.buffer.max.bytes": _BATCHES_ARE_BOUNDED,
+    "statestore.cache.max.bytes": f"{_BATCHES_ARE_BOUNDED}, and merges all of its updates, or none with 0",
     "max.task.idle.ms": "micro-batches do not idle",
     "num.standby.replicas": "with micro-batches, `millrace standby` keeps copies of the stores",
 }
@@ -218,11 +229,14 @@ class StreamsConfig(BaseModel):
         description="Where a new application starts in its input topics: earliest or latest. Never used when offsets "
         "are lost.",
     )
-    commit_interval_ms: int = Field(
-        100,
+    commit_interval_ms: int | None = Field(
+        None,
         ge=0,
-        description="Least time between two commits of a task, or between the starts of two micro-batches, "
-        "milliseconds; 0 waits for nothing. Output is sent with the commit, so this is 100 under at least once, too.",
+        description="Time between two commits of a task, or between the starts of two micro-batches, milliseconds; 0: "
+        "as soon as the last one has ended. A task of a stream thread commits earlier where its input is full (see the "
+        "settings of buffers). Unset, 100 under exactly once and 30,000 under at least once, as in Kafka Streams; 100 "
+        "in micro-batches under either. Output is sent with the commit, also under at least once, so set it there to "
+        "how old a result may be.",
     )
     max_batch_records: int | None = Field(
         None,
@@ -230,8 +244,36 @@ class StreamsConfig(BaseModel):
         description="Most records of one commit of a task, or of one micro-batch over all partitions; unset adapts it. "
         "Not in Kafka Streams.",
     )
-    statestore_cache_enabled: bool = Field(
-        True, description="Merge the updates of a key within one commit. Off, every update goes downstream."
+    max_poll_records: int | None = Field(
+        None,
+        ge=1,
+        description="Most records of one poll, over all partitions of a stream thread, or of one of Spark's consumers. "
+        "Unset, 200,000, but not more than `buffered.records.per.partition`; 5,000 for Spark's consumers. Also as "
+        "`consumer.max.poll.records`. 1,000 in Kafka Streams.",
+    )
+    buffered_records_per_partition: int | None = Field(
+        None,
+        ge=1,
+        description="Records that a task of a stream thread buffers of one input partition before it reads no further "
+        "there, and commits without waiting for `commit.interval.ms`; the last poll may bring more. Unset, two batches "
+        "and what `input.buffer.max.bytes` allows. 1,000 in Kafka Streams.",
+    )
+    input_buffer_max_bytes: int | None = Field(
+        None,
+        ge=1,
+        description="Keys and values of input that a stream thread buffers: each of its partitions has an equal share, "
+        "is read no further once that is used up, and has the task commit once half of it is; the last poll may bring "
+        "more. Unset, 512 MiB, but 4 MiB a partition in any case. As in KIP-770, whose threads are in one process "
+        "together; here each is a process.",
+    )
+    statestore_cache_max_bytes: int | None = Field(
+        None,
+        ge=0,
+        description="Updates of cached stores that a stream thread merges for its next commits, bytes of keys and "
+        "values: each of its tasks that has such stores takes an equal share, and commits where its input would exceed "
+        "it, as far as the last commits tell ([what is guaranteed](from-kafka-streams.md#settings-of-buffers-and-"
+        "caches)). 0 merges nothing: every update goes downstream. Unset, a commit merges whatever it takes. 10 MiB in "
+        "Kafka Streams, over the threads of a process. Also under its old name `cache.max.bytes.buffering`.",
     )
     outer_join_emit_interval_ms: int = Field(
         0,
@@ -357,10 +399,9 @@ class StreamsConfig(BaseModel):
     def _no_unknown_keys(cls, values: Any) -> Any:
         if not isinstance(values, Mapping):
             return values
-        for old, new in OLD_NAMES.items():
-            if old in values and values.get(new, values[old]) != values[old]:
-                raise ValueError(f"{old!r} is the old name of {new!r}, and both are set, to different values")
-        values = {OLD_NAMES.get(key, key): value for key, value in values.items()}
+        if problem := name_problem(values):
+            raise ValueError(problem)
+        values = {OTHER_NAMES.get(key, key): value for key, value in values.items()}
         known = {_dotted(name) for name in cls.model_fields if name != "passed_on"}
         attributes = set(cls.model_fields)
         for key in values:
@@ -423,15 +464,39 @@ class StreamsConfig(BaseModel):
     @property
     def for_stream_threads(self) -> dict[str, int]:
         """The settings that only stream threads can keep to, with what they are set to."""
-        values = {"max.task.idle.ms": self.max_task_idle_ms, "num.standby.replicas": self.num_standby_replicas}
+        values = {
+            "max.task.idle.ms": self.max_task_idle_ms,
+            "num.standby.replicas": self.num_standby_replicas,
+            "buffered.records.per.partition": self.buffered_records_per_partition,
+            "input.buffer.max.bytes": self.input_buffer_max_bytes,
+            "statestore.cache.max.bytes": self.statestore_cache_max_bytes,
+        }
         return {name: value for name, value in values.items() if value}
+
+    @property
+    def merges_updates(self) -> bool:
+        """Whether the updates of a key of a cached store are merged within one commit."""
+        return self.statestore_cache_max_bytes != 0
+
+    def commit_interval_ms_of(self, engine: ProcessingEngine) -> int:
+        """Time between two commits, milliseconds: ``commit.interval.ms``, or what it is where it is not set.
+
+        Args:
+            engine: what executes the application, which may be another than the one it is configured for.
+        """
+        if self.commit_interval_ms is not None:
+            return self.commit_interval_ms
+        at_least_once = self.processing_guarantee is ProcessingGuarantee.AT_LEAST_ONCE
+        if at_least_once and engine is ProcessingEngine.STREAM_THREADS:
+            return COMMIT_INTERVAL_AT_LEAST_ONCE_MS
+        return COMMIT_INTERVAL_MS
 
     @model_validator(mode="after")
     def _of_stream_threads_only(self) -> StreamsConfig:
         if self.processing_engine is ProcessingEngine.STREAM_THREADS:
             return self
-        for name in self.for_stream_threads:
-            raise ValueError(f"{name} other than 0 needs processing.engine: stream-threads; {WITHOUT_THREADS[name]}")
+        for name, value in self.for_stream_threads.items():
+            raise ValueError(f"{name} of {value} needs processing.engine: stream-threads; {WITHOUT_THREADS[name]}")
         return self
 
     @model_validator(mode="after")
@@ -507,8 +572,12 @@ class StreamsConfig(BaseModel):
             ConfigurationError: a key is unknown (the nearest known one is named), a value is out of its range, or a
                 needed key is missing.
         """
-        own = {key: value for key, value in settings.items() if not key.startswith(PASSED_ON_PREFIXES)}
-        passed_on = {key: str(value) for key, value in settings.items() if key.startswith(PASSED_ON_PREFIXES)}
+        own = {
+            key: value
+            for key, value in settings.items()
+            if key in OTHER_NAMES or not key.startswith(PASSED_ON_PREFIXES)
+        }
+        passed_on = {key: str(value) for key, value in settings.items() if key not in own}
         try:
             return cls(**own, passed_on=passed_on)
         except ValidationError as error:

@@ -15,15 +15,12 @@ _RATIO = "spark.dynamicAllocation.executorAllocationRatio"
 _TASKS = "`launcher.parallelism` or the executors of the specification: Spark places the tasks"
 _METRICS = "nothing: metrics are always on, at `/metrics` of the driver, for Prometheus"
 _STANDBY = "`millrace standby` on each host that should have copies of the stores"
-_CACHE = "`statestore.cache.enabled`: the updates of a key within one commit are merged; `false` is a size of 0"
 _CLEANUP = "nothing: `millrace reset` deletes the state of an application"
 _CLIENT = "the same under `consumer.`, `producer.` or `admin.`, by librdkafka's name"
 
 INSTEAD: dict[str, str] = {
     "allow.os.group.write.access": "the umask of the driver's user",
-    "buffered.records.per.partition": "`max.batch.records`",
     "built.in.metrics.version": _METRICS,
-    "cache.max.bytes.buffering": _CACHE,
     "client.id": "nothing: clients are named by the application and the task",
     "connections.max.idle.ms": _CLIENT,
     "default.client.supplier": "nothing: clients are librdkafka's, with `consumer.`, `producer.` and `admin.` settings",
@@ -58,7 +55,6 @@ INSTEAD: dict[str, str] = {
     "send.buffer.bytes": _CLIENT,
     "state.cleanup.delay.ms": _CLEANUP,
     "state.cleanup.dir.max.age.ms": _CLEANUP,
-    "statestore.cache.max.bytes": _CACHE,
     "statestore.uncommitted.max.bytes": "`max.batch.records`: a batch's writes are in memory until it commits",
     "task.assignor.class": _TASKS,
     "task.timeout.ms": "`query.restart.attempts` and `query.restart.backoff.ms`",
@@ -80,8 +76,17 @@ PREFIXES_INSTEAD: dict[str, str] = {
 OLD_NAMES: dict[str, str] = {
     "default.deserialization.exception.handler": "deserialization.exception.handler",
     "default.production.exception.handler": "production.exception.handler",
+    "cache.max.bytes.buffering": "statestore.cache.max.bytes",
 }
 """Names that Kafka Streams had before; both are taken."""
+
+OTHER_NAMES: dict[str, str] = {**OLD_NAMES, "consumer.max.poll.records": "max.poll.records"}
+"""The same, and names with the prefix of a client whose setting is ours."""
+
+_FORMER: dict[str, str] = {
+    "statestore.cache.enabled": "`statestore.cache.max.bytes`: 0 is what false was, and unset what true was",
+}
+"""Settings that Millrace had before, and what does their work."""
 
 _OF_CONSUMERS = frozenset(
     {
@@ -103,7 +108,6 @@ _OF_CONSUMERS = frozenset(
         "key.deserializer",
         "max.partition.fetch.bytes",
         "max.poll.interval.ms",
-        "max.poll.records",
         "partition.assignment.strategy",
         "session.timeout.ms",
         "value.deserializer",
@@ -135,7 +139,6 @@ _OF_PRODUCERS = frozenset(
     }
 )
 _BY_ITSELF: dict[str, str] = {
-    "max.poll.records": "`max.batch.records`",
     "group.id": "`application.id`, which is the group as well",
     "transactional.id": "nothing: each task has one, made of `application.id`",
     "enable.auto.commit": "nothing: offsets are committed with the results",
@@ -150,6 +153,19 @@ _BY_ITSELF: dict[str, str] = {
 """Settings of clients that are decided here."""
 
 
+def name_problem(settings: Mapping[str, object]) -> str:
+    """Say which setting is given under two names that contradict each other; nothing where there is none.
+
+    Args:
+        settings: by their names; of numbers their digits count, since a prefix makes texts of them.
+    """
+    for other, name in OTHER_NAMES.items():
+        if other in settings and name in settings and str(settings[other]) != str(settings[name]):
+            relation = "the old name of" if other in OLD_NAMES else "the same setting as"
+            return f"{other!r} is {relation} {name!r}, and both are set, to different values"
+    return ""
+
+
 def advice(key: str, known: Collection[str]) -> str:
     """What an unknown setting is answered with.
 
@@ -157,6 +173,8 @@ def advice(key: str, known: Collection[str]) -> str:
         key: the setting.
         known: the settings that there are.
     """
+    if key in _FORMER:
+        return f"{key!r} is a setting no longer; use {_FORMER[key]}"
     instead = INSTEAD.get(key) or _BY_ITSELF.get(key)
     for prefix, each in PREFIXES_INSTEAD.items():
         if key.startswith(prefix):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import structlog
 
 from millrace.errors import ConfigurationError
-from millrace.ops.home import Home
-from millrace.ops.spec import ApplicationSpec, SpecFile, load_spec, load_specs
+from millrace.install.home import Home
+from millrace.install.spec import ApplicationSpec, SpecFile, load_spec, load_specs
 
 log = structlog.get_logger(__name__)
 

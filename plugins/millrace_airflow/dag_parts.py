@@ -10,7 +10,7 @@ import structlog
 from airflow.sdk import Param
 
 from millrace.errors import MillraceError
-from millrace.ops.home import Home
+from millrace.install.home import Home
 from millrace.ops.savepoint_index import KnownSavepoint, read_index
 from millrace_airflow.applications import applications
 from millrace_airflow.hooks.millrace import LATEST

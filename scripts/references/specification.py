@@ -8,7 +8,7 @@ from typing import Any, get_args
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from millrace.ops.spec import ApplicationSpec
+from millrace.install.spec import ApplicationSpec
 from scripts.references.configuration import setting, settings
 from scripts.references.markdown import GENERATED
 

@@ -19,10 +19,11 @@ from typing import Any, TypeVar
 import pytest
 import yaml
 
+from millrace.install.application import Application
+from millrace.install.files import now_text, read_journal, read_json
 from millrace.ops import Home, JobRecord, Observation, observe, read_record, stop
 from millrace.ops.airflow_service import AirflowClient, AirflowService, start_airflow
 from millrace.ops.driver import UNRESPONSIVE
-from millrace.ops.files import now_text, read_journal, read_json
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH
 
@@ -64,7 +65,7 @@ class Platform:
         return record
 
     def observe(self) -> Observation:
-        return observe(self.home, APPLICATION)
+        return observe(Application(self.home, APPLICATION))
 
     def is_well(self) -> bool:
         return self.observe().verdict == "healthy"
@@ -270,7 +271,7 @@ def platform(tmp_path_factory: pytest.TempPathFactory, bootstrap_servers: str) -
     finally:
         airflow.stop()
         for application in (APPLICATION, NAME, UNREADY):
-            stop(home, application, limits=UNRESPONSIVE)
+            stop(Application(home, application), limits=UNRESPONSIVE)
         webhook.close()
         metrics.close()
         del os.environ[SECRET_VARIABLE]

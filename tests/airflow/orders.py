@@ -9,6 +9,7 @@ from typing import Any
 import yaml
 
 from millrace import ops
+from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
@@ -85,8 +86,8 @@ class Orders:
         """Makes its topics and starts it; returns once it runs."""
         self.create_topics()
         self.send(20)
-        ops.deploy(self.home, self.name)
-        ops.wait_until_ready(self.home, self.name)
+        ops.deploy(Application(self.home, self.name))
+        ops.wait_until_ready(Application(self.home, self.name))
         self.wait_until_caught_up()
 
     def send(self, count: int) -> None:

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from millrace.install.application import Application
+from millrace.install.files import read_journal, read_json
 from millrace.ops import Home, observe, read_record
-from millrace.ops.files import read_journal, read_json
 from millrace.processes import ProcessIdentity
 
 from .conftest import wait_for
@@ -19,7 +20,7 @@ from .demo_command import APPLICATION, DemoCommand
 
 
 def driver_of(home: Home) -> ProcessIdentity | None:
-    return observe(home, APPLICATION).process
+    return observe(Application(home, APPLICATION)).process
 
 
 def is_supervised(home: Home) -> bool:

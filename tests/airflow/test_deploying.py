@@ -20,9 +20,10 @@ import yaml
 
 from millrace import ops
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.spec import load_spec_file
 from millrace.ops.canary.clone import clone_of
 from millrace.ops.savepoints import list_savepoints
-from millrace.ops.spec import load_spec_file
 from tests.records import read_topic
 
 from .conftest import Platform, wait_for
@@ -55,7 +56,7 @@ def parcels(platform: Platform, bootstrap_servers: str) -> Iterator[Orders]:
     application.wait_until_caught_up()
     yield application
     for name in (CLONE, NAME):
-        ops.stop(platform.home, name)
+        ops.stop(Application(platform.home, name))
 
 
 def choices(platform: Platform, dag_id: str) -> list[str]:
@@ -123,10 +124,10 @@ def test_the_export_has_what_was_measured_and_names_what_could_not_be_had(platfo
     )
     file.unlink()
     try:
-        ops.deploy(platform.home, unreachable.name)
+        ops.deploy(Application(platform.home, unreachable.name))
         assert platform.run(EXPORT, "parcels_unreachable", {}) == "failed"
     finally:
-        ops.stop(platform.home, unreachable.name)
+        ops.stop(Application(platform.home, unreachable.name))
         platform.home.spec_path(unreachable.name).unlink()
         platform.home.application(unreachable.name).record.unlink()
     end = platform.end_of_log(EXPORT, "parcels_unreachable", "export")
@@ -148,7 +149,7 @@ def test_a_new_version_that_does_not_run_is_rolled_back_to_the_last_good_one(
     record = ops.read_record(platform.home.application(NAME))
     assert record is not None
     assert record.spec_hash == good
-    assert ops.reconcile(platform.home, NAME).action == "nothing"
+    assert ops.reconcile(Application(platform.home, NAME)).action == "nothing"
     parcels.send(10)
     assert counted(parcels) == sent(parcels)
 
@@ -156,7 +157,7 @@ def test_a_new_version_that_does_not_run_is_rolled_back_to_the_last_good_one(
 @pytest.mark.parametrize("mode", ["savepoint", "stateless"])
 def test_a_new_version_goes_on_as_the_mode_says(platform: Platform, parcels: Orders, mode: str) -> None:
     """The specification says it, so that it holds whoever is the first to see the new one: this run, or supervision."""
-    before, savepoints = sent(parcels), len(list_savepoints(platform.home, NAME))
+    before, savepoints = sent(parcels), len(list_savepoints(Application(platform.home, NAME)))
     parcels.specify(upgrade_mode=mode)
     assert platform.run(DEPLOY, f"parcels_{mode}", {"application": NAME}, limit_s=400) == "success"
     record = ops.read_record(platform.home.application(NAME))
@@ -166,7 +167,7 @@ def test_a_new_version_goes_on_as_the_mode_says(platform: Platform, parcels: Ord
     found = counted(parcels)
     if mode == "savepoint":
         assert found == sent(parcels)
-        assert len(list_savepoints(platform.home, NAME)) == savepoints + 1
+        assert len(list_savepoints(Application(platform.home, NAME))) == savepoints + 1
     else:
         assert found == sent(parcels) - before, "counted from nothing, on from the committed offsets"
 
@@ -186,7 +187,7 @@ def test_a_canary_that_differs_fails_its_comparison_and_is_dropped(
     assert run("start", "dry", spec=str(new)) == "success"
     assert not platform.home.spec_path(CLONE).exists()
     assert run("start", "started", spec=str(new), dry_run=False) == "success"
-    ops.wait_until_ready(platform.home, CLONE)
+    ops.wait_until_ready(Application(platform.home, CLONE))
     parcels.send(10)
     parcels.wait_until_caught_up()
     Orders(platform.home, parcels.bootstrap_servers, CLONE, topic=PARCELS).wait_until_caught_up()

@@ -16,11 +16,12 @@ from typing import Any
 import pytest
 
 from millrace.home import HOME_VARIABLE
+from millrace.install.application import Application
+from millrace.install.home import SPECS_VARIABLE
+from millrace.install.spec import RunState, load_spec
 from millrace.kafka.offsets import committed_offsets
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import OperationState, operations_of, unfinished_operation
 from millrace.ops.savepoint_index import read_index
-from millrace.ops.spec import RunState, load_spec
 from millrace.ops.suspend import set_run_state
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import SEARCH_PATH
@@ -203,7 +204,7 @@ def test_a_suspended_application_is_stopped_and_not_deployed(platform: Platform,
     )
     assert states == ["failed", "failed"]
     assert "says suspended" in platform.end_of_log("millrace_preflight", "suspended", "preflight")
-    set_run_state(platform.home, NAME, RunState.RUNNING, reason="a test goes on")
+    set_run_state(Application(platform.home, NAME), RunState.RUNNING, reason="a test goes on")
 
 
 def test_a_savepoint_is_restored_once_the_dry_run_is_switched_off(platform: Platform, orders: Orders) -> None:

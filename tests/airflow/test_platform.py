@@ -10,6 +10,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from demo.leftovers import processes_of
+from millrace.install.application import Application
 from millrace.kafka.clients import base_settings
 from millrace.ops import observe
 from tests.records import leader_of
@@ -29,14 +30,16 @@ def test_the_platform_is_exactly_once_although_the_leader_of_its_input_is_killed
         wait_for(lambda: command.said("ALERT"), limit_s=600)
         brokers = addresses_of(command)
         lost = leader_of(brokers, INPUT)
-        driver = observe(command.home, APPLICATION).process
+        driver = observe(Application(command.home, APPLICATION)).process
         kill_node(command.home.root, lost)
         wait_for(lambda: leader_of(brokers, INPUT) not in {lost, -1}, limit_s=90)
         in_sync = AdminClient(base_settings(brokers)).list_topics(INPUT, timeout=30).topics[INPUT].partitions[0].isrs
         assert set(in_sync) == {1, 2, 3} - {lost}
         seen = command.times("ALERT")
         wait_for(lambda: command.times("ALERT") > seen, limit_s=240)
-        assert observe(command.home, APPLICATION).process == driver, "its driver goes on with the brokers that are left"
+        log = command.home.application(APPLICATION).log.read_text()
+        why = f"its driver goes on with the brokers that are left, but:\n{log[-6_000:]}"
+        assert observe(Application(command.home, APPLICATION)).process == driver, why
         # Both workers have an executor of the application.
         assert {path.parents[1].name for path in command.home.root.glob("spark/worker-*/app-*/*")} == {
             "worker-0",

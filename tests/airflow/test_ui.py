@@ -15,6 +15,7 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.expected_conditions import staleness_of
 from selenium.webdriver.support.ui import WebDriverWait
 
+from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.topics import TopicSpec
 from millrace.ops import deploy, observe, stop
@@ -72,10 +73,10 @@ def orders(platform: Platform, bootstrap_servers: str) -> Iterator[str]:
     directory = platform.home.application(ORDERS)
     directory.path.mkdir(parents=True, exist_ok=True)
     (directory.path / "mood").write_text("behind")
-    deploy(platform.home, ORDERS, reason="to be shown")
-    wait_for(lambda: observe(platform.home, ORDERS).verdict == "healthy", limit_s=120)
+    deploy(Application(platform.home, ORDERS), reason="to be shown")
+    wait_for(lambda: observe(Application(platform.home, ORDERS)).verdict == "healthy", limit_s=120)
     yield ORDERS
-    stop(platform.home, ORDERS, limits=UNRESPONSIVE)
+    stop(Application(platform.home, ORDERS), limits=UNRESPONSIVE)
     platform.home.spec_path(ORDERS).unlink()
 
 

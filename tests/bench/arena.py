@@ -17,9 +17,10 @@ from millrace.home import millrace_home
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.clients import client_log
 from tests.bench.contestants import Contestant, Report, Run
-from tests.bench.latency import LatencyFigures, measure_latency
+from tests.bench.latency import LatencyFigures, Stream, measure_latency
 from tests.bench.meter import Figures, Sample, figures_of, watch
 from tests.bench.output import check_counts, read_updates
+from tests.bench.recovery import RecoveryFigures, measure_recovery
 from tests.bench.topics import create_topic, delete_topics, stable_end
 from tests.bench.workloads import WindowCounts, Workload, load
 
@@ -110,8 +111,8 @@ class Arena:
             )
             return figures
 
-    def latency(self, contestant: Contestant, *, partitions: int) -> LatencyFigures:
-        """Run a contestant under a stream of 5,000 payments a second.
+    def latency(self, contestant: Contestant, stream: Stream, *, partitions: int) -> LatencyFigures:
+        """Run a contestant under a steady stream of payments.
 
         Raises:
             ContestantFailedError: it ended early, or counts are missing at the end.
@@ -119,8 +120,8 @@ class Arena:
         topic = f"{self._session}-stream-{self._runs}"
         create_topic(self._admin, topic, partitions=partitions)
         try:
-            with self._run(contestant, topic, partitions) as run:
-                self._report(f"{contestant.title} starts on a stream")
+            with self._run(contestant, topic, partitions, through_repartition=stream.through_repartition) as run:
+                self._report(f"{contestant.title} starts on {stream}")
                 with contestant.start(run) as process:
                     figures = measure_latency(
                         bootstrap_servers=self._bootstrap_servers,
@@ -128,6 +129,7 @@ class Arena:
                         output_topic=run.output_topic,
                         partitions=partitions,
                         check_alive=process.check_alive,
+                        steady=stream,
                     )
             self._report(
                 f"{contestant.title}: p50 {figures.p50_ms:,.0f} ms, p99 {figures.p99_ms:,.0f} ms, "
@@ -137,8 +139,28 @@ class Arena:
         finally:
             delete_topics(self._admin, [topic])
 
+    def recovery(self, contestant: Contestant, *, partitions: int) -> RecoveryFigures:
+        """Kill a contestant, and a worker of it, under a steady stream of payments.
+
+        Raises:
+            ContestantFailedError: it ended by itself, or did not recover.
+        """
+        topic = f"{self._session}-recovery-{self._runs}"
+        create_topic(self._admin, topic, partitions=partitions)
+        try:
+            with self._run(contestant, topic, partitions) as run:
+                self._report(f"{contestant.title} starts, to be killed")
+                figures = measure_recovery(contestant, run)
+            worker = "" if figures.worker_s is None else f", of a worker {figures.worker_s:.1f} s"
+            self._report(f"{contestant.title}: recovery from a kill of its process {figures.process_s:.1f} s{worker}")
+            return figures
+        finally:
+            delete_topics(self._admin, [topic])
+
     @contextmanager
-    def _run(self, contestant: Contestant, input_topic: str, partitions: int) -> Iterator[Run]:
+    def _run(
+        self, contestant: Contestant, input_topic: str, partitions: int, *, through_repartition: bool = False
+    ) -> Iterator[Run]:
         self._runs += 1
         application_id = f"{self._session}-{contestant.name}-{self._runs}"
         directory = Path(tempfile.mkdtemp(prefix=f"{contestant.name}-", dir=self._directory))
@@ -151,6 +173,7 @@ class Arena:
             output_topic=output_topic,
             partitions=partitions,
             directory=directory,
+            through_repartition=through_repartition,
         )
         try:
             yield run

@@ -44,6 +44,7 @@ class Run:
         output_topic: exists, with as many partitions as the input.
         partitions: of both topics.
         directory: a new directory for state, checkpoints and logs; removed after the run.
+        through_repartition: whether each payment goes through a repartition topic before it is counted.
     """
 
     bootstrap_servers: str
@@ -52,6 +53,7 @@ class Run:
     output_topic: str
     partitions: int
     directory: Path
+    through_repartition: bool = False
 
 
 class Contestant(Protocol):
@@ -107,7 +109,7 @@ class KafkaStreamsContestant:
             "-cp", class_path((_compiled_classes(), *_java_libraries())),
             "KafkaStreamsBench",
             run.bootstrap_servers, run.application_id, run.input_topic, run.output_topic, str(run.directory / "state"),
-            str(WINDOW_MS), str(GRACE_MS),
+            str(WINDOW_MS), str(GRACE_MS), str(run.through_repartition).lower(),
             *(f"{key}={value}" for key, value in settings.items()),
         ]  # fmt: skip
         return ContestantProcess(command, log=run.directory / "log", directory=run.directory)

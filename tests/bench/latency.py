@@ -27,8 +27,6 @@ from tests.bench.workloads import (
     produce,
 )
 
-RECORDS_PER_S = 5_000
-MEASURED_S = 60.0
 WARM_UP_S = 15.0
 KEYS = 100_000
 _TICK_S = 0.01
@@ -38,8 +36,27 @@ _COUNT_BITS = 24
 
 
 @dataclass(frozen=True)
+class Stream:
+    """A steady stream of payments.
+
+    Args:
+        records_per_s: payments a second.
+        measured_s: how long it is measured after the warm-up, seconds.
+        through_repartition: whether the contestant sends each payment through a repartition topic before it counts.
+    """
+
+    records_per_s: int = 5_000
+    measured_s: float = 60.0
+    through_repartition: bool = False
+
+    def __str__(self) -> str:
+        through = " through a repartition topic" if self.through_repartition else ""
+        return f"{self.records_per_s:,} payments a second{through}, for {self.measured_s:g} s"
+
+
+@dataclass(frozen=True)
 class LatencyFigures:
-    """Percentiles over the payments of the measured minute, milliseconds.
+    """Percentiles over the measured payments, milliseconds.
 
     Args:
         records: payments measured.
@@ -83,7 +100,10 @@ class Seen:
 class PaymentStream:
     """Sends payments at a constant rate from a thread of its own until it is stopped."""
 
-    def __init__(self, *, bootstrap_servers: str, topic: str, partitions: int, seed: int = 7) -> None:
+    def __init__(
+        self, *, bootstrap_servers: str, topic: str, partitions: int, records_per_s: int, seed: int = 7
+    ) -> None:
+        self._records_per_s = records_per_s
         self._producer = loading_producer(bootstrap_servers, linger_ms=5)
         self._topic = topic
         self._partitions = partitions
@@ -121,7 +141,7 @@ class PaymentStream:
         sent = 0
         try:
             while not self._stopped.wait(_TICK_S):
-                due = int((time.monotonic() - begun) * RECORDS_PER_S) - sent
+                due = int((time.monotonic() - begun) * self._records_per_s) - sent
                 users = self._random.integers(0, KEYS, size=due, dtype=np.int64)
                 timestamps = np.full(due, time.time_ns() // 1_000_000, dtype=np.int64)
                 produce(
@@ -183,18 +203,24 @@ def measure_latency(
     output_topic: str,
     partitions: int,
     check_alive: Callable[[], None],
-    measured_s: float = MEASURED_S,
+    steady: Stream,
     warm_up_s: float = WARM_UP_S,
 ) -> LatencyFigures:
-    """Send payments to a contestant that has been started, and measure one minute of them.
+    """Send payments to a contestant that has been started, and measure them for a while.
 
-    The minute begins ``warm_up_s`` after the first output was seen.
+    That begins ``warm_up_s`` after the first output was seen.
 
     Raises:
         ContestantFailedError: no output came, or the output of some payments did not come.
     """
     reader = _Reader(bootstrap_servers=bootstrap_servers, topic=output_topic, partitions=partitions)
-    stream = PaymentStream(bootstrap_servers=bootstrap_servers, topic=input_topic, partitions=partitions)
+    measured_s = steady.measured_s
+    stream = PaymentStream(
+        bootstrap_servers=bootstrap_servers,
+        topic=input_topic,
+        partitions=partitions,
+        records_per_s=steady.records_per_s,
+    )
     stream.start()
     try:
         _read_until(reader, lambda: len(reader) > 0, check_alive, limit_s=_START_LIMIT_S, what="no output came")

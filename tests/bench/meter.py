@@ -90,7 +90,7 @@ class GroupProgress:
 
     def __init__(self, bootstrap_servers: str, *, group: str, topic: str, partitions: int) -> None:
         self._asked = [TopicPartition(topic, partition) for partition in range(partitions)]
-        self._last = 0
+        self._last = dict.fromkeys(range(partitions), 0)
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -104,6 +104,10 @@ class GroupProgress:
 
     def processed(self) -> int:
         """Sum of the group's committed offsets; those of open transactions do not count."""
+        return sum(self.positions().values())
+
+    def positions(self) -> dict[int, int]:
+        """The group's committed offsets by partition, as :meth:`processed` counts them."""
         try:
             committed = self._consumer.committed(self._asked, timeout=_ANSWER_LIMIT_S)
         except KafkaException as error:
@@ -111,8 +115,13 @@ class GroupProgress:
             if error.args[0].code() not in _NO_COORDINATOR_YET:
                 raise
         else:
-            self._last = sum(max(each.offset, 0) for each in committed)
-        return self._last
+            self._last = {each.partition: max(each.offset, 0) for each in committed}
+        return dict(self._last)
+
+    def ends(self) -> dict[int, int]:
+        """Where the input ends now, by partition."""
+        ends = (self._consumer.get_watermark_offsets(each, timeout=_ANSWER_LIMIT_S) for each in self._asked)
+        return {each.partition: high for each, (_, high) in zip(self._asked, ends, strict=True)}
 
     def close(self) -> None:
         """Leave the broker."""

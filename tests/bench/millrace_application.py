@@ -7,9 +7,9 @@ import os
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from millrace.dsl import Consumed, Produced, StreamsBuilder, TimeWindows
+from millrace.dsl import Consumed, Produced, Repartitioned, StreamsBuilder, TimeWindows
 from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde
-from tests.bench.workloads import GRACE_MS, INPUT_VARIABLE, OUTPUT_VARIABLE, WINDOW_MS
+from tests.bench.workloads import GRACE_MS, INPUT_VARIABLE, OUTPUT_VARIABLE, REPARTITION_VARIABLE, WINDOW_MS
 
 PAYMENT = pa.schema(
     {
@@ -25,11 +25,15 @@ PAYMENT = pa.schema(
 
 def build(builder: StreamsBuilder) -> None:
     """Count payments per user and minute."""
-    (
+    payments = (
         builder.stream(os.environ[INPUT_VARIABLE], Consumed.with_(StringSerde(), JsonSerde(PAYMENT)))
         # Always true. It makes every contestant read the payment: without it a lazy one could skip the JSON.
         .filter(pc.field("amount") > 0)
-        .group_by_key()
+    )
+    if os.environ.get(REPARTITION_VARIABLE) == "True":
+        payments = payments.repartition(Repartitioned.with_(StringSerde(), JsonSerde(PAYMENT)))
+    (
+        payments.group_by_key()
         .windowed_by(TimeWindows.of_size_and_grace(WINDOW_MS, GRACE_MS))
         .count()
         .to_stream()

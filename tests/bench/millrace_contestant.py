@@ -12,7 +12,7 @@ import yaml
 from tests.bench.contestants import REPOSITORY, SPARK, Report, Run
 from tests.bench.meter import GroupProgress, ProgressSource
 from tests.bench.processes import ContestantProcess
-from tests.bench.workloads import INPUT_VARIABLE, OUTPUT_VARIABLE
+from tests.bench.workloads import INPUT_VARIABLE, OUTPUT_VARIABLE, REPARTITION_VARIABLE
 
 CORES = 2
 """As Kafka Streams' stream threads and Spark's ``local[2]``."""
@@ -39,6 +39,7 @@ class MillraceContestant:
         environment = {
             INPUT_VARIABLE: run.input_topic,
             OUTPUT_VARIABLE: run.output_topic,
+            REPARTITION_VARIABLE: str(run.through_repartition),
             "PYTHONPATH": str(REPOSITORY),
             "PYSPARK_PYTHON": sys.executable,
         }

@@ -64,6 +64,17 @@ class ContestantProcess:
             lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()[-_LOG_LINES:]
             raise ContestantFailedError("\n".join([f"the process ended with status {status}; its last lines:", *lines]))
 
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Kill the process and all that descend from it (SIGKILL)."""
+        for process in self._family():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+
     def end(self) -> None:
         """End the process and all that descend from it or share its group: politely first, then by force."""
         family = self._family()

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from tests.bench.latency import LatencyFigures
+from tests.bench.latency import LatencyFigures, Stream
 from tests.bench.meter import Figures
+from tests.bench.recovery import RecoveryFigures
 from tests.bench.workloads import Workload
 
 BASELINE = "kafka-streams"
@@ -39,12 +41,27 @@ class Throughput:
 
 @dataclass(frozen=True)
 class Latency:
-    """One run of a contestant under a steady stream; arguments as in :class:`Throughput`."""
+    """One run of a contestant under a steady stream; other arguments as in :class:`Throughput`.
 
+    Args:
+        stream: what it was given.
+    """
+
+    stream: Stream
     contestant: str
     title: str
     round: int
     figures: LatencyFigures
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """One run of a contestant that was killed; arguments as in :class:`Throughput`."""
+
+    contestant: str
+    title: str
+    round: int
+    figures: RecoveryFigures
 
 
 @dataclass(frozen=True)
@@ -55,11 +72,13 @@ class Results:
         machine: facts about the machine and the software, by name.
         throughput: runs over backlogs.
         latency: runs under a stream.
+        recovery: runs with kills.
     """
 
     machine: Mapping[str, str] = field(default_factory=dict)
     throughput: tuple[Throughput, ...] = ()
     latency: tuple[Latency, ...] = ()
+    recovery: tuple[Recovery, ...] = ()
 
     def with_throughput(self, runs: Sequence[Throughput]) -> Results:
         """These results, where ``runs`` take the place of all earlier runs of their workloads.
@@ -68,11 +87,17 @@ class Results:
         """
         measured = {run.workload for run in runs}
         kept = tuple(run for run in self.throughput if run.workload not in measured)
-        return Results(self.machine, (*kept, *runs), self.latency)
+        return replace(self, throughput=(*kept, *runs))
 
     def with_latency(self, runs: Sequence[Latency]) -> Results:
+        """These results, where ``runs`` take the place of all earlier runs of their streams."""
+        measured = {run.stream for run in runs}
+        kept = tuple(run for run in self.latency if run.stream not in measured)
+        return replace(self, latency=(*kept, *runs))
+
+    def with_recovery(self, runs: Sequence[Recovery]) -> Results:
         """These results, where ``runs`` take the place of all earlier ones of their kind."""
-        return Results(self.machine, self.throughput, tuple(runs))
+        return replace(self, recovery=tuple(runs))
 
     def with_machine(self, machine: Mapping[str, str]) -> Results:
         """These results, measured on ``machine``; those of another machine are dropped."""
@@ -92,7 +117,13 @@ def read_results(file: Path) -> Results:
             Throughput(**{**run, "workload": Workload(**run["workload"]), "figures": Figures(**run["figures"])})
             for run in data["throughput"]
         ),
-        latency=tuple(Latency(**{**run, "figures": LatencyFigures(**run["figures"])}) for run in data["latency"]),
+        latency=tuple(
+            Latency(**{**run, "stream": Stream(**run["stream"]), "figures": LatencyFigures(**run["figures"])})
+            for run in data["latency"]
+        ),
+        recovery=tuple(
+            Recovery(**{**run, "figures": RecoveryFigures(**run["figures"])}) for run in data.get("recovery", ())
+        ),
     )
 
 
@@ -125,6 +156,8 @@ def render_page(results: Results) -> str:
         parts.append(f"## Growth\n\n{_GROWTH}\n\n{render_growth(by_workload)}")
     if results.latency:
         parts.append(f"## Latency\n\n{_LATENCY}\n\n{render_latency(results.latency)}")
+    if results.recovery:
+        parts.append(f"## Recovery\n\n{_RECOVERY}\n\n{render_recovery(results.recovery)}")
     return "\n\n".join(parts) + "\n"
 
 
@@ -169,19 +202,33 @@ def render_growth(by_workload: Mapping[Workload, Sequence[Throughput]]) -> str:
 
 
 def render_latency(runs: Sequence[Latency]) -> str:
-    """Percentiles of each contestant, medians over the rounds."""
+    """Percentiles of each contestant under each stream, medians over the rounds."""
     rows = []
-    for contestant, title in _contestants(runs):
-        mine = [run.figures for run in runs if run.contestant == contestant]
+    streams = sorted({run.stream for run in runs}, key=lambda each: (each.through_repartition, each.records_per_s))
+    for stream, (contestant, title) in product(streams, _contestants(runs)):
+        mine = [run.figures for run in runs if run.contestant == contestant and run.stream == stream]
+        if not mine:
+            continue
         rows.append(
             (
+                str(stream),
                 title,
                 *(f"{median(values):,.0f}" for values in (
                     [each.p50_ms for each in mine], [each.p99_ms for each in mine], [each.worst_ms for each in mine]
                 )),
             )
         )  # fmt: skip
-    return _table(("", "p50, ms", "p99, ms", "longest, ms"), rows)
+    return _table(("stream", "", "p50, ms", "p99, ms", "longest, ms"), rows)
+
+
+def render_recovery(runs: Sequence[Recovery]) -> str:
+    """How long each contestant stood still, medians over the rounds."""
+    rows = []
+    for contestant, title in _contestants(runs):
+        mine = [run.figures for run in runs if run.contestant == contestant]
+        process_s, worker_s = _median(each.process_s for each in mine), _median(each.worker_s for each in mine)
+        rows.append((title, _seconds(process_s), _seconds(worker_s)))
+    return _table(("", "process killed, s", "worker killed, s"), rows)
 
 
 def ratio(runs: Sequence[Throughput], contestant: str, *, whole_run: bool) -> float | None:
@@ -211,7 +258,7 @@ def _rate(figures: Figures, *, whole_run: bool) -> float | None:
     return figures.whole_run_records_per_s if whole_run else figures.steady_records_per_s
 
 
-def _contestants(runs: Iterable[Throughput | Latency]) -> list[tuple[str, str]]:
+def _contestants(runs: Iterable[Throughput | Latency | Recovery]) -> list[tuple[str, str]]:
     named = dict.fromkeys((run.contestant, run.title) for run in runs)
     return sorted(named, key=lambda each: (each[0] != "millrace", each[0] != BASELINE, each[0]))
 
@@ -271,5 +318,9 @@ the same round: above 1 is faster."""
 _GROWTH = """Steady-state records/s for other numbers of partitions and keys; in brackets the ratio to Kafka Streams
 with default settings, where it was measured in the same session."""
 
-_LATENCY = """5,000 payments a second, measured for a minute after a warm-up: from a payment's timestamp to the moment
-at which a read_committed consumer got the first count that includes it."""
+_RECOVERY = """From `kill -9` under 5,000 payments a second until everything that was in the input at that moment was
+committed: of the contestant's process with all that it had started, which was started again at once, and of one of its
+Python workers."""
+
+_LATENCY = """From a payment's timestamp to the moment at which a read_committed consumer got the first count that
+includes it, after a warm-up."""

@@ -15,9 +15,10 @@ import typer
 from millrace.home import millrace_home
 from tests.bench.arena import Arena, open_arena
 from tests.bench.contestants import KAFKA_STREAMS, KAFKA_STREAMS_TUNED, REPOSITORY, SPARK, Contestant, Report
+from tests.bench.latency import Stream
 from tests.bench.machine import describe_machine
 from tests.bench.millrace_contestant import MILLRACE, MILLRACE_MICRO_BATCHES
-from tests.bench.report import Latency, Results, Throughput, read_results, write_results
+from tests.bench.report import Latency, Recovery, Results, Throughput, read_results, write_results
 from tests.bench.workloads import W1, WORKLOADS, Workload
 
 CONTESTANTS: dict[str, Contestant] = {
@@ -34,6 +35,7 @@ class Kind(StrEnum):
     THROUGHPUT = "throughput"
     LATENCY = "latency"
     GROWTH = "growth"
+    RECOVERY = "recovery"
 
 
 def growth_workloads(base: Workload) -> list[Workload]:
@@ -63,15 +65,25 @@ def run_throughput(
     return runs
 
 
-def run_latency(arena: Arena, contestants: list[Contestant], *, rounds: int) -> list[Latency]:
+def run_latency(arena: Arena, contestants: list[Contestant], stream: Stream, *, rounds: int) -> list[Latency]:
     """All contestants under a stream."""
     return [
         Latency(
+            stream,
             contestant.name,
             contestant.title,
             number,
-            arena.latency(contestant, partitions=_LATENCY_PARTITIONS),
+            arena.latency(contestant, stream, partitions=_LATENCY_PARTITIONS),
         )
+        for number in range(1, rounds + 1)
+        for contestant in in_order(contestants, round_number=number)
+    ]
+
+
+def run_recovery(arena: Arena, contestants: list[Contestant], *, rounds: int) -> list[Recovery]:
+    """All contestants, killed under a stream."""
+    return [
+        Recovery(contestant.name, contestant.title, number, arena.recovery(contestant, partitions=_LATENCY_PARTITIONS))
         for number in range(1, rounds + 1)
         for contestant in in_order(contestants, round_number=number)
     ]
@@ -109,6 +121,9 @@ def main(
     records: Annotated[int | None, typer.Option(min=1, help="Other number of records, for a quick check.")] = None,
     keys: Annotated[int | None, typer.Option(min=1, help="Other number of keys.")] = None,
     partitions: Annotated[int | None, typer.Option(min=1, help="Other number of partitions.")] = None,
+    rate: Annotated[int, typer.Option(min=1, help="Payments a second (latency only).")] = 5_000,
+    seconds: Annotated[float, typer.Option(min=1, help="How long latencies are measured.")] = 60.0,
+    repartition: Annotated[bool, typer.Option(help="Through a repartition topic (latency only).")] = False,
     bootstrap_servers: Annotated[str | None, typer.Option(help="Use this broker, not one of its own.")] = None,
     results: Annotated[Path | None, typer.Option(help="File (JSON) of the results; the page is beside it.")] = None,
 ) -> None:
@@ -128,7 +143,10 @@ def main(
     measured = read_results(file).with_machine(describe_machine())
     with open_arena(bootstrap_servers=bootstrap_servers, report=report) as arena:
         if kind is Kind.LATENCY:
-            measured = measured.with_latency(run_latency(arena, chosen, rounds=rounds))
+            stream = Stream(rate, seconds, through_repartition=repartition)
+            measured = measured.with_latency(run_latency(arena, chosen, stream, rounds=rounds))
+        elif kind is Kind.RECOVERY:
+            measured = measured.with_recovery(run_recovery(arena, chosen, rounds=rounds))
         else:
             bases = growth_workloads(W1) if kind is Kind.GROWTH else _workloads(workload)
             sized = [base.scaled(records=records, keys=keys, partitions=partitions) for base in bases]

@@ -27,7 +27,9 @@ LONGEST_DELAY_MS = 5_000
 
 INPUT_VARIABLE = "MILLRACE_BENCH_INPUT"
 OUTPUT_VARIABLE = "MILLRACE_BENCH_OUTPUT"
-"""Environment variables that name the topics to a contestant whose command takes no arguments for them."""
+REPARTITION_VARIABLE = "MILLRACE_BENCH_REPARTITION"
+"""Environment variables that tell a contestant whose command takes no arguments the topics, and whether (``True``) its
+payments go through a repartition topic."""
 
 KEY_WIDTH = 8
 """A key is ``u`` and seven digits, as the user id in the payment."""

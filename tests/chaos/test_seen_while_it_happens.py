@@ -10,9 +10,9 @@ import psutil
 import pytest
 
 from millrace.control.health import Health, HealthLimits, HealthReason, assess
+from millrace.install.launchers.session import stopped_processes
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.producer import TaskProducer
-from millrace.ops.launchers.session import stopped_processes
 from tests.application import Application, wait_until
 from tests.chaos.kills import Chaos
 from tests.chaos.load import SteadyLoad

@@ -9,10 +9,11 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from millrace.install.application import Application
+from millrace.install.home import SPECS_VARIABLE
 from millrace.ops import stop
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import OperationState, operations_of, resume, unfinished_operation
 from millrace.ops.reset import ResetOptions, reset
 from millrace.ops.savepoints import (
@@ -39,7 +40,7 @@ def take_savepoint(world: SoakWorld, chance: random.Random, tally: Tally) -> Non
     _command(world, chance, tally, "savepoint", "create", world.application)
     newest = _newest_savepoint(world)
     if newest is not None:
-        verify_savepoint(world.home, world.application, newest)
+        verify_savepoint(Application(world.home, world.application), newest)
 
 
 def compact_logs(world: SoakWorld, chance: random.Random, tally: Tally) -> None:
@@ -48,7 +49,7 @@ def compact_logs(world: SoakWorld, chance: random.Random, tally: Tally) -> None:
         _command(world, chance, tally, "compact", world.application)
         return
     options = CompactionOptions(budget_s=60.0, least_bytes=0, least_superfluous=0.0)
-    _patiently(world, lambda: compact(world.home, world.application, options, reason="soak"))
+    _patiently(world, lambda: compact(Application(world.home, world.application), options, reason="soak"))
 
 
 def audit_stores(world: SoakWorld, _: random.Random, tally: Tally) -> None:
@@ -59,16 +60,16 @@ def audit_stores(world: SoakWorld, _: random.Random, tally: Tally) -> None:
 def restore_clone(world: SoakWorld, _: random.Random, tally: Tally) -> None:
     """Restores the newest savepoint as the clone, which then has to come to where the application is."""
     if _newest_savepoint(world) is None:  # what was killed early has left none
-        _patiently(world, lambda: create_savepoint(world.home, world.application))
+        _patiently(world, lambda: create_savepoint(Application(world.home, world.application)))
     name = _newest_savepoint(world)
     assert name is not None
-    restore_savepoint(world.home, world.application, name, into=world.clone)
+    restore_savepoint(Application(world.home, world.application), name, into=world.clone)
     _run_clone(world, tally, everything=False)
 
 
 def reset_clone(world: SoakWorld, _: random.Random, tally: Tally) -> None:
     """Resets the clone to the beginning, where it has run, and has it process everything."""
-    reset(world.home, world.clone, options=ResetOptions(stop=True), reason="soak")
+    reset(Application(world.home, world.clone), options=ResetOptions(stop=True), reason="soak")
     _run_clone(world, tally, everything=True)
 
 
@@ -96,7 +97,7 @@ def _run_clone(world: SoakWorld, tally: Tally, *, everything: bool) -> None:
     world.deploy(world.clone)
     places = world.inputs(world.clone)
     world.wait_until_committed(world.clone, places)
-    stop(world.home, world.clone, reason="soak")
+    stop(Application(world.home, world.clone), reason="soak")
     read = world.committed(world.clone, places)
     judge_final_output(
         world.bootstrap_servers,
@@ -111,7 +112,7 @@ def _run_clone(world: SoakWorld, tally: Tally, *, everything: bool) -> None:
 
 
 def _audit(world: SoakWorld, application: str, tally: Tally) -> None:
-    report = _patiently(world, lambda: audit(world.home, application))
+    report = _patiently(world, lambda: audit(Application(world.home, application)))
     assert not any(store.skipped for store in report.stores), report.document()
     tally.entries += sum(store.keys for store in report.stores)
     tally.wrong += sum(store.differences for store in report.stores)
@@ -121,7 +122,9 @@ def _audit(world: SoakWorld, application: str, tally: Tally) -> None:
 
 def _newest_savepoint(world: SoakWorld) -> str | None:
     complete = [
-        each.name for each in list_savepoints(world.home, world.application) if each.state is SavepointState.COMPLETED
+        each.name
+        for each in list_savepoints(Application(world.home, world.application))
+        if each.state is SavepointState.COMPLETED
     ]
     return complete[-1] if complete else None
 
@@ -158,7 +161,7 @@ def _patiently(world: SoakWorld, operation: Callable[[], Any]) -> Any:
 
     def attempt() -> bool:
         unfinished = unfinished_operation(directory)
-        results.append(operation() if unfinished is None else resume(world.home, world.application))
+        results.append(operation() if unfinished is None else resume(Application(world.home, world.application)))
         return True
 
     wait_until(attempt, timeout_s=RESUME_LIMIT_S, what="an operation that goes through")

@@ -15,6 +15,7 @@ import yaml
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import MillraceError
+from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
@@ -68,7 +69,7 @@ class SoakWorld:
     def close(self) -> None:
         """Ends everything that it started."""
         for application in self.home.deployed():
-            stop(self.home, application, limits=UNRESPONSIVE)
+            stop(Application(self.home, application), limits=UNRESPONSIVE)
         self.broker.kill()
 
     def write_spec(self, application: str, function: str) -> None:
@@ -99,13 +100,13 @@ class SoakWorld:
 
     def deploy(self, application: str) -> None:
         """Deploys and waits until it is ready."""
-        deploy(self.home, application)
+        deploy(Application(self.home, application))
         self.wait_until_healthy(application)
 
     def wait_until_healthy(self, application: str) -> None:
         """Returns once it processes what arrives."""
         wait_until(
-            lambda: observe(self.home, application).verdict is Verdict.HEALTHY,
+            lambda: observe(Application(self.home, application)).verdict is Verdict.HEALTHY,
             timeout_s=START_LIMIT_S,
             what=f"{application} healthy",
         )
@@ -198,7 +199,7 @@ class Supervision:
     def _run(self) -> None:
         while not self._ended.wait(1.0):
             try:
-                outcome = reconcile(self._world.home, self._application)
+                outcome = reconcile(Application(self._world.home, self._application))
             except MillraceError as error:
                 self.actions.append(f"failed: {error.message}")
                 continue

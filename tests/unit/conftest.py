@@ -14,7 +14,7 @@ LONGEST_FIRST = (
     "ops/test_upgrade.py",
     "ops/test_operations.py",
     "ops/test_seen_while_it_happens.py",
-    "ops/launchers/test_kubernetes.py",
+    "install/launchers/test_kubernetes.py",
     "cli/test_commands.py",
     "task/test_batches.py",
     "airflow/test_supervise_trigger.py",

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from millrace.config import PASSED_ON_PREFIXES, StreamsConfig
+from millrace.config import PASSED_ON_PREFIXES, ProcessingEngine, StreamsConfig
 from millrace.config_advice import INSTEAD, OLD_NAMES, PREFIXES_INSTEAD
 from millrace.errors import ConfigurationError
 from millrace.handlers import Handler
@@ -85,7 +85,7 @@ def test_a_setting_that_the_advice_names_exists(key: str) -> None:
         ("main.consumer.max.poll.records", "use `consumer.`"),
         ("restore.consumer.fetch.max.bytes", "use `consumer.`"),
         ("client.tag.zone", "millrace standby"),
-        ("max.poll.records", "use `max.batch.records`"),
+        ("max.partition.fetch.bytes", "use `consumer.max.partition.fetch.bytes`"),
         ("fetch.min.bytes", "use `consumer.fetch.min.bytes`"),
         ("linger.ms", "use `producer.linger.ms`"),
         ("acks", "use `producer.acks`"),
@@ -108,9 +108,55 @@ def test_a_misspelt_setting_is_answered_with_the_nearest_one() -> None:
 @pytest.mark.parametrize("old", OLD_NAMES)
 def test_an_old_name_is_taken_unless_the_new_one_says_otherwise(old: str) -> None:
     new = OLD_NAMES[old]
-    assert StreamsConfig.from_mapping({**NEEDED, old: "continue"}).to_mapping()[new] == "continue"
-    assert StreamsConfig.from_mapping({**NEEDED, old: "continue", new: "continue"})
-    assert f"{old!r} is the old name of {new!r}, and both are set" in refused(**{old: "continue", new: "fail"})
+    value, other = (7, 8) if new == "statestore.cache.max.bytes" else ("continue", "fail")
+    assert StreamsConfig.from_mapping({**NEEDED, old: value}).to_mapping()[new] == value
+    assert StreamsConfig.from_mapping({**NEEDED, old: value, new: value})
+    assert f"{old!r} is the old name of {new!r}, and both are set" in refused(**{old: value, new: other})
+
+
+def test_records_of_a_poll_are_limited_with_and_without_the_prefix_and_the_client_library_hears_nothing_of_it() -> None:
+    plain, prefixed = "max.poll.records", "consumer.max.poll.records"
+    for settings in ({plain: 7}, {prefixed: 7}, {plain: 7, prefixed: "7"}):
+        config = StreamsConfig.from_mapping({**NEEDED, **settings, "consumer.fetch.min.bytes": 1})
+        assert config.max_poll_records == 7
+        assert config.client_settings("consumer.") == {"fetch.min.bytes": "1"}
+        assert StreamsConfig.from_mapping(config.to_mapping()) == config
+    assert "'consumer.max.poll.records' is the same setting as 'max.poll.records', and both are set" in refused(
+        **{plain: 7, prefixed: 8}
+    )
+    assert "greater than or equal to 1" in refused(**{prefixed: 0})
+
+
+@pytest.mark.parametrize(
+    ("settings", "threads", "batches"),
+    [
+        ({}, 100, 100),
+        ({"processing.guarantee": "at_least_once"}, 30_000, 100),
+        ({"processing.guarantee": "at_least_once", "commit.interval.ms": 0}, 0, 0),
+        ({"commit.interval.ms": 45_000}, 45_000, 45_000),
+    ],
+)
+def test_the_time_between_two_commits_depends_on_the_guarantee_as_in_kafka_streams(
+    settings: dict[str, Any], threads: int, batches: int
+) -> None:
+    config = StreamsConfig.from_mapping({**NEEDED, **settings})
+    # What is not set stays so on its way to a worker: which engine it is decides.
+    for each in (config, StreamsConfig.from_mapping(config.to_mapping())):
+        assert each.commit_interval_ms_of(ProcessingEngine.STREAM_THREADS) == threads
+        assert each.commit_interval_ms_of(ProcessingEngine.MICRO_BATCHES) == batches
+
+
+def test_a_cache_of_no_size_merges_no_updates() -> None:
+    sizes = {size: {"statestore.cache.max.bytes": size} for size in (0, "0", 1, 10_485_760)}
+    merging = {size: StreamsConfig.from_mapping({**NEEDED, **each}).merges_updates for size, each in sizes.items()}
+    assert merging == {0: False, "0": False, 1: True, 10_485_760: True}
+    assert StreamsConfig.from_mapping(NEEDED).merges_updates
+    assert "greater than or equal to 0" in refused(**{"statestore.cache.max.bytes": -1})
+
+
+def test_the_former_setting_of_the_cache_says_what_does_its_work() -> None:
+    message = refused(**{"statestore.cache.enabled": False})
+    assert "'statestore.cache.enabled' is a setting no longer; use `statestore.cache.max.bytes`: 0 is what" in message
 
 
 HANDLERS = ("deserialization.exception.handler", "processing.exception.handler", "production.exception.handler")
@@ -166,6 +212,22 @@ def test_standby_copies_are_kept_by_stream_threads_only() -> None:
     settings = {"num.standby.replicas": "1"}
     assert "`millrace standby` keeps copies" in refused(**settings, **{"processing.engine": "micro-batches"})
     assert StreamsConfig.from_mapping({**NEEDED, **settings}).num_standby_replicas == 1
+
+
+@pytest.mark.parametrize(
+    "key", ["buffered.records.per.partition", "input.buffer.max.bytes", "statestore.cache.max.bytes"]
+)
+def test_buffers_are_bounded_by_stream_threads_only(key: str) -> None:
+    batches = {"processing.engine": "micro-batches"}
+    assert f"{key} of 5 needs processing.engine: stream-threads; a micro-batch is bounded by" in refused(
+        **{key: 5}, **batches
+    )
+    assert StreamsConfig.from_mapping({**NEEDED, key: 5}).to_mapping()[key] == 5
+
+
+def test_micro_batches_merge_no_updates_either_where_the_cache_has_no_size() -> None:
+    settings = {"statestore.cache.max.bytes": 0, "processing.engine": "micro-batches"}
+    assert not StreamsConfig.from_mapping({**NEEDED, **settings}).merges_updates
 
 
 DYNAMIC = {

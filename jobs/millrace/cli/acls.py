@@ -50,9 +50,9 @@ def acls(
     form: Annotated[Format, typer.Option("--format", help="text, json, or commands of kafka-acls.sh.")] = Format.TEXT,
 ) -> None:
     """List what an application's user must be allowed to do on the broker; needs no broker."""
+    from millrace.install.which_spec import Use
     from millrace.ops.acls import Purpose as NeededFor
     from millrace.ops.acls import needed_acls
-    from millrace.ops.which_spec import Use
 
     fill_in_environment()
     only = None if purpose is Purpose.ALL else NeededFor(purpose)

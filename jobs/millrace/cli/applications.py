@@ -11,20 +11,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from millrace.cli.console import messages, out, progress
-from millrace.cli.environment import fill_in_environment, named_spec, tell_difference
+from millrace.cli.environment import application_here, fill_in_environment, named_spec, print_difference
 from millrace.logs import LogFormat, configure_logs
 
 if TYPE_CHECKING:
-    from millrace.ops.home import Home
-    from millrace.ops.which_spec import Use
+    from millrace.install.application import Application
+    from millrace.install.which_spec import Use
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the application, as in config/apps/NAME.yaml.")]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Make the checks and print the plan; change nothing.")]
 Reason = Annotated[str, typer.Option("--reason", help="Goes to the application's journal.")]
-
-
-WENT_WRONG = {"rolled_back", "failed", "stopped"}
-"""Actions of a deployment after which the new specification does not run."""
 
 
 def add_to(app: typer.Typer) -> None:
@@ -55,8 +51,8 @@ def run(
     It exits with 0 when it was stopped, 1 when it failed, 3 when a newer driver of the application took over. It
     refuses to start while an operation (a reset, a restoration) holds the application.
     """
+    from millrace.install.home import ApplicationDirectory
     from millrace.ops.ending import telling_why_it_ends
-    from millrace.ops.home import ApplicationDirectory
 
     configure_logs(log_format=log_format)
     fill_in_environment()
@@ -74,12 +70,12 @@ def run(
 def _run(spec: str, run_directory: Path | None) -> int:
     """The exit code of the application."""
     from millrace.dsl.loading import load_topology
-    from millrace.ops.home import ApplicationDirectory, Home
+    from millrace.install.home import ApplicationDirectory, Home
+    from millrace.install.launchers.base import OPERATION_VARIABLE
+    from millrace.install.spec import UpgradeMode
+    from millrace.install.which_spec import Use
     from millrace.ops.launched_code import keep_nodes
-    from millrace.ops.launchers.base import OPERATION_VARIABLE
     from millrace.ops.operations.journal import refuse_held
-    from millrace.ops.spec import UpgradeMode
-    from millrace.ops.which_spec import Use
 
     loaded = named_spec(spec, Use.DEPLOYMENT).spec
     config = loaded.streams_config()
@@ -143,14 +139,13 @@ def deploy(
     from millrace import ops
 
     quiet()
-    home = ops.Home.from_environment()
+    application = application_here(name)
     modes = [mode.value for mode in ops.UpgradeMode]
     if upgrade_mode is not None and upgrade_mode not in modes:
         raise typer.BadParameter(f"--upgrade-mode is one of {', '.join(modes)}")
     with progress(f"deploying {name}") as tell:
         outcome = ops.deploy(
-            home,
-            name,
+            application,
             reason=reason,
             upgrade_mode=None if upgrade_mode is None else ops.UpgradeMode(upgrade_mode),
             rollback_on_failure=rollback_on_failure,
@@ -158,14 +153,14 @@ def deploy(
             dry_run=dry_run,
             progress=tell,
         )
-    if outcome.action in WENT_WRONG:
+    if outcome.action.leaves_new_one_down:
         print_outcome(outcome)
         raise typer.Exit(1)
     if wait and not dry_run:
         from millrace.cli.restore_bar import restore_bar
 
-        with restore_bar(f"waiting until {name} is ready; its log is {home.application(name).log}") as show:
-            observation = ops.wait_until_ready(home, name, on_look=show)
+        with restore_bar(f"waiting until {name} is ready; its log is {application.directory.log}") as show:
+            observation = ops.wait_until_ready(application, on_look=show)
     print_outcome(outcome)
     if wait and not dry_run:
         out.print(f"{name} is ready: {observation.text}", markup=False)
@@ -180,9 +175,9 @@ def rollback(name: Name, dry_run: DryRun = False, reason: Reason = "rolled back 
 
     quiet()
     with progress(f"rolling {name} back") as tell:
-        outcome = ops.rollback(ops.Home.from_environment(), name, reason=reason, dry_run=dry_run, progress=tell)
+        outcome = ops.rollback(application_here(name), reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)
-    if not dry_run and outcome.action != "rolled_back":
+    if not dry_run and outcome.action is not ops.Action.ROLLED_BACK:
         raise typer.Exit(1)
 
 
@@ -200,7 +195,7 @@ def stop(name: Name, dry_run: DryRun = False, reason: Reason = "stopped with `mi
             remedy=f"name one of these: {', '.join(deployed)}" if deployed else "there is nothing to stop",
         )
     with progress(f"stopping {name}"):
-        outcome = ops.stop(home, name, reason=reason, dry_run=dry_run)
+        outcome = ops.stop(application_here(name), reason=reason, dry_run=dry_run)
     print_outcome(outcome)
 
 
@@ -214,12 +209,12 @@ def take_over(
     Nothing else makes an application start from offsets that somebody else has committed.
     """
     from millrace import ops
-    from millrace.ops.which_spec import Use
+    from millrace.install.which_spec import Use
 
     quiet()
     fill_in_environment()
     loaded = named_spec(spec, Use.DEPLOYMENT).spec
-    print_outcome(ops.take_over(ops.Home.from_environment(), loaded, reason=reason, dry_run=dry_run))
+    print_outcome(ops.take_over(application_here(loaded.name), loaded, reason=reason, dry_run=dry_run))
 
 
 def status(
@@ -260,20 +255,21 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
 
     from millrace import ops
     from millrace.errors import MillraceError
+    from millrace.install.which_spec import Use
     from millrace.ops.overview.watch import known_applications
-    from millrace.ops.which_spec import Use
 
     home = ops.Home.from_environment()
     estimates, failed = [], []
     chosen = names or known_applications(home)
-    tell_difference(Use.RUNNING, home, *chosen)
-    for name in chosen:
+    applications = [application_here(name) for name in chosen]
+    print_difference(Use.RUNNING, *applications)
+    for application in applications:
         try:
-            estimates.append(ops.recovery_estimate(home, name))
+            estimates.append(ops.recovery_estimate(application))
         except MillraceError as error:
             if names:
                 raise
-            failed.append(f"{name}: {error}")
+            failed.append(f"{application}: {error}")
     for line in failed:
         messages.print(line, markup=False)
     if as_json:
@@ -291,19 +287,18 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
         )
 
 
-def installation(name: str, use: Use | None = None) -> Home:
-    """The installation, for a command about what an application was launched with.
+def application_named(name: str, use: Use | None = None) -> Application:
+    """The application, for a command about what it was launched with.
 
     Args:
         name: the application; where its specification or code has changed since its launch, a line says so.
         use: by which specification the command goes; by default by that of the launch.
     """
-    from millrace.ops.home import Home as Installation
-    from millrace.ops.which_spec import Use as Uses
+    from millrace.install.which_spec import Use as Uses
 
-    home = Installation.from_environment()
-    tell_difference(use or Uses.RUNNING, home, name)
-    return home
+    application = application_here(name)
+    print_difference(use or Uses.RUNNING, application)
+    return application
 
 
 def quiet() -> None:
@@ -320,4 +315,4 @@ def print_outcome(outcome: object) -> None:
     for step in outcome.steps:
         messages.print(f"  {step}", markup=False)
     would = "would do: " if outcome.dry_run else ""
-    out.print(f"{outcome.application}: {would}{outcome.action} ({outcome.text})", markup=False)
+    out.print(f"{outcome.application}: {would}{outcome.done} ({outcome.text})", markup=False)

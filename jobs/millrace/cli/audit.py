@@ -9,7 +9,7 @@ import orjson
 import typer
 from rich.table import Table
 
-from millrace.cli.applications import installation
+from millrace.cli.applications import application_named
 from millrace.cli.console import out, progress
 from millrace.cli.environment import fill_in_environment
 
@@ -56,7 +56,7 @@ def audit(
     fill_in_environment()
     options = AuditOptions(sample=sample, budget_s=seconds(budget), stores=tuple(store or ()), listed=listed)
     with progress(f"auditing {name}") as tell:
-        report = audit_application(installation(name), name, options, progress=tell)
+        report = audit_application(application_named(name), options, progress=tell)
     if as_json:
         out.print(orjson.dumps(report.document(), option=orjson.OPT_INDENT_2).decode(), markup=False)
     else:

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.applications import WENT_WRONG, DryRun, Name, Reason, installation, print_outcome, quiet
+from millrace.cli.applications import DryRun, Name, Reason, application_named, print_outcome, quiet
 from millrace.cli.console import out, progress
+from millrace.cli.environment import application_here
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -42,12 +43,12 @@ def start(
     from millrace.ops.canary.clone import clone_of
 
     quiet()
-    home = installation(name)
+    application = application_named(name)
     with progress(f"starting a canary of {name}") as tell:
-        outcome = canary.start(home, name, spec, starts=starts or (), reason=reason, dry_run=dry_run, progress=tell)
+        outcome = canary.start(application, spec, starts=starts or (), reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)
     if wait and not dry_run:
-        observation = ops.wait_until_ready(home, clone_of(name))
+        observation = ops.wait_until_ready(application_here(clone_of(name)))
         out.print(f"{clone_of(name)} is ready: {observation.text}", markup=False)
 
 
@@ -68,7 +69,7 @@ def compare(
 
     quiet()
     with progress(f"comparing {name} with its canary") as tell:
-        found = canary.compare(installation(name), name, every_record=every_record, wait_s=wait, progress=tell)
+        found = canary.compare(application_named(name), every_record=every_record, wait_s=wait, progress=tell)
     for each in found.differences[:limit]:
         out.print(f"{each.topic} {each.key!r}: {each.text}", markup=False)
     if not found.at_rest:
@@ -85,13 +86,12 @@ def compare(
 def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with `millrace canary promote`") -> None:
     """Deploy the application with the canary's version, and back if it is not healthy in time. The canary goes on."""
     from millrace.ops import canary
-    from millrace.ops.home import Home
 
     quiet()
     with progress(f"promoting the canary of {name}") as tell:
-        outcome = canary.promote(Home.from_environment(), name, reason=reason, dry_run=dry_run, progress=tell)
+        outcome = canary.promote(application_here(name), reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)
-    if outcome.action in WENT_WRONG:
+    if outcome.action.leaves_new_one_down:
         raise typer.Exit(1)
 
 
@@ -99,9 +99,8 @@ def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with
 def drop(name: Name, dry_run: DryRun = False, reason: Reason = "dropped with `millrace canary drop`") -> None:
     """Stop the canary, and delete its topics, group, stores and specification; nothing of the application."""
     from millrace.ops import canary
-    from millrace.ops.home import Home
 
     quiet()
     with progress(f"dropping the canary of {name}") as tell:
-        outcome = canary.drop(Home.from_environment(), name, reason=reason, dry_run=dry_run, progress=tell)
+        outcome = canary.drop(application_here(name), reason=reason, dry_run=dry_run, progress=tell)
     print_outcome(outcome)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from millrace.cli.applications import installation
+from millrace.cli.applications import application_named
 from millrace.cli.audit import Budget, seconds
 from millrace.cli.console import messages, out, progress
 from millrace.cli.environment import fill_in_environment
@@ -54,7 +54,7 @@ def compact(
         stores=stores,
     )
     with progress(f"compacting {name}") as tell:
-        outcome = compact_application(installation(name), name, options, reason=reason, dry_run=dry_run, progress=tell)
+        outcome = compact_application(application_named(name), options, reason=reason, dry_run=dry_run, progress=tell)
     _print(outcome)
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from millrace.cli.applications import DryRun, Name, Reason, installation, print_outcome, quiet
+from millrace.cli.applications import DryRun, Name, Reason, application_named, print_outcome, quiet
 from millrace.cli.console import out, progress
 
 _LATEST_DATE_MS = 253_402_300_799_999
@@ -50,7 +50,7 @@ def list_letters(
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("letter", "time", "error", "read from", "key", "replayed"):
         table.add_column(header, overflow="fold")
-    found = ops.list_letters(installation(name), name, selection=_selection(since, until, error, topic), limit=limit)
+    found = ops.list_letters(application_named(name), selection=_selection(since, until, error, topic), limit=limit)
     for each in found:
         letter = each.letter
         place = f"{letter.topic}-{letter.source_partition}:{letter.source_offset}" if letter.topic else "unknown"
@@ -74,7 +74,7 @@ def show(name: Name, letter: Annotated[str, typer.Argument(metavar=LETTER, help=
 
     quiet()
     selection = ops.Selection(letters=frozenset({ops.parse_letter(letter)}))
-    (found,) = ops.list_letters(installation(name), name, selection=selection)
+    (found,) = ops.list_letters(application_named(name), selection=selection)
     out.print(orjson.dumps(_document(found), option=orjson.OPT_INDENT_2).decode(), markup=False)
 
 
@@ -103,8 +103,7 @@ def replay(
     quiet()
     with progress(f"replaying dead letters of {name}") as tell:
         outcome = ops.replay_letters(
-            installation(name),
-            name,
+            application_named(name),
             selection=_selection(since, until, error, topic, letters),
             to_source_partition=to_source_partition,
             force=force,
@@ -138,8 +137,7 @@ def purge(
     quiet()
     with progress(f"purging dead letters of {name}") as tell:
         outcome = ops.purge_letters(
-            installation(name),
-            name,
+            application_named(name),
             before_offset=None if before_letter is None else ops.parse_letter(before_letter),
             before_ms=None if before is None else parse_time(before),
             dry_run=dry_run,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from millrace.cli.applications import DryRun, Name, Reason, installation, print_outcome, quiet
+from millrace.cli.applications import DryRun, Name, Reason, application_named, print_outcome, quiet
 from millrace.cli.console import progress
 
 
@@ -33,8 +33,7 @@ def drill(
     quiet()
     with progress(f"drilling {name}") as tell:
         outcome = ops.recovery_drill(
-            installation(name),
-            name,
+            application_named(name),
             task=task,
             timeout_s=timeout,
             reason=reason,
@@ -42,5 +41,5 @@ def drill(
             progress=tell,
         )
     print_outcome(outcome)
-    if outcome.action == "not recovered":
+    if outcome.action is ops.Action.NOT_RECOVERED:
         raise typer.Exit(1)

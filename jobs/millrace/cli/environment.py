@@ -1,4 +1,4 @@
-"""What a command finds around it: the installation, its broker, and specifications that refer to both."""
+"""What a command finds around it: the application_named, its broker, and specifications that refer to both."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from millrace.errors import ConfigurationError
 from millrace.home import HOME_VARIABLE, millrace_home
 
 if TYPE_CHECKING:
-    from millrace.ops.home import Home
-    from millrace.ops.spec import SpecFile
-    from millrace.ops.which_spec import Use
+    from millrace.install.application import Application
+    from millrace.install.spec import SpecFile
+    from millrace.install.which_spec import Use
 
 LAUNCHED_NAME = "spec.yaml"
 BOOTSTRAP_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
@@ -21,7 +21,7 @@ BOOTSTRAP_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
 def fill_in_environment() -> None:
     """Sets the variables that specifications refer to, where the caller did not set them.
 
-    ``MILLRACE_HOME`` is the installation, ``MILLRACE_BOOTSTRAP_SERVERS`` the embedded broker of it, if that runs.
+    ``MILLRACE_HOME`` is the application_named, ``MILLRACE_BOOTSTRAP_SERVERS`` the embedded broker of it, if that runs.
     """
     os.environ.setdefault(HOME_VARIABLE, str(millrace_home()))
     if not os.environ.get(BOOTSTRAP_VARIABLE) and (address := embedded_broker()):
@@ -51,9 +51,17 @@ def bootstrap_servers(given: str | None) -> str:
     return found
 
 
+def application_here(name: str) -> Application:
+    """The application ``name`` of this installation."""
+    from millrace.install.application import Application
+    from millrace.install.home import Home
+
+    return Application(Home.from_environment(), name)
+
+
 def spec_path(target: str) -> Path:
     """The file of a specification that was named by its path or by the application's name."""
-    from millrace.ops.home import Home
+    from millrace.install.home import Home
 
     return Path(target) if _is_file(target) else Home.from_environment().spec_path(target)
 
@@ -72,25 +80,25 @@ def named_spec(target: str, use: Use) -> SpecFile:
     Raises:
         ConfigurationError: there is none, it is not valid, or it describes another application than its file's name.
     """
-    from millrace.ops.home import Home
-    from millrace.ops.spec import load_named_spec, load_spec_file
-    from millrace.ops.which_spec import specification_for
+    from millrace.install.home import Home
+    from millrace.install.spec import load_named_spec, load_spec_file
 
     home, path = Home.from_environment(), spec_path(target)
     if path.name == LAUNCHED_NAME and _is_file(target):
         return load_spec_file(path)  # the copy that a launch has made, or a cluster's launcher has sent
     if path.parent.resolve() == home.specs.resolve() and path.suffix == ".yaml":
-        chosen = specification_for(use, home, path.stem)
-        tell_difference(use, home, path.stem)
+        application = application_here(path.stem)
+        chosen = application.specification(use)
+        print_difference(use, application)
         return chosen.file
     return load_named_spec(path)
 
 
-def tell_difference(use: Use, home: Home, *names: str) -> None:
+def print_difference(use: Use, *applications: Application) -> None:
     """Print a line for each application of which what was launched differs from what is there now."""
     from millrace.cli.console import messages
     from millrace.ops.changes import difference_note
 
-    for name in names:
-        if note := difference_note(use, home, name):
+    for application in applications:
+        if note := difference_note(use, application):
             messages.print(f"note: {note}", markup=False)

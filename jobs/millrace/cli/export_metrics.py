@@ -9,7 +9,7 @@ import orjson
 import typer
 
 from millrace.cli.console import messages, out, progress
-from millrace.cli.environment import fill_in_environment, tell_difference
+from millrace.cli.environment import application_here, fill_in_environment, print_difference
 
 PARTS_FAILED = 1
 
@@ -49,11 +49,11 @@ def export_metrics(
     Without a target they are printed. What an earlier export left of applications that are gone is removed. It exits
     with 1 when parts could not be had; the others are exported all the same.
     """
+    from millrace.install.home import Home
+    from millrace.install.which_spec import Use
     from millrace.ops.export import MetricsTarget, Pushgateway, TextFile
     from millrace.ops.export import export_metrics as export
     from millrace.ops.export.series import text_format
-    from millrace.ops.home import Home
-    from millrace.ops.which_spec import Use
 
     fill_in_environment()
     targets: list[MetricsTarget] = []
@@ -62,7 +62,7 @@ def export_metrics(
     if text_file is not None:
         targets.append(TextFile(text_file))
     home = Home.from_environment()
-    tell_difference(Use.RUNNING, home, *home.deployed())
+    print_difference(Use.RUNNING, *(application_here(name) for name in home.deployed()))
     with progress("exporting metrics") as tell:
         report = export(home, targets, progress=tell)
     if as_json:

@@ -39,8 +39,8 @@ def manifests(
     The driver's account and its rights are to be applied once, by somebody who may; a deployment applies the rest
     itself, with a Secret for the control plane's token, which is not printed.
     """
-    from millrace.ops.launchers.kubernetes import account, pod_templates, specification_map
-    from millrace.ops.which_spec import Use
+    from millrace.install.launchers.kubernetes import account, pod_templates, specification_map
+    from millrace.install.which_spec import Use
 
     fill_in_environment()
     file = named_spec(spec, Use.DEPLOYMENT)

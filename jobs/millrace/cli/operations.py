@@ -9,6 +9,7 @@ import typer
 from rich.table import Table
 
 from millrace.cli.console import out, progress
+from millrace.cli.environment import application_here
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the application.")]
 
@@ -23,7 +24,7 @@ app = typer.Typer(
 @app.command("list", epilog="Example: [bold]millrace operations list fraud-detection[/]")
 def list_operations(name: Name) -> None:
     """All operations of an application, oldest first."""
-    from millrace.ops.home import Home
+    from millrace.install.home import Home
     from millrace.ops.operations import operations_of
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -38,7 +39,7 @@ def list_operations(name: Name) -> None:
 def show(name: Name, operation_id: Annotated[str, typer.Argument(metavar="ID", help="As `list` prints it.")]) -> None:
     """The plan of one operation and what its steps returned, as JSON."""
     from millrace.errors import OperationError
-    from millrace.ops.home import Home
+    from millrace.install.home import Home
     from millrace.ops.operations import operations_of
 
     known = {record.id: record for record in operations_of(Home.from_environment().application(name))}
@@ -52,11 +53,10 @@ def show(name: Name, operation_id: Annotated[str, typer.Argument(metavar="ID", h
 @app.command(epilog="Example: [bold]millrace operations resume fraud-detection[/]")
 def resume(name: Name) -> None:
     """Go on with the operation that was killed or has failed, at the step that it did not complete."""
-    from millrace.ops.home import Home
     from millrace.ops.operations import resume as resume_operation
 
     with progress(f"resuming the operation of {name}") as tell:
-        outcome = resume_operation(Home.from_environment(), name, progress=tell)
+        outcome = resume_operation(application_here(name), progress=tell)
     said = outcome.results.get("conclude", {}).get("text", "")
     out.print(f"{outcome.operation}: completed" + (f" ({said})" if said else ""), markup=False)
 
@@ -66,8 +66,7 @@ def abandon(
     name: Name, reason: Annotated[str, typer.Option("--reason", help="Goes to the journal.")] = "given up by hand"
 ) -> None:
     """Give the operation up that was killed or has failed; what it has done until then stays done."""
-    from millrace.ops.home import Home
     from millrace.ops.operations import abandon as abandon_operation
 
-    record = abandon_operation(Home.from_environment(), name, reason=reason)
+    record = abandon_operation(application_here(name), reason=reason)
     out.print(f"abandoned {record}", markup=False)

@@ -47,9 +47,9 @@ def plan(
 
     The estimates are upper ones: every record counts as passing every operator.
     """
+    from millrace.install.which_spec import Use
     from millrace.ops.plan import plan as make_plan
     from millrace.ops.plan_traffic import ExpectedLoad
-    from millrace.ops.which_spec import Use
 
     fill_in_environment()
     load = ExpectedLoad(

@@ -57,8 +57,8 @@ def query(  # noqa: PLR0917 - the arguments of a command
     """
     from millrace.control.control_file import ControlFile, read_token
     from millrace.errors import OperationError
+    from millrace.install.home import Home
     from millrace.json_numbers import dumps
-    from millrace.ops.home import Home
     from millrace.query import QueryClient
     from millrace.query.run import CONTROL_FILE
 
@@ -136,9 +136,9 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
     """
     from millrace.control.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
-    from millrace.ops.home import Home
-    from millrace.ops.launchers import refuse_state_elsewhere
-    from millrace.ops.which_spec import Use
+    from millrace.install.home import Home
+    from millrace.install.launchers import refuse_state_elsewhere
+    from millrace.install.which_spec import Use
     from millrace.query.run import run_query_server
 
     configure_logs(log_format=log_format)

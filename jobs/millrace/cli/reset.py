@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from millrace.cli.applications import DryRun, Reason, installation, print_outcome, quiet
+from millrace.cli.applications import DryRun, Reason, application_named, print_outcome, quiet
 from millrace.cli.console import out, progress
-from millrace.cli.environment import bootstrap_servers
+from millrace.cli.environment import application_here, bootstrap_servers
 from millrace.cli.topics import Login
 
 if TYPE_CHECKING:
@@ -93,7 +93,6 @@ def reset(
 
     Everything is decided before anything changes. Killed midway, it goes on with `millrace operations resume NAME`.
     """
-    from millrace import ops
     from millrace.ops.reset import NamedCluster, ResetOptions
     from millrace.ops.reset import reset as reset_application
 
@@ -125,10 +124,9 @@ def reset(
         stop=stop,
         force=force,
     )
-    application = name or application_id or ""
+    application = application_here(application_id or "") if name is None else application_named(name)
     with progress(f"resetting {application}") as tell:
         outcome = reset_application(
-            ops.Home.from_environment() if name is None else installation(name),
             application,
             options=options,
             cluster=cluster,

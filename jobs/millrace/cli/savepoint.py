@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
-from millrace.cli.applications import installation
+from millrace.cli.applications import application_named
 from millrace.cli.console import messages, out, progress
-from millrace.cli.environment import fill_in_environment
+from millrace.cli.environment import application_here, fill_in_environment
 from millrace.logs import LogFormat, configure_logs
 
 if TYPE_CHECKING:
-    from millrace.ops.home import Home
+    from millrace.install.application import Application
+    from millrace.install.which_spec import Use
     from millrace.ops.outcome import Outcome
-    from millrace.ops.which_spec import Use
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the application, as in config/apps/NAME.yaml.")]
 SavepointName = Annotated[str, typer.Argument(metavar="SAVEPOINT", help="Name of the savepoint, as `list` prints it.")]
@@ -49,10 +49,15 @@ def create(
 
     with progress(f"taking a savepoint of {name}") as tell:
         if if_due:
-            _print(take_due_savepoint(_home(name), name, progress=tell))
+            _print(take_due_savepoint(_application(name), progress=tell))
             return
         outcome = create_savepoint(
-            _home(name), name, name=savepoint, reason=reason, dry_run=dry_run, timeout_s=timeout, progress=tell
+            _application(name),
+            name=savepoint,
+            reason=reason,
+            dry_run=dry_run,
+            timeout_s=timeout,
+            progress=tell,
         )
     _print(outcome)
 
@@ -65,7 +70,7 @@ def list_savepoints(name: Name) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("name", "state", "taken", "size", "added", "parent", "reason"):
         table.add_column(header, overflow="fold")
-    for each in listed(_home(name), name):
+    for each in listed(_application(name)):
         taken = datetime.fromtimestamp(each.created_at, UTC).isoformat(timespec="seconds")
         table.add_row(
             each.name,
@@ -84,7 +89,7 @@ def show(name: Name, savepoint: SavepointName) -> None:
     """The manifest of a savepoint, as JSON."""
     from millrace.ops.savepoints import show_savepoint
 
-    out.print(show_savepoint(_home(name), name, savepoint).to_json().decode(), markup=False)
+    out.print(show_savepoint(_application(name), savepoint).to_json().decode(), markup=False)
 
 
 @app.command(epilog="Example: [bold]millrace savepoint verify fraud-detection before-upgrade[/]")
@@ -93,7 +98,7 @@ def verify(name: Name, savepoint: SavepointName) -> None:
     from millrace.ops.savepoints import verify_savepoint
 
     with progress(f"verifying savepoint {savepoint}") as tell:
-        outcome = verify_savepoint(_home(name), name, savepoint, progress=tell)
+        outcome = verify_savepoint(_application(name), savepoint, progress=tell)
     out.print(f"{savepoint}: {outcome.text}", markup=False)
 
 
@@ -107,7 +112,7 @@ def delete(
     """Delete a savepoint, and the files that no other one needs."""
     from millrace.ops.savepoints import delete_savepoint
 
-    _print(delete_savepoint(_home(name), name, savepoint, reason=reason, dry_run=dry_run))
+    _print(delete_savepoint(_application(name), savepoint, reason=reason, dry_run=dry_run))
 
 
 @app.command(epilog="Example: [bold]millrace savepoint prune fraud-detection --dry-run[/]")
@@ -115,7 +120,7 @@ def prune(name: Name, dry_run: DryRun = False) -> None:
     """Delete the savepoints that the specification does not keep; the newest complete one always stays."""
     from millrace.ops.savepoints import prune_savepoints
 
-    _print(prune_savepoints(_home(name), name, dry_run=dry_run))
+    _print(prune_savepoints(_application(name), dry_run=dry_run))
 
 
 @app.command(epilog="Example: [bold]millrace savepoint restore fraud-detection before-upgrade --dry-run[/]")
@@ -143,13 +148,13 @@ def restore(
     reason: Reason = "restored with `millrace savepoint restore`",
 ) -> None:
     """Bring a stopped application back to a savepoint, or make a clone of it."""
+    from millrace.install.which_spec import Use
     from millrace.ops.savepoints import restore_savepoint
-    from millrace.ops.which_spec import Use
 
+    _application(into or name, Use.DEPLOYMENT)
     with progress(f"restoring savepoint {savepoint}") as tell:
         outcome = restore_savepoint(
-            _home(into or name, Use.DEPLOYMENT),
-            name,
+            application_here(name),
             savepoint,
             into=into,
             allow_dropped_stores=allow_dropped_store or (),
@@ -162,14 +167,14 @@ def restore(
     _print(outcome)
 
 
-def _home(name: str, use: Use | None = None) -> Home:
+def _application(name: str, use: Use | None = None) -> Application:
     configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
     fill_in_environment()
-    return installation(name, use)
+    return application_named(name, use)
 
 
 def _print(outcome: Outcome) -> None:
     for step in outcome.steps:
         messages.print(f"  {step}", markup=False)
     would = "would do: " if outcome.dry_run else ""
-    out.print(f"{outcome.application}: {would}{outcome.action} ({outcome.text})", markup=False)
+    out.print(f"{outcome.application}: {would}{outcome.done} ({outcome.text})", markup=False)

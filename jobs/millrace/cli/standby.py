@@ -43,9 +43,9 @@ def standby(
     """
     from millrace.control.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
-    from millrace.ops.launchers import refuse_state_elsewhere
+    from millrace.install.launchers import refuse_state_elsewhere
+    from millrace.install.which_spec import Use
     from millrace.ops.standby import Standby, StandbyOptions, run_standby
-    from millrace.ops.which_spec import Use
 
     configure_logs(level=logging.INFO, log_format=LogFormat.CONSOLE)
     fill_in_environment()

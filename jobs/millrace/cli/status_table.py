@@ -17,7 +17,8 @@ from millrace.cli.console import out
 from millrace.cli.restore_bar import restore_text
 from millrace.control.status import StreamThreadStatus
 from millrace.errors import MillraceError, OperationError
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.home import Home
 from millrace.ops.observe import Observation, Verdict, observe
 from millrace.ops.overview.look import unknown
 from millrace.ops.overview.watch import known_applications
@@ -87,7 +88,7 @@ def look(names: Sequence[str]) -> list[Row]:
     rows = []
     for name in names or known:
         try:
-            observation = observe(home, name)
+            observation = observe(Application(home, name))
         except MillraceError as error:
             # What is wrong with one must not hide the others.
             observation = unknown(name, str(error), at=time.time()).observation

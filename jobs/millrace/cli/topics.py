@@ -120,8 +120,8 @@ class _Broker:
     def __init__(self, servers: str, login: Path | None) -> None:
         from confluent_kafka.admin import AdminClient
 
+        from millrace.install.connection import read_login
         from millrace.kafka.clients import base_settings
-        from millrace.ops.connection import read_login
 
         self.servers = servers
         self.admin: AdminClient = AdminClient(base_settings(servers, read_login(login)))

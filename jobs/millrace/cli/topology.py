@@ -28,7 +28,7 @@ def topology(
 ) -> None:
     """Print an application's topology as Kafka Streams' Topology#describe() does; needs neither broker nor Spark."""
     from millrace.dsl.loading import load_topology
-    from millrace.ops.which_spec import Use
+    from millrace.install.which_spec import Use
     from millrace.topology.picture import picture
 
     fill_in_environment()

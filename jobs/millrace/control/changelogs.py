@@ -11,7 +11,8 @@ from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.task.input_topics import LOST_CHANGELOG_REMEDY
 from millrace.task.signature import Signature
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.layout import ApplicationTopics, SubTopologyLayout
+from millrace.topology.topology import Topology
 
 _SHOWN = 10
 
@@ -56,8 +57,8 @@ def recorded_changelogs(
         MillraceError: the broker could not be asked.
     """
     recorded: dict[str, dict[int, int]] = {}
-    for part in topology.sub_topologies:
-        for topic, of_tasks in _recorded(admin, part, topics, application_id).items():
+    for part in ApplicationTopics(topology, application_id).sub_topologies:
+        for topic, of_tasks in _recorded(admin, part, topics).items():
             recorded.setdefault(topic, {}).update(of_tasks)
     here = [(name, number) for name, of in recorded.items() if name in topics for number in of]
     ends = end_offsets(admin, [place for place in here if place[1] < topics[place[0]].partitions])
@@ -109,27 +110,20 @@ def _problem(changelog: Changelog) -> str:
 
 
 def _recorded(
-    admin: KafkaAdmin, part: SubTopology, topics: Mapping[str, TopicDescription], application_id: str
+    admin: KafkaAdmin, part: SubTopologyLayout, topics: Mapping[str, TopicDescription]
 ) -> dict[str, dict[int, int]]:
     """End offsets beside the committed offsets of a sub-topology's tasks, by changelog and partition."""
-    changelogs = {
-        store.name: name
-        for store in part.stores
-        if store.source_topic is None and (name := store.changelog_topic(application_id)) is not None
-    }
-    inputs = [name for name in part.input_topics(application_id) if name in topics]
-    if not changelogs or not inputs:
+    partitions = {name: topic.partitions for name, topic in topics.items()}
+    tasks = part.within(topics).tasks(partitions) if part.own_changelogs else ()
+    if not tasks:
         return {}
-    places = [
-        [(name, number) for name in inputs if number < topics[name].partitions]
-        for number in range(max(topics[name].partitions for name in inputs))
-    ]
-    commits = committed_offsets(admin, application_id, [place for of_task in places for place in of_task])
+    commits = committed_offsets(admin, part.application_id, [place for task in tasks for place in task.inputs])
     recorded: dict[str, dict[int, int]] = {}
-    for number, of_task in enumerate(places):
+    for task in tasks:
         # A partition of a new topic has no commit yet; one of somebody else's is refused later, with the rest.
-        signature = Signature.of({place: commits[place] for place in of_task if place in commits})
+        signature = Signature.of({place: commits[place] for place in task.inputs if place in commits})
         for store, end in (signature.changelogs if signature is not None else {}).items():
-            if store in changelogs:
-                recorded.setdefault(changelogs[store], {})[number] = end
+            if store in task.own_changelogs:
+                topic, number = task.own_changelogs[store]
+                recorded.setdefault(topic, {})[number] = end
     return recorded

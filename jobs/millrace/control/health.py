@@ -35,12 +35,13 @@ class HealthLimits:
 
     Args:
         heartbeat_s: longest age of the status, seconds, but at least three of the driver's own intervals.
-        progress_s: longest time without progress while there is something to process or to restore, seconds.
+        progress_s: longest time without progress while there is something to process or to restore, seconds, beside the
+            time between two commits.
         start_s: longest time without progress (restores count) until the first query is active, seconds.
         broker_s: a broker that has not answered for so long is called unreachable, seconds, but at least two more than
             the driver's own interval.
         commit_s: nothing committed for so long, while there is something to process, is called so, seconds, but at
-            least three times the longest of the last batches.
+            least three times the longest of the last batches, and beside the time between two commits.
         held_back_s: so long behind an open transaction of the input is called so, seconds.
     """
 
@@ -99,7 +100,7 @@ def assess(status: ApplicationStatus, *, now: float, limits: HealthLimits) -> He
 
 
 def _assess_working(status: ApplicationStatus, now: float, limits: HealthLimits) -> Health:
-    stuck = _without_progress(status, now, limits.progress_s)
+    stuck = _without_progress(status, now, limits.progress_s + status.commit_interval_ms / 1000)
     if stuck:
         return _unwell(HealthReason.NO_PROGRESS, stuck)
     if (stalled := _stalled(status, now, limits)) is not None:
@@ -178,7 +179,7 @@ def _not_committing(status: ApplicationStatus, now: float, limits: HealthLimits)
             )
         if each.lag_since is not None and each.lag:
             since = max(each.lag_since, each.last_progress_at or 0.0)
-            if now - since > limit:
+            if now - since > limit + status.commit_interval_ms / 1000:
                 return (
                     f"{each.lag} records wait for sub-topology {number}, which has committed nothing for "
                     f"{now - since:.0f} s"

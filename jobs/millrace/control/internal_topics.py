@@ -18,7 +18,7 @@ from millrace.kafka.topics import (
     with_limits_of_inputs,
 )
 from millrace.serdes.changes import ChangeSerde
-from millrace.topology.partitions import repartition_partition_counts
+from millrace.topology.layout import TopologyLayout
 from millrace.topology.stores import StoreKind
 from millrace.topology.topology import Topology
 
@@ -47,8 +47,7 @@ def internal_topics(
         broker_max_message_bytes: ``message.max.bytes`` of the brokers.
     """
     application_id = config.application_id
-    known = dict(partitions)
-    counts = repartition_partition_counts(topology, known)
+    layout = TopologyLayout.over_inputs(topology, application_id, partitions)
     sinks = [sink for part in topology.sub_topologies for sink in part.sinks]
     changes = {sink.topic for sink in sinks if isinstance(sink.value_serde, ChangeSerde)}
     specs: list[TopicSpec] = []
@@ -64,19 +63,17 @@ def internal_topics(
         topic = repartition_topic(
             spec,
             application_id,
-            partitions=counts[spec.name],
+            partitions=layout.partitions[f"{application_id}-{spec.name}"],
             replication_factor=config.replication_factor,
             defaults=config.client_settings("topic."),
         )
-        known[topic.name] = counts[spec.name]
         add(topic, _VALUES_OF_A_CHANGE if spec.name in changes else 1)
     for part in topology.sub_topologies:
-        tasks = max(known[topic] for topic in part.input_topics(application_id))
         for store in part.stores:
             changelog = changelog_topic(
                 store,
                 application_id,
-                partitions=tasks,
+                partitions=layout.task_counts[part.number],
                 replication_factor=config.replication_factor,
                 additional_retention_ms=config.windowstore_changelog_additional_retention_ms,
                 defaults=config.client_settings("topic."),

@@ -34,16 +34,17 @@ from millrace.task.input import TopicPartition
 from millrace.task.signature import Signature
 from millrace.task.spec import GlobalStoreSpec
 from millrace.topology.diff import ChangeKind, diff
+from millrace.topology.layout import (
+    ApplicationTopics,
+    SubTopologyLayout,
+    TopologyLayout,
+    start_transactional_id,
+)
 from millrace.topology.topology import GlobalStore, SubTopology, Topology, full_topic_name
 
 log = structlog.get_logger(__name__)
 
 _DEFAULT_TOMBSTONE_RETENTION_MS = 86_400_000
-
-
-def start_transactional_id(application_id: str) -> str:
-    """The transactional id under which a driver commits where new partitions start."""
-    return f"{application_id}-start"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,6 +75,7 @@ class Preparer:
         self._config = config
         self._topology = topology
         self._gives_up_state = gives_up_state
+        self._names = ApplicationTopics(topology, config.application_id)
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
     def check_topics(self) -> None:
@@ -142,7 +144,7 @@ class Preparer:
             self._config.application_id,
         )
         topics = {**external, **self._internal_topics(internal)}
-        places = [place for task in self._tasks(topics) for place in task]
+        places = self._layout(topics).inputs
         commits = committed_offsets(self._admin, self._config.application_id, places)
         # Commits of a newer driver would make this one's number the higher.
         confirm()
@@ -237,16 +239,8 @@ class Preparer:
         check_existing(self._admin, existing, self._config.application_id)
         return self._admin.describe_topics([spec.name for spec in specs])
 
-    def _tasks(self, topics: Mapping[str, TopicDescription]) -> list[list[TopicPartition]]:
-        """The input partitions of each task."""
-        tasks = []
-        for part in self._topology.sub_topologies:
-            names = part.input_topics(self._config.application_id)
-            tasks += [
-                [(name, number) for name in names if number < topics[name].partitions]
-                for number in range(max(topics[name].partitions for name in names))
-            ]
-        return tasks
+    def _layout(self, topics: Mapping[str, TopicDescription]) -> TopologyLayout:
+        return TopologyLayout(self._names, {name: topic.partitions for name, topic in topics.items()})
 
     def _starts(
         self,
@@ -255,7 +249,7 @@ class Preparer:
         last: ApplicationStatus | None,
     ) -> dict[TopicPartition, Start]:
         config = self._config
-        places = [place for task in self._tasks(topics) for place in task]
+        places = self._layout(topics).inputs
         begins = begin_offsets(self._admin, places)
         ends = end_offsets(self._admin, places)
         committed = {
@@ -284,13 +278,7 @@ class Preparer:
         ends: Mapping[TopicPartition, int],
     ) -> SubTopologyInputs:
         application_id = self._config.application_id
-        resets = {
-            full_topic_name(topic, application_id, internal=source.internal): (
-                "earliest" if source.internal else source.offset_reset or self._config.auto_offset_reset
-            )
-            for source in part.sources
-            for topic in source.topics
-        }
+        resets = self._names.resets(part, self._config.auto_offset_reset)
         return SubTopologyInputs(
             number=part.number,
             topics=tuple(
@@ -308,13 +296,8 @@ class Preparer:
         )
 
     def _changelogs(self, part: SubTopology, topics: Mapping[str, TopicDescription]) -> list[ChangelogTopic]:
-        names = [
-            name
-            for store in part.stores
-            if store.source_topic is None
-            and (name := store.changelog_topic(self._config.application_id)) is not None
-            and name in topics
-        ]
+        own = SubTopologyLayout.of(part, self._config.application_id).own_changelogs
+        names = [name for name in own.values() if name in topics]
         places = [(name, partition) for name in names for partition in range(topics[name].partitions)]
         begins = begin_offsets(self._admin, places)
         ends = end_offsets(self._admin, places)
@@ -354,7 +337,8 @@ class Preparer:
         run_id: int,
     ) -> None:
         """Commits, signed, the start of partitions that have no committed offset, so that tasks always find one."""
-        new = commits_of_new_partitions(self._tasks(topics), starts, commits, run=run_id)
+        tasks = [task.inputs for task in self._layout(topics).tasks.values()]
+        new = commits_of_new_partitions(tasks, starts, commits, run=run_id)
         if not new:
             return
         with TaskProducer(
@@ -374,15 +358,13 @@ class Preparer:
         offsets_retention_s = float("inf") if retention_minutes is None else 60.0 * int(retention_minutes)
         plans = []
         for part in self._topology.sub_topologies:
-            read = part.input_topics(application_id)
             written = [
                 full_topic_name(sink.topic, application_id, internal=sink.internal)
                 for sink in part.sinks
                 if sink.topic is not None
             ]
-            changelogs = {
-                store.name: name for store in part.stores if (name := store.changelog_topic(application_id)) is not None
-            }
+            of_part = SubTopologyLayout.of(part, application_id)
+            changelogs = of_part.changelogs
             written += changelogs.values()
             if self._config.errors_dead_letter_queue_topic_name is not None:
                 written.append(self._config.errors_dead_letter_queue_topic_name)
@@ -391,12 +373,12 @@ class Preparer:
                     sub_topology=part,
                     config=self._config,
                     run_id=run_id,
-                    input_partitions={name: topics[name].partitions for name in read},
-                    topic_ids={name: topics[name].topic_id for name in read},
-                    changelog_ids={name: topics[name].topic_id for name in changelogs.values() if name not in read},
+                    input_partitions={name: topics[name].partitions for name in of_part.inputs},
+                    topic_ids={name: topics[name].topic_id for name in of_part.inputs},
+                    changelog_ids={name: topics[name].topic_id for name in of_part.own_changelogs.values()},
                     partition_counts={name: topics[name].partitions for name in written},
                     topic_limits={name: TopicLimits.of(settings[name]) for name in written},
-                    largest_input_bytes=max(int(settings[name]["max.message.bytes"]) for name in read),
+                    largest_input_bytes=max(int(settings[name]["max.message.bytes"]) for name in of_part.inputs),
                     tombstone_retention_ms={
                         store: int(settings[name].get("delete.retention.ms", _DEFAULT_TOMBSTONE_RETENTION_MS))
                         for store, name in changelogs.items()

@@ -52,6 +52,7 @@ class Application:
         topology_fingerprint: short hash of the topology.
         topology_summary: the topology as JSON-compatible data.
         processing_guarantee: ``exactly_once_v2`` or ``at_least_once``.
+        commit_interval_ms: time between two commits of a task.
     """
 
     application_id: str
@@ -59,6 +60,7 @@ class Application:
     topology_fingerprint: str = ""
     topology_summary: Mapping[str, Any] = field(default_factory=dict)
     processing_guarantee: str = ""
+    commit_interval_ms: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -306,6 +308,7 @@ class StatusReporter:
             changelog_topic_ids=changelog_ids,
             global_topic_ids={} if prepared is None else dict(prepared.global_topic_ids),
             processing_guarantee=application.processing_guarantee,
+            commit_interval_ms=application.commit_interval_ms,
             heartbeat_interval_ms=self._heartbeat_interval_ms,
             started_at=self._started_at,
             updated_at=self._beat_at,

@@ -21,7 +21,7 @@ from millrace.control.coordinator.coordinator import CoordinatorSettings
 from millrace.control.coordinator.thread_status import shown, totals_of
 from millrace.control.driver import Driver
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
-from millrace.control.preparation import Preparation, Preparer, start_transactional_id
+from millrace.control.preparation import Preparation, Preparer
 from millrace.control.query import TopicPartition
 from millrace.control.reporter import Application, Prepared
 from millrace.control.restarts import RestartPolicy
@@ -47,6 +47,7 @@ from millrace.spark.stream_threads.slots import EpochSize, epoch_size, slots_of
 from millrace.spark.task_reports import LostTransaction, TaskReports
 from millrace.spark.warm_up import warm_up
 from millrace.state import DirectoryLock, StateDirectory
+from millrace.topology.layout import start_transactional_id
 from millrace.topology.picture import picture
 from millrace.topology.summary import summarize
 from millrace.topology.topology import Topology
@@ -137,6 +138,7 @@ class _Run:
                 topology_fingerprint=topology.fingerprint,
                 topology_summary=summarize(topology),
                 processing_guarantee=config.processing_guarantee,
+                commit_interval_ms=config.commit_interval_ms_of(engine_of(config, topology)),
             ),
             DriverHooks(
                 preflight=self._preparer.check_topics,

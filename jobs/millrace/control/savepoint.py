@@ -28,7 +28,8 @@ from millrace.state.record_file import RecordBatch, write_records
 from millrace.task.actions import CheckpointTask
 from millrace.task.gap_reader import read_gap
 from millrace.task.signature import Signature
-from millrace.topology.topology import Topology, full_topic_name
+from millrace.topology.layout import ApplicationTopics, TopologyLayout
+from millrace.topology.topology import Topology
 
 SAVEPOINT_OPERATION = "savepoint"
 """Its name among the driver's operations."""
@@ -97,6 +98,7 @@ class ApplicationPoint:
     def __init__(self, config: StreamsConfig, topology: Topology) -> None:
         self._config = config
         self._topology = topology
+        self._names = ApplicationTopics(topology, config.application_id)
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
     def directory(self, savepoint: str) -> Path:
@@ -110,9 +112,7 @@ class ApplicationPoint:
         Raises:
             StateError: one is missing.
         """
-        names = {
-            name for part in self._topology.sub_topologies for name in part.input_topics(self._config.application_id)
-        }
+        names = self._names.inputs
         found = self._admin.describe_topics(sorted(names))
         if missing := sorted(names - found.keys()):
             raise StateError(
@@ -121,16 +121,9 @@ class ApplicationPoint:
             )
         return found
 
-    def tasks(self, topics: Mapping[str, TopicDescription]) -> dict[str, list[Place]]:
-        """The input partitions of each task."""
-        found: dict[str, list[Place]] = {}
-        for part in self._topology.sub_topologies:
-            names = part.input_topics(self._config.application_id)
-            for number in range(max(topics[name].partitions for name in names)):
-                found[f"{part.number}_{number}"] = [
-                    (name, number) for name in names if number < topics[name].partitions
-                ]
-        return found
+    def layout(self, topics: Mapping[str, TopicDescription]) -> TopologyLayout:
+        """The tasks over the topics that they read."""
+        return TopologyLayout(self._names, {name: topic.partitions for name, topic in topics.items()})
 
     def describe(self, directory: Path, held: Mapping[str, Mapping[Place, int]]) -> Checkpoints:
         """The offsets and logs now, while nothing moves.
@@ -144,15 +137,15 @@ class ApplicationPoint:
         """
         group = self._config.application_id
         topics = self.input_topics()
-        tasks = self.tasks(topics)
-        places = [place for inputs in tasks.values() for place in inputs]
+        layout = self.layout(topics)
+        places = layout.inputs
         commits = committed_offsets(self._admin, group, places)
         points = {}
-        for task, inputs in tasks.items():
-            own = {place: commits[place] for place in inputs if place in commits}
+        for task, of_task in layout.tasks.items():
+            own = {place: commits[place] for place in of_task.inputs if place in commits}
             signature = Signature.of(own)
             offsets = {place: commit.offset for place, commit in own.items()}
-            if signature is None or len(own) < len(inputs) or dict(held.get(task, {})) != offsets:
+            if signature is None or len(own) < len(of_task.inputs) or dict(held.get(task, {})) != offsets:
                 raise OffsetsMovedError(
                     f"Task {task} of {group} stands for {_text(held.get(task, {}))}, and the group has committed "
                     f"{_text(offsets)}.",
@@ -176,7 +169,7 @@ class ApplicationPoint:
         ends = {
             **end_offsets(self._admin, places),
             **end_offsets(self._admin, written, End.HIGH_WATERMARK),
-            **self._settled_ends([place for place in places if place[0] in self._repartition_topics()]),
+            **self._settled_ends([place for place in places if place[0] in self._names.repartition_topics]),
         }
         return Checkpoints(
             directory=str(directory),
@@ -195,7 +188,7 @@ class ApplicationPoint:
             OffsetOutOfRangeError: some of it was purged meanwhile.
             BrokerUnavailableError: it cannot be read.
         """
-        internal = self._repartition_topics()
+        internal = self._names.repartition_topics
         waiting = []
         for task in point.tasks.values():
             for each in task.inputs:
@@ -209,13 +202,6 @@ class ApplicationPoint:
                     WaitingRecords(topic=internal[each.topic], partition=each.partition, records=count, path=path)
                 )
         return point.model_copy(update={"waiting": waiting})
-
-    def _repartition_topics(self) -> dict[str, str]:
-        """Their names without the application's prefix, by their full names."""
-        return {
-            full_topic_name(spec.name, self._config.application_id, internal=True): spec.name
-            for spec in self._topology.repartition_topics
-        }
 
     def _settled_ends(self, places: Sequence[Place]) -> dict[Place, int]:
         """Ends of topics that only this application writes, all transactions included.

@@ -154,6 +154,9 @@ class ApplicationStatus(_StatusModel):
     )
     shortage: str = Field("", description="That fewer stream threads run than there are to be, and what to do.")
     processing_guarantee: str = ""
+    commit_interval_ms: int = Field(
+        0, description="Time between two commits of a task: so long records may wait without a reason to look."
+    )
     heartbeat_interval_ms: int = Field(3_000, description="Longest time between two of these records.")
     started_at: float = Field(0.0, description="When the driver started, seconds since the epoch.")
     updated_at: float = Field(default_factory=time.time, description="Seconds since the epoch.")

@@ -7,7 +7,7 @@ since nobody writes to them, and the stream times are those that the restoration
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import structlog
@@ -22,7 +22,8 @@ from millrace.kafka.offsets import CommittedOffset, begin_offsets, committed_off
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicDescription
 from millrace.task.signature import Signature
-from millrace.topology.topology import SubTopology, Topology, full_topic_name
+from millrace.topology.layout import ApplicationTopics, TaskLayout, TopologyLayout
+from millrace.topology.topology import Topology
 
 log = structlog.get_logger(__name__)
 
@@ -61,6 +62,7 @@ class Takeover:
     def __init__(self, config: StreamsConfig, topology: Topology, *, transactional_id: str) -> None:
         self._config = config
         self._topology = topology
+        self._names = ApplicationTopics(topology, config.application_id)
         self._transactional_id = transactional_id
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
@@ -108,14 +110,12 @@ class Takeover:
         topics = self._topics()
         planned = []
         known: dict[TopicPartition, CommittedOffset] = {}
-        for part in self._topology.sub_topologies:
-            inputs = part.input_topics(group)
-            for number in range(max(topics[name].partitions for name in inputs)):
-                places = [(name, number) for name in inputs if number < topics[name].partitions]
-                commits = committed_offsets(self._admin, group, places)
-                known |= commits
-                if len(commits) < len(places) or Signature.of(commits) is None:
-                    planned.append(self._task(part, number, places, commits, topics))
+        layout = TopologyLayout(self._names, {name: topic.partitions for name, topic in topics.items()})
+        for task in layout.tasks.values():
+            commits = committed_offsets(self._admin, group, task.inputs)
+            known |= commits
+            if len(commits) < len(task.inputs) or Signature.of(commits) is None:
+                planned.append(self._task(layout, task, commits))
         if not known:
             raise PreflightError(
                 f"Consumer group {group} has no committed offsets: there is nothing to take over.",
@@ -124,20 +124,11 @@ class Takeover:
         return planned if any(Signature.of({place: commit}) is None for place, commit in known.items()) else []
 
     def _task(
-        self,
-        part: SubTopology,
-        number: int,
-        places: Sequence[TopicPartition],
-        commits: Mapping[TopicPartition, CommittedOffset],
-        topics: Mapping[str, TopicDescription],
+        self, layout: TopologyLayout, task: TaskLayout, commits: Mapping[TopicPartition, CommittedOffset]
     ) -> tuple[TakenTask, dict[TopicPartition, str]]:
-        changelogs = {
-            store.name: (topic, number)
-            for store in part.stores
-            if store.source_topic is None and (topic := store.changelog_topic(self._config.application_id)) is not None
-        }
-        tasks = max(topics[name].partitions for name, _ in places)
-        if wrong := sorted({topic for topic, _ in changelogs.values() if topics[topic].partitions != tasks}):
+        changelogs = task.own_changelogs
+        tasks = layout.task_counts[task.sub_topology]
+        if wrong := sorted({topic for topic, _ in changelogs.values() if layout.partitions[topic] != tasks}):
             raise StateError(
                 f"The changelogs {', '.join(wrong)} have not one partition for each of the {tasks} tasks.",
                 remedy="give the input topics the number of partitions that they had",
@@ -148,25 +139,22 @@ class Takeover:
             for place, commit in commits.items()
             for metadata in [CommitMetadata.decode(commit.metadata)]
         }
-        offsets = {place: commits[place].offset if place in commits else self._first(part, place) for place in places}
+        offsets = {
+            place: commits[place].offset if place in commits else self._first(task, place) for place in task.inputs
+        }
         signature = Signature(
             run=0,
             partition_times=times,
             changelogs={store: ends[place] for store, place in changelogs.items()},
             taken_over=True,
         )
-        task = TakenTask(name=f"{part.number}_{number}", offsets=offsets, changelogs=signature.changelogs)
-        return task, signature.to_metadata(offsets)
+        taken = TakenTask(name=task.name, offsets=offsets, changelogs=signature.changelogs)
+        return taken, signature.to_metadata(offsets)
 
-    def _first(self, part: SubTopology, place: TopicPartition) -> int:
+    def _first(self, task: TaskLayout, place: TopicPartition) -> int:
         """Where a partition starts of which Kafka Streams has committed nothing: it has read nothing of it."""
-        resets = {
-            full_topic_name(topic, self._config.application_id, internal=source.internal): (
-                "earliest" if source.internal else source.offset_reset or self._config.auto_offset_reset
-            )
-            for source in part.sources
-            for topic in source.topics
-        }
+        part = next(part for part in self._topology.sub_topologies if part.number == task.sub_topology)
+        resets = self._names.resets(part, self._config.auto_offset_reset)
         read = end_offsets if resets[place[0]] == "latest" else begin_offsets
         return read(self._admin, [place])[place]
 
@@ -177,13 +165,7 @@ class Takeover:
             PreflightError: one of them does not exist.
         """
         group = self._config.application_id
-        wanted = {name for part in self._topology.sub_topologies for name in part.input_topics(group)}
-        wanted |= {
-            name
-            for part in self._topology.sub_topologies
-            for store in part.stores
-            if (name := store.changelog_topic(group)) is not None
-        }
+        wanted = {*self._names.inputs, *self._names.changelogs.values()}
         found = self._admin.describe_topics(sorted(wanted))
         if missing := sorted(wanted - set(found)):
             raise PreflightError(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import json
+import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -69,6 +71,8 @@ appender.console.layout.type = PatternLayout
 appender.console.layout.pattern = %d{ISO8601} %-5p %c - %m%n
 """
 
+JAVA_OPTIONS_VARIABLE = "KAFKA_JVM_PERFORMANCE_OPTS"
+
 _log = structlog.get_logger(__name__)
 
 
@@ -77,7 +81,8 @@ class EmbeddedBroker:
 
     The directory keeps the data, the ports and the logs (``server.log``, and ``java.log`` for what the virtual
     machine prints), so a broker that was stopped or killed starts again where it was, on the same ports. The process
-    leads a session of its own: it outlives the caller unless it is stopped, and a Ctrl-C does not reach it.
+    leads a session of its own: it outlives the caller unless it is stopped, and a Ctrl-C does not reach it. Its virtual
+    machine gets the options of ``KAFKA_JVM_PERFORMANCE_OPTS``, as that of Kafka's own scripts does.
 
     Args:
         directory: where this broker keeps everything; made if it is not there.
@@ -159,9 +164,10 @@ class EmbeddedBroker:
         elif self._is_alone() and not ended_in_order(self.directory / "data"):
             report("the last one was killed: its session is fenced first")
             self._fence_old_session(jars, timeout_s)
+        options = shlex.split(os.environ.get(JAVA_OPTIONS_VARIABLE, ""))
         with (self.directory / "java.log").open("ab") as output:
             self._process = subprocess.Popen(
-                [*self._java(jars), f"-Xmx{self.heap}", "kafka.Kafka", str(self._configuration_file)],
+                [*self._java(jars), f"-Xmx{self.heap}", *options, "kafka.Kafka", str(self._configuration_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -93,8 +93,8 @@ def changelog_topic(
     Returns:
         ``None`` for a store that is not logged or whose changelog is an input topic, which is not ours to create.
     """
-    name = store.changelog_topic(application_id)
-    if name is None or store.source_topic is not None:
+    name = store.own_changelog_topic(application_id)
+    if name is None:
         return None
     own = dict(store.changelog_settings)
     windowed = store.kind in (StoreKind.WINDOW, StoreKind.SESSION)

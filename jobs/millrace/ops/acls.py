@@ -11,12 +11,13 @@ from typing import Any
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
+from millrace.install.spec import ApplicationSpec
 from millrace.kafka.topics import STATUS_TOPIC
-from millrace.ops.broker_checks import changelog_topics, output_topics
+from millrace.ops.broker_checks import output_topics
 from millrace.ops.canary.clone import clone_of
 from millrace.ops.dead_letters.markers import MARKER_TOPIC, replay_transactional_id
-from millrace.ops.spec import ApplicationSpec
 from millrace.topology.labels import written_topic
+from millrace.topology.layout import ApplicationTopics
 from millrace.topology.source_topics import literal_prefix, patterns_of
 from millrace.topology.topology import Topology
 
@@ -172,7 +173,7 @@ def _running(topology: Topology, config: StreamsConfig) -> Iterator[Acl]:
         )
     for topic in output_topics(topology, config):
         yield _topic(topic, Permission.WRITE, Permission.DESCRIBE_CONFIGS, reason="write output")
-    if changelog_topics(topology, config.application_id) or topology.repartition_topics:
+    if ApplicationTopics(topology, config.application_id).own:
         purges = (Permission.DELETE,) if topology.repartition_topics else ()
         yield _acl(
             Resource.TOPIC,

@@ -19,13 +19,14 @@ from typing import Any
 
 import httpx
 import psutil
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
 from millrace.errors import ConfigurationError, OperationError
+from millrace.install.files import write_json
+from millrace.install.home import Home
+from millrace.install.references import interpolate
 from millrace.kafka.broker import free_ports
 from millrace.kafka.broker_record import read_record
-from millrace.ops.files import write_json
-from millrace.ops.home import Home
-from millrace.ops.references import interpolate
 from millrace.processes import ProcessIdentity
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -36,6 +37,8 @@ BROKER_VARIABLE = "MILLRACE_BOOTSTRAP_SERVERS"
 _POLL_S = 0.2
 _KILL_LIMIT_S = 10.0
 _BUSY_LIMIT_S = 15.0
+_ANSWER_LIMIT_S = 30.0
+_MOST_ATTEMPTS = 3
 _DATABASE_ERROR = "Database error"
 
 
@@ -245,7 +248,7 @@ class AirflowClient:
     """
 
     def __init__(self, address: str, *, password: str, username: str = "admin") -> None:
-        self._client = httpx.Client(base_url=address, timeout=30, trust_env=False)
+        self._client = httpx.Client(base_url=address, timeout=_ANSWER_LIMIT_S, trust_env=False)
         self._credentials = {"username": username, "password": password}
         self._token = ""
 
@@ -258,7 +261,8 @@ class AirflowClient:
             body: JSON of the request.
 
         Raises:
-            OperationError: the answer is an error; its text is in the message.
+            OperationError: the answer is an error; its text is in the message. Or there was none, for what only asks at
+                the third attempt.
         """
         answer = self._answer(method, path, body)
         deadline = time.monotonic() + _BUSY_LIMIT_S
@@ -281,14 +285,27 @@ class AirflowClient:
                 answer = self._client.post("/auth/token", json=self._credentials)
                 answer.raise_for_status()
                 self._token = str(answer.json()["access_token"])
-            answer = self._client.request(
-                method, f"/api/v2{path}", json=body, headers={"Authorization": f"Bearer {self._token}"}
-            )
+            answer = self._sent(method, f"/api/v2{path}", body)
             if answer.status_code != httpx.codes.UNAUTHORIZED:
                 break
             # The token lives for a day; a longer watch needs a new one.
             self._token = ""
         return answer
+
+    def _sent(self, method: str, path: str, body: Any) -> httpx.Response:
+        attempts = Retrying(
+            retry=retry_if_exception_type(httpx.TimeoutException),
+            stop=stop_after_attempt(_MOST_ATTEMPTS if method == "GET" else 1),
+            reraise=True,
+        )
+        headers = {"Authorization": f"Bearer {self._token}"}
+        try:
+            return attempts(self._client.request, method, path, json=body, headers=headers)
+        except httpx.TimeoutException as error:
+            raise OperationError(
+                f"Airflow did not answer {method} {path} within {_ANSWER_LIMIT_S:g} s.",
+                remedy="see the API server's part of standalone.log, and whether the machine is overloaded",
+            ) from error
 
     def trigger(self, dag_id: str, run_id: str, conf: Mapping[str, Any] | None = None) -> None:
         """Start a run; the DAG must have been parsed."""

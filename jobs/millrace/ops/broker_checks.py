@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.errors import TopologyError
+from millrace.install.spec import ApplicationSpec, UpgradeMode
 from millrace.kafka.record_limits import AFTER_MAX, TopicLimits
 from millrace.kafka.topics import damaging_settings
 from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
-from millrace.ops.spec import ApplicationSpec, UpgradeMode
 from millrace.topology.diff import ChangeKind, TopologyDiff, diff
 from millrace.topology.labels import written_topic
+from millrace.topology.layout import ApplicationTopics, TopologyLayout
 from millrace.topology.naming import colliding_names
-from millrace.topology.partitions import repartition_partition_counts, task_counts
 from millrace.topology.topology import Topology, full_topic_name
 
 
@@ -61,21 +61,6 @@ def output_topics(topology: Topology, config: StreamsConfig) -> tuple[str, ...]:
     return tuple(sorted(sinks | ({dead_letters} if dead_letters else set())))
 
 
-def repartition_topics(topology: Topology, application_id: str) -> tuple[str, ...]:
-    """Full names of the topics between sub-topologies."""
-    return tuple(full_topic_name(each.name, application_id, internal=True) for each in topology.repartition_topics)
-
-
-def changelog_topics(topology: Topology, application_id: str) -> dict[str, str]:
-    """The changelog topic of each logged store that has one of its own."""
-    return {
-        store.name: topic
-        for sub in topology.sub_topologies
-        for store in sub.stores
-        if store.source_topic is None and (topic := store.changelog_topic(application_id)) is not None
-    }
-
-
 def _with_declared(spec: ApplicationSpec, view: BrokerView) -> dict[str, TopicView]:
     declared = {
         topic.name: TopicView(
@@ -108,8 +93,7 @@ def _topics_exist(name: str, needed: tuple[str, ...], known: Mapping[str, TopicV
 
 def _topic_names(spec: ApplicationSpec, topology: Topology, config: StreamsConfig, view: BrokerView) -> Check:
     """Those that are still to be created; what is not legal by itself was found when the topology was built."""
-    made = {*changelog_topics(topology, config.application_id).values()}
-    made.update(repartition_topics(topology, config.application_id), (topic.name for topic in spec.topics))
+    made = {*ApplicationTopics(topology, config.application_id).own, *(topic.name for topic in spec.topics)}
     collisions = colliding_names(sorted(made - view.names), view.names)
     return Check(
         name="topic names",
@@ -121,8 +105,8 @@ def _topic_names(spec: ApplicationSpec, topology: Topology, config: StreamsConfi
 
 def _internal_settings(topology: Topology, config: StreamsConfig, view: BrokerView) -> Check:
     """What existing internal topics do to their records."""
-    names = [*repartition_topics(topology, config.application_id)]
-    names += changelog_topics(topology, config.application_id).values()
+    topics = ApplicationTopics(topology, config.application_id)
+    names = [*topics.repartition_topics, *topics.own_changelogs.values()]
     wanted = config.client_settings("topic.").get("message.timestamp.type", "CreateTime")
     existing = {name: view.topics[name].settings for name in names if name in view.topics}
     wrong = [
@@ -184,18 +168,9 @@ def _internal_partitions(topology: Topology, config: StreamsConfig, known: Mappi
         return Check(name="internal topics", ok=True, text="their partitions follow from the input topics")
     try:
         counts = {topic: known[topic].partitions for topic in inputs}
-        wanted = {
-            full_topic_name(topic, config.application_id, internal=True): count
-            for topic, count in repartition_partition_counts(topology, counts).items()
-        }
-        tasks = task_counts(topology, counts)
+        wanted = TopologyLayout.over_inputs(topology, config.application_id, counts).own_partitions
     except TopologyError as error:
         return Check(name="internal topics", ok=False, text=error.message, remedy=error.remedy)
-    for sub in topology.sub_topologies:
-        for store in sub.stores:
-            changelog = None if store.source_topic else store.changelog_topic(config.application_id)
-            if changelog is not None:
-                wanted[changelog] = tasks[sub.number]
     wrong = [
         f"{topic} has {known[topic].partitions} partitions and needs {count}"
         for topic, count in sorted(wanted.items())
@@ -224,7 +199,7 @@ def _replication(
         for topic in spec.topics
         if topic.name not in view.topics and topic.replication_factor > view.brokers
     ]
-    internal = set(changelog_topics(topology, config.application_id).values())
+    internal = set(ApplicationTopics(topology, config.application_id).own_changelogs.values())
     for name in sorted({*output_topics(topology, config), *internal} & set(known)):
         found = known[name]
         if found.min_insync_replicas > found.replicas:
@@ -288,7 +263,7 @@ def lost_changelogs(topology: Topology, application_id: str, view: BrokerView) -
     A topic of an application whose id begins with this one's (``orders`` and ``orders-eu``) is not counted, as far as
     that application has published a status.
     """
-    kept = set(changelog_topics(topology, application_id).values())
+    kept = set(ApplicationTopics(topology, application_id).own_changelogs.values())
     prefix, suffix = f"{application_id}-", "-changelog"
     others = tuple(f"{other}-" for other in view.statuses if other.startswith(prefix))
     return {

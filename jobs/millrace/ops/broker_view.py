@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from millrace.config import StreamsConfig
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
+from millrace.install.connection import admin_of
 from millrace.kafka.groups import live_members
-from millrace.ops.connection import admin_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 import orjson
 
 from millrace.errors import MillraceError
-from millrace.ops.files import read_json
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.application import Application
+from millrace.install.files import read_json
+from millrace.install.home import ApplicationDirectory
+from millrace.install.launchers.base import driver_environment
+from millrace.install.spec import SpecFile
+from millrace.install.which_spec import Use, changed_keys
 from millrace.ops.launched_code import changes_of_code, code_of, kept_code
-from millrace.ops.launchers.base import driver_environment
-from millrace.ops.spec import SpecFile
-from millrace.ops.which_spec import Use, changed_keys, difference_of_specifications, specification_for
 from millrace.topology.node_marks import changed_marks
 
 _LISTED = 20
@@ -43,11 +44,11 @@ class Changes:
         return tuple(f"differs: {line}" for line in (*self.specification, *self.nodes, *self.code))
 
 
-def changes_since_launch(home: Home, spec: SpecFile) -> Changes:
+def changes_since_launch(application: Application, spec: SpecFile) -> Changes:
     """Compare a specification and its code as it is now with what was launched.
 
     Args:
-        home: the installation.
+        application: which.
         spec: what would be launched.
 
     Returns:
@@ -56,11 +57,10 @@ def changes_since_launch(home: Home, spec: SpecFile) -> Changes:
     Raises:
         MillraceError: what was launched, or the code, cannot be read.
     """
-    application = spec.spec.name
-    directory = home.application(application)
+    directory = application.directory
     if not directory.spec.exists():
         return Changes()
-    launched = specification_for(Use.RUNNING, home, application).file
+    launched = application.launched.file
     keys = changed_keys(launched.raw, spec.raw)
     kept = kept_code(directory)
     code = changes_of_code(kept, code_of(spec.spec)) if kept is not None else ()
@@ -121,13 +121,12 @@ def code_note(directory: ApplicationDirectory) -> str:
     )
 
 
-def difference_note(use: Use, home: Home, application: str) -> str:
+def difference_note(use: Use, application: Application) -> str:
     """One line that says how what was launched differs from what is there now, and by which an operation goes.
 
     Args:
         use: by which specification the operation goes.
-        home: the installation.
-        application: its name.
+        application: which.
     """
-    notes = (difference_of_specifications(use, home, application), code_note(home.application(application)))
+    notes = (application.difference(use), code_note(application.directory))
     return "; ".join(filter(None, notes))

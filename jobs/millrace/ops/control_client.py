@@ -13,8 +13,8 @@ import orjson
 from millrace.control.control_file import read_token
 from millrace.control.status import ApplicationStatus
 from millrace.errors import MillraceError, OperationError, SerializationError
-from millrace.ops.home import ApplicationDirectory
-from millrace.ops.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
+from millrace.install.home import ApplicationDirectory
+from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
 
 ANSWER_LIMIT_S = 3.0
 

@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from enum import StrEnum
 
+from millrace.install.record import DesiredState, JobRecord
+from millrace.install.spec import RunState, SpecFile
+from millrace.ops.action import Action
 from millrace.ops.observe import Observation, Reason, Verdict
-from millrace.ops.record import DesiredState, JobRecord
-from millrace.ops.spec import RunState, SpecFile
-
-
-class Action(StrEnum):
-    """What to do."""
-
-    NOTHING = "nothing"
-    WAIT = "wait"
-    RESTART = "restart"
-    UPGRADE = "upgrade"
-    STOP = "stop"
-    GIVE_UP = "give_up"
-
-    @property
-    def changes_something(self) -> bool:
-        """Whether it starts or ends a process."""
-        return self in {Action.RESTART, Action.UPGRADE, Action.STOP}
 
 
 @dataclass(frozen=True, kw_only=True)

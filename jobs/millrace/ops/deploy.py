@@ -6,17 +6,20 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.home import ApplicationDirectory
+from millrace.install.launchers import launcher_of_kind
+from millrace.install.locks import application_lock
+from millrace.install.record import DesiredState, JobRecord, write_record
+from millrace.install.spec import RunState, SpecFile, UpgradeMode
+from millrace.ops.action import Action
 from millrace.ops.changes import Changes, changes_since_launch
 from millrace.ops.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.launchers import launcher_of_kind
 from millrace.ops.observe import observe
 from millrace.ops.operations.journal import refuse_held
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
-from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
-from millrace.ops.spec import RunState, SpecFile, UpgradeMode
 from millrace.ops.topics import create_topics, missing_topics
 from millrace.ops.upgrade import (
     UpgradePlan,
@@ -27,12 +30,10 @@ from millrace.ops.upgrade import (
     upgrade,
     wait_for_whoever_carries_out,
 )
-from millrace.ops.which_spec import Use, specification_for
 
 
 def deploy(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     owner: str = "",
     reason: str = "deployed",
@@ -62,8 +63,7 @@ def deploy(
     supervision for example, is waited for.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         owner: ``run_id/try_number`` of a task that will supervise it; empty leaves the owner as it is.
         reason: for the record and the journal.
         within: id of the operation in steps of which this is a part.
@@ -78,7 +78,7 @@ def deploy(
         progress: takes lines that say how far an operation in steps is.
 
     Returns:
-        The action ``start``, ``upgrade``, ``nothing``, or one of :func:`millrace.ops.upgrade.upgrade`, and its steps.
+        The action ``START``, ``UPGRADE``, ``NOTHING``, or one of :func:`millrace.ops.upgrade.upgrade`, and its steps.
 
     Raises:
         ConfigurationError: the specification is invalid. What runs goes on.
@@ -86,25 +86,22 @@ def deploy(
         OperationError: another operation holds the lock for too long or has not ended, or the driver could not be
             started or ended.
     """
-    spec = specification_for(Use.DEPLOYMENT, home, application).file
-    directory = home.application(application)
-    if skip_rejected and (record := read_record(directory)) is not None and record.rejected_hash == spec.hash:
-        spec = specification_for(Use.RUNNING, home, application).file
+    spec = application.desired.file
+    directory = application.directory
+    if skip_rejected and (record := application.record) is not None and record.rejected_hash == spec.hash:
+        spec = application.launched.file
     launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, directory)
     if spec.spec.state is RunState.SUSPENDED:
         raise OperationError(
             f"The specification of {application} says suspended.",
-            remedy=f"set `state: running` in {home.spec_path(application)}",
+            remedy=f"set `state: running` in {application.spec_path}",
         )
     if not dry_run and is_upgrade_to(directory, spec):
-        done = _another_did_it(home, application, spec, progress) or carry_on_upgrade(
-            home, application, progress=progress
-        )
+        done = _another_did_it(application, spec, progress) or carry_on_upgrade(application, progress=progress)
         if done is not None:
             return replace(done, operation="deploy")
     try:
         return _change(
-            home,
             application,
             spec,
             owner=owner,
@@ -119,31 +116,30 @@ def deploy(
         )
     except OperationError:
         # Supervision, for example, was a moment earlier.
-        done = None if dry_run else _another_did_it(home, application, spec, progress)
+        done = None if dry_run else _another_did_it(application, spec, progress)
         if done is None:
             raise
         return done
 
 
-def _another_did_it(home: Home, application: str, spec: SpecFile, progress: Callable[[str], None]) -> Outcome | None:
+def _another_did_it(application: Application, spec: SpecFile, progress: Callable[[str], None]) -> Outcome | None:
     """Waits for a living process that goes to the same specification; what came of it, if that is what there was."""
-    directory = home.application(application)
+    directory = application.directory
     if not (is_upgrade_to(directory, spec) and is_carried_out(directory)):
         return None
     progress(f"another process goes to specification {spec.hash}: waiting for its end")
     wait_for_whoever_carries_out(directory)
-    record = read_record(directory)
+    record = application.record
     if record is not None and record.rejected_hash == spec.hash:
         text = f"another process went to specification {spec.hash}, which was not healthy in time, and back"
-        return _outcome(home, application, "rolled_back", text, ())
+        return _outcome(application, Action.ROLLED_BACK, text, ())
     if record is not None and record.spec_hash == spec.hash and not is_upgrade_to(directory, spec):
-        return _outcome(home, application, "nothing", "another process has gone to this specification", ())
+        return _outcome(application, Action.NOTHING, "another process has gone to this specification", ())
     return None
 
 
 def _change(
-    home: Home,
-    application: str,
+    application: Application,
     spec: SpecFile,
     *,
     owner: str,
@@ -156,18 +152,18 @@ def _change(
     dry_run: bool,
     progress: Callable[[str], None],
 ) -> Outcome:
-    directory = home.application(application)
+    directory = application.directory
     with application_lock(directory):
         refuse_held([directory], what="deploy", within=within)
-        known = read_record(directory)
-        record = known or JobRecord(application=application, desired=DesiredState.STOPPED)
+        known = application.record
+        record = known or JobRecord(application=application.name, desired=DesiredState.STOPPED)
         if known is not None and not dry_run:
             record = adopt_unrecorded_driver(directory, record, operation="deploy")
-        changes = changes_since_launch(home, spec)
+        changes = changes_since_launch(application, spec)
         is_same_changed = force or bool(changes.code)
         action = _action(directory, record, spec, is_same_changed=is_same_changed)
         in_steps = plan_upgrade(
-            home,
+            application,
             record,
             spec,
             mode=upgrade_mode,
@@ -177,11 +173,11 @@ def _change(
             is_same_changed=is_same_changed,
         )
         if dry_run:
-            return _plan(home, application, record, spec, changes, action=action, in_steps=in_steps)
+            return _plan(application, record, spec, changes, action=action, in_steps=in_steps)
         record = record.with_changes(owner=owner or record.owner)
-        if action == "nothing":
+        if action is Action.NOTHING:
             write_record(directory, record.with_changes(desired=DesiredState.RUNNING, restarts=0, stop_cause=None))
-            return _outcome(home, application, action, _runs_already(changes), ())
+            return _outcome(application, action, _runs_already(changes), ())
         append_journal(directory, "deploy", "differs", lines=list(changes.lines()))
         steps = [*changes.lines(), *_way_back(spec, changes, rolls_back=rolls_back)]
         steps += [f"created topic {topic}" for topic in create_topics(spec.spec)]
@@ -197,16 +193,16 @@ def _change(
             )
             assert launched.driver is not None
             steps.append(f"launched {launched.driver.name}")
-            return _outcome(home, application, action, reason, tuple(steps))
+            return _outcome(application, action, reason, tuple(steps))
     # The steps take the lock themselves, each for as long as it needs it.
-    outcome = upgrade(home, application, in_steps, reason=reason, progress=progress)
+    outcome = upgrade(application, in_steps, reason=reason, progress=progress)
     return replace(outcome, operation="deploy", steps=(*steps, *outcome.steps))
 
 
-def _action(directory: ApplicationDirectory, record: JobRecord, spec: SpecFile, *, is_same_changed: bool) -> str:
+def _action(directory: ApplicationDirectory, record: JobRecord, spec: SpecFile, *, is_same_changed: bool) -> Action:
     if not record.is_driver_alive(directory):
-        return "start"
-    return "nothing" if record.spec_hash == spec.hash and not is_same_changed else "upgrade"
+        return Action.START
+    return Action.NOTHING if record.spec_hash == spec.hash and not is_same_changed else Action.UPGRADE
 
 
 def _way_back(spec: SpecFile, changes: Changes, *, rolls_back: bool) -> tuple[str, ...]:
@@ -227,41 +223,40 @@ def _runs_already(changes: Changes) -> str:
 
 
 def _plan(
-    home: Home,
-    application: str,
+    application: Application,
     record: JobRecord,
     spec: SpecFile,
     changes: Changes,
     *,
-    action: str,
+    action: Action,
     in_steps: UpgradePlan | None,
 ) -> Outcome:
-    if action == "nothing":
-        return _outcome(home, application, action, _runs_already(changes), (), dry_run=True)
+    if action is Action.NOTHING:
+        return _outcome(application, action, _runs_already(changes), (), dry_run=True)
     report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
     steps = [*changes.lines()]
     steps += [f"create topic {topic}" for topic in missing_topics(spec.spec)]
     steps += report.lines()
     if in_steps is not None:
-        steps += upgrade(home, application, in_steps, reason="", dry_run=True).steps
+        steps += upgrade(application, in_steps, reason="", dry_run=True).steps
     else:
-        if record.driver is not None and record.is_driver_alive(home.application(application)):
+        if record.driver is not None and record.is_driver_alive(application.directory):
             steps.append(f"stop {record.driver.name}")
-        command = launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, home.application(application)).command
+        command = launcher_of_kind(spec.spec.launcher.kind).plan(spec.spec, application.directory).command
         steps.append("launch " + " ".join(command))
     text = "nothing is in the way" if report.ok else f"{len(report.failed)} checks fail"
-    return _outcome(home, application, action, text, tuple(steps), dry_run=True)
+    return _outcome(application, action, text, tuple(steps), dry_run=True)
 
 
 def _outcome(
-    home: Home, application: str, action: str, text: str, steps: tuple[str, ...], *, dry_run: bool = False
+    application: Application, action: Action, text: str, steps: tuple[str, ...], *, dry_run: bool = False
 ) -> Outcome:
     return Outcome(
-        application=application,
+        application=application.name,
         operation="deploy",
         action=action,
         text=text,
         dry_run=dry_run,
         steps=steps,
-        observation=observe(home, application),
+        observation=observe(application),
     )

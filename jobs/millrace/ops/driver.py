@@ -8,15 +8,15 @@ from dataclasses import dataclass, replace
 import structlog
 
 from millrace.errors import MillraceError, OperationError
+from millrace.install.files import append_journal
+from millrace.install.home import ApplicationDirectory
+from millrace.install.launchers import launcher_of_kind
+from millrace.install.launchers.base import OPERATION_VARIABLE
+from millrace.install.launchers.instance import DriverInstance, EndLimits, Presence, is_alive
+from millrace.install.record import DesiredState, JobRecord, StopCause, write_record
+from millrace.install.spec import SpecFile, load_spec
 from millrace.ops.control_client import request_stop
-from millrace.ops.files import append_journal
-from millrace.ops.home import ApplicationDirectory
 from millrace.ops.launched_code import code_of, keep_code
-from millrace.ops.launchers import launcher_of_kind
-from millrace.ops.launchers.base import OPERATION_VARIABLE
-from millrace.ops.launchers.instance import DriverInstance, EndLimits, Presence, is_alive
-from millrace.ops.record import DesiredState, JobRecord, StopCause, write_record
-from millrace.ops.spec import SpecFile, load_spec
 
 log = structlog.get_logger(__name__)
 
@@ -58,7 +58,7 @@ def launch_driver(
     """Start the driver and record it; the caller holds the application's lock and has ended the former driver.
 
     If the caller is killed between the start and the record, the next operation finds the driver
-    (:meth:`~millrace.ops.launchers.Launcher.find`) and adopts it: there are never two. A driver that was launched
+    (:meth:`~millrace.install.launchers.Launcher.find`) and adopts it: there are never two. A driver that was launched
     ``within`` an operation in steps starts although that operation holds the application.
 
     Raises:

@@ -10,7 +10,7 @@ import orjson
 
 from millrace.control.ending import ExitCode, write_ending
 from millrace.errors import MillraceError
-from millrace.ops.home import ApplicationDirectory
+from millrace.install.home import ApplicationDirectory
 
 _READ_BYTES = 64 * 1024
 _LOOKED_AT_LINES = 200

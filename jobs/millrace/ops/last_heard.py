@@ -8,10 +8,10 @@ import structlog
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import MillraceError
-from millrace.ops.files import read_json
-from millrace.ops.home import ApplicationDirectory
-from millrace.ops.launchers.instance import DriverInstance
-from millrace.ops.spec import ApplicationSpec
+from millrace.install.files import read_json
+from millrace.install.home import ApplicationDirectory
+from millrace.install.launchers.instance import DriverInstance
+from millrace.install.spec import ApplicationSpec
 
 _PUBLISHED_LIMIT_S = 2.0
 

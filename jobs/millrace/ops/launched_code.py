@@ -16,10 +16,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from millrace.errors import OperationError
-from millrace.ops.files import read_json, write_json
-from millrace.ops.home import ApplicationDirectory
+from millrace.install.files import read_json, write_json
+from millrace.install.home import ApplicationDirectory
+from millrace.install.spec import ApplicationSpec
 from millrace.ops.sources import LIBRARY, installed_packages, library_sources, sources_of
-from millrace.ops.spec import ApplicationSpec
 from millrace.topology.node_marks import node_marks
 from millrace.topology.topology import Topology
 

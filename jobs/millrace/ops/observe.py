@@ -14,18 +14,18 @@ from typing import Any
 from millrace.control.ending import ExitCode
 from millrace.control.health import HealthLimits, HealthReason, assess
 from millrace.control.status import StreamThreadStatus
+from millrace.install.application import Application
+from millrace.install.files import now_text, read_json, strict_json, write_json
+from millrace.install.home import ApplicationDirectory
+from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
+from millrace.install.record import DesiredState, JobRecord
+from millrace.install.spec import ApplicationSpec, RunState, SpecFile
+from millrace.install.spec import HealthLimits as SpecLimits
 from millrace.ops.changes import code_note
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.ending import last_line
-from millrace.ops.files import now_text, read_json, strict_json, write_json
-from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.last_heard import LastHeard, last_published, last_words, remembered
-from millrace.ops.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
-from millrace.ops.record import DesiredState, JobRecord, read_record
 from millrace.ops.scrape_target import update_scrape_target
-from millrace.ops.spec import ApplicationSpec, RunState, SpecFile
-from millrace.ops.spec import HealthLimits as SpecLimits
-from millrace.ops.which_spec import specifications_seen
 from millrace.processes import ProcessIdentity
 
 WORST_PARTITIONS = 5
@@ -220,26 +220,27 @@ class Evidence:
         return self.launched or self.spec
 
 
-def look(home: Home, application: str) -> Evidence:
+def look(application: Application) -> Evidence:
     """Read the application's files and look at its driver; takes milliseconds, or seconds where a cluster is asked.
 
     Raises:
         OperationError: the record cannot be understood.
     """
-    directory = home.application(application)
-    record = read_record(directory)
+    directory = application.directory
+    record = application.record
     driver = record.driver if record else None
-    following, launched, problem = specifications_seen(home, application)
+    seen = application.specifications.seen()
+    following, launched = seen.following, seen.running
     sight = driver.look(directory) if driver is not None else None
     is_gone = sight is not None and sight.presence not in {Presence.ALIVE, Presence.UNKNOWN}
     is_gone = is_gone and record is not None and record.desired is DesiredState.RUNNING
     return Evidence(
-        application=application,
+        application=application.name,
         directory=directory,
         record=record,
         sight=sight,
         spec=following.file if following else None,
-        spec_error=problem,
+        spec_error=seen.problem,
         launched=launched.file if launched else None,
         last_words=last_line(directory) if is_gone else "",
         note=launched.note if launched else "",
@@ -428,13 +429,13 @@ def _with_status(spec: ApplicationSpec, record: JobRecord, answer: Answer, now: 
     )
 
 
-def observe(home: Home, application: str) -> Observation:
+def observe(application: Application) -> Observation:
     """Look, ask and judge; remembers since when the driver has not answered. Takes at most some seconds.
 
     Raises:
         OperationError: the record cannot be understood.
     """
-    evidence = look(home, application)
+    evidence = look(application)
     answer = ask(evidence.sight) if evidence.sight is not None else None
     observation = judge(with_published(evidence, answer), answer, now=time.time())
     if evidence.record is not None:

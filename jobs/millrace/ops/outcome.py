@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from millrace.ops.files import strict_json
+from millrace.install.files import strict_json
+from millrace.ops.action import Action
 from millrace.ops.observe import Observation
 
 
@@ -17,7 +18,7 @@ class Outcome:
     Args:
         application: its name.
         operation: ``deploy``, ``stop``, ``reconcile``, ``reset``, ...
-        action: what was decided, as a word: ``nothing``, ``start``, ``restart``, ``upgrade``, ``stop``, ``wait``, ...
+        action: what was decided, or came of it; what callers act on.
         text: why.
         dry_run: whether only the plan was made.
         steps: what was done, or would be done, in order.
@@ -27,12 +28,17 @@ class Outcome:
 
     application: str
     operation: str
-    action: str
+    action: Action
     text: str
     dry_run: bool = False
     steps: tuple[str, ...] = ()
     observation: Observation | None = None
     results: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    @property
+    def done(self) -> str:
+        """What was done, as a word: that of the action, or the name of a multi-step operation."""
+        return self.operation if self.action is Action.PERFORM else self.action.value
 
     def summary(self) -> dict[str, Any]:
         """A small document of strict JSON."""
@@ -40,7 +46,7 @@ class Outcome:
             {
                 "application": self.application,
                 "operation": self.operation,
-                "action": self.action,
+                "action": self.done,
                 "text": self.text[:1000],
                 "dry_run": self.dry_run,
                 "steps": [step[:500] for step in self.steps[:30]],

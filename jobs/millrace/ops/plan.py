@@ -14,6 +14,7 @@ from typing import Any
 from millrace.config import ProcessingEngine, ProcessingGuarantee, StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
+from millrace.install.spec import ApplicationSpec
 from millrace.ops.plan_stores import (
     PlannedStore,
     PlannedTopic,
@@ -22,7 +23,6 @@ from millrace.ops.plan_stores import (
     plan_stores,
 )
 from millrace.ops.plan_traffic import ExpectedLoad, Traffic
-from millrace.ops.spec import ApplicationSpec
 from millrace.sizing import (
     TRANSACTION_S,
     EosOverhead,
@@ -111,7 +111,8 @@ def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, 
     known = _partitions(spec, topology, partitions or {})
     traffic = Traffic(topology, load, known)
     tasks = task_counts(topology, known)
-    interval_s = max(config.commit_interval_ms / 1000, BATCH_FLOOR_S[engine_of(config, topology)])
+    engine = engine_of(config, topology)
+    interval_s = max(config.commit_interval_ms_of(engine) / 1000, BATCH_FLOOR_S[engine])
     stores, changelogs = plan_stores(topology, config, traffic, tasks=tasks, commit_interval_s=interval_s)
     stores += plan_global_stores(topology, traffic, copies=spec.launcher.parallelism)
     topics = (*plan_repartition_topics(topology, config, traffic), *changelogs)

@@ -119,7 +119,7 @@ def _plan_store(
     advance_ms, windows_per_record = _windows(spec, written_by(owners[0]))
     writes = sum(traffic.records_into(owner.name) for owner in owners) * windows_per_record
     # A buffer logs the last state of a key at each commit, as a cached store does.
-    cached = spec.kind is StoreKind.BUFFER or (spec.cached and config.statestore_cache_enabled)
+    cached = spec.kind is StoreKind.BUFFER or (spec.cached and config.merges_updates)
     updates = _cached(writes, load.keys * windows_per_record, tasks, interval_s) if cached else writes
     entry_key_bytes, value_bytes = _entry_bytes(load, written_by(owners[0]))
     entries, live_in_log = _kept(spec, written_by(owners[0]), load.keys, updates)

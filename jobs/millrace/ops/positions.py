@@ -6,10 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from millrace.dsl.loading import load_topology
+from millrace.install.application import Application
+from millrace.install.connection import Connection
 from millrace.kafka.offsets import end_offsets
-from millrace.ops.connection import Connection
-from millrace.ops.home import Home
-from millrace.ops.which_spec import Use, specification_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,18 +29,17 @@ class TopicPosition:
         return sum(self.offsets.values())
 
 
-def output_positions(home: Home, application: str) -> tuple[TopicPosition, ...]:
+def output_positions(application: Application) -> tuple[TopicPosition, ...]:
     """The positions of the topics that an application writes its results to, by name; dead letters are none.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
 
     Raises:
         ConfigurationError: it has no valid specification here.
         MillraceError: the topology cannot be built, or no broker answered.
     """
-    spec = specification_for(Use.RUNNING, home, application).spec
+    spec = application.launched.spec
     config = spec.streams_config()
     outputs = sorted(load_topology(spec.module, config).external_outputs)
     admin = Connection.of(config).administrator()

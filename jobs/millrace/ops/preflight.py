@@ -10,10 +10,11 @@ from pathlib import Path
 
 from millrace.config import StreamsConfig
 from millrace.errors import BrokerUnavailableError, MillraceError
+from millrace.install.launchers import launcher_of_kind
+from millrace.install.spec import ApplicationSpec
 from millrace.kafka.java import find_java
 from millrace.ops.checks import Check, Report
-from millrace.ops.launchers import launcher_of_kind
-from millrace.ops.spec import ApplicationSpec
+from millrace.topology.layout import ApplicationTopics
 from millrace.topology.pickling import check_picklable
 from millrace.topology.source_topics import patterns_of, with_matched_topics
 from millrace.topology.topology import Topology
@@ -42,13 +43,7 @@ def _checks(spec: ApplicationSpec, *, forgets_state: bool) -> Iterator[Check]:
     topology, check = _topology(spec)
     yield check
     # The heavy imports come here: DAG files import this module, and must be parsed fast.
-    from millrace.ops.broker_checks import (
-        broker_checks,
-        changelog_topics,
-        input_topics,
-        output_topics,
-        repartition_topics,
-    )
+    from millrace.ops.broker_checks import broker_checks, input_topics, output_topics
     from millrace.ops.broker_view import view_broker
 
     config = spec.streams_config()
@@ -58,8 +53,7 @@ def _checks(spec: ApplicationSpec, *, forgets_state: bool) -> Iterator[Check]:
     topics: set[str] = set()
     if topology is not None:
         topics.update(input_topics(topology), output_topics(topology, config))
-        topics.update(repartition_topics(topology, config.application_id))
-        topics.update(changelog_topics(topology, config.application_id).values())
+        topics.update(ApplicationTopics(topology, config.application_id).own)
     try:
         view = view_broker(config, topics=topics)
     except MillraceError as error:
@@ -73,7 +67,7 @@ def _checks(spec: ApplicationSpec, *, forgets_state: bool) -> Iterator[Check]:
 
 def _matched(spec: ApplicationSpec, topology: Topology, config: StreamsConfig) -> tuple[Topology | None, Check]:
     """The topology with the topics that its patterns match; those that a deployment creates first count as there."""
-    from millrace.ops.connection import Connection
+    from millrace.install.connection import Connection
 
     name = "topic patterns"
     try:

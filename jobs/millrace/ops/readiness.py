@@ -6,20 +6,20 @@ import time
 from collections.abc import Callable
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.files import append_journal, write_atomically
+from millrace.install.home import ApplicationDirectory
+from millrace.install.locks import application_lock
+from millrace.install.record import read_record
+from millrace.install.spec import SpecFile, load_spec_file
 from millrace.ops.ending import end_of_log
-from millrace.ops.files import append_journal, application_lock, write_atomically
-from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.observe import Observation, Reason, Verdict, observe
-from millrace.ops.record import read_record
-from millrace.ops.spec import SpecFile, load_spec_file
-from millrace.ops.which_spec import Use, specification_for
 
 _READY_POLL_S = 0.5
 
 
 def wait_until_ready(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     timeout_s: float | None = None,
     on_look: Callable[[Observation], None] = lambda _: None,
@@ -27,8 +27,7 @@ def wait_until_ready(
     """Wait until the application processes what arrives.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         timeout_s: longest wait, seconds; by default the readiness limit of its specification.
         on_look: called with each look, for example to show how far a restoration is.
 
@@ -36,12 +35,12 @@ def wait_until_ready(
         OperationError: the driver died, became unhealthy, was stopped, or was not ready in time; the message is what
             the driver said of it, or else has the end of its log.
     """
-    directory = home.application(application)
+    directory = application.directory
     if timeout_s is None:
-        timeout_s = specification_for(Use.RUNNING, home, application).spec.health.readiness_timeout_s
+        timeout_s = application.launched.spec.health.readiness_timeout_s
     deadline = time.monotonic() + timeout_s
     while True:
-        observation = observe(home, application)
+        observation = observe(application)
         on_look(observation)
         if is_proven(observation):
             with application_lock(directory):
@@ -62,17 +61,20 @@ def failure_of_start(directory: ApplicationDirectory, observation: Observation, 
         observation: the last look at it.
         when: seconds after its start, in words.
     """
-    application, remedy = directory.application, observation.remedy or f"read {directory.log}"
-    if observation.reason is Reason.ENDED_IN_ERROR:
-        text = observation.text.rstrip(".")
-        return OperationError(f"{application} failed {when}: {text}.", remedy=remedy)
-    if observation.verdict is Verdict.DEAD:
-        return OperationError(f"{application} is not ready {when}: {observation.text}", remedy=remedy)
+    happened = "failed" if observation.reason is Reason.ENDED_IN_ERROR else "is not ready"
     return OperationError(
-        f"{application} is not ready {when}: {why_not_proven(observation)}. "
-        f"The end of its log: {end_of_log(directory)}",
-        remedy=remedy,
+        f"{directory.application} {happened} {when}: {cause_of_failure(directory, observation)}",
+        remedy=observation.remedy or f"read {directory.log}",
     )
+
+
+def cause_of_failure(directory: ApplicationDirectory, observation: Observation) -> str:
+    """Why an application has not come to work: what its driver said, or what it lacks and the end of its log."""
+    if observation.reason is Reason.ENDED_IN_ERROR:
+        return observation.text.rstrip(".") + "."
+    if observation.verdict is Verdict.DEAD:
+        return observation.text
+    return f"{why_not_proven(observation)}. The end of its log: {end_of_log(directory)}"
 
 
 def is_proven(observation: Observation) -> bool:

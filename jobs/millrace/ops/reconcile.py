@@ -8,9 +8,16 @@ from dataclasses import replace
 import structlog
 
 from millrace.errors import MillraceError
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.locks import application_lock
+from millrace.install.record import JobRecord, write_record
+from millrace.install.spec import SpecFile
+from millrace.ops.action import Action
 from millrace.ops.checks import Report
 from millrace.ops.control_client import ask
-from millrace.ops.decide import Action, Decision, decide
+from millrace.ops.decide import Decision, decide
 from millrace.ops.deploy import deploy
 from millrace.ops.driver import (
     UNRESPONSIVE,
@@ -20,15 +27,11 @@ from millrace.ops.driver import (
     launch_driver,
     stop_limits,
 )
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import ApplicationDirectory, Home
 from millrace.ops.observe import Evidence, Observation, Reason, Verdict, judge, look, observe, remember
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.readiness import is_proven, mark_good
-from millrace.ops.record import JobRecord, read_record, write_record
-from millrace.ops.spec import SpecFile
 from millrace.ops.successor import successor_is_gone
 from millrace.ops.upgrade import carry_on_upgrade, plan_upgrade
 
@@ -37,24 +40,22 @@ log = structlog.get_logger(__name__)
 BLOCKED_WAIT_S = 15.0
 """Time until a start that the preflight refused is tried again: what is missing often comes back by itself."""
 
-_IN_STEPS = "upgrade in steps"
 _STARTING = {Action.RESTART, Action.UPGRADE}
 _DOES_NOT_ANSWER = {Reason.HUNG, Reason.NO_ANSWER, Reason.PROCESS_STOPPED}
 
 
-def reconcile(home: Home, application: str, *, dry_run: bool = False) -> Outcome:
+def reconcile(application: Application, *, dry_run: bool = False) -> Outcome:
     """Bring the application one step nearer to its desired state.
 
     Holds the application's lock, so a supervising task and a scheduled reconcile that come at the same time do the
     work once: the second finds a healthy job and does nothing.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         dry_run: only say what would be done.
 
     Returns:
-        What was decided and done. ``give_up`` means that the restart limit is reached; ``blocked`` that the preflight
+        What was decided and done. ``GIVE_UP`` means that the restart limit is reached; ``BLOCKED`` that the preflight
         refused the start, which is tried again later. An invalid specification leaves the last good one running and
         is named in the text.
 
@@ -62,58 +63,62 @@ def reconcile(home: Home, application: str, *, dry_run: bool = False) -> Outcome
         OperationError: another operation holds the lock for too long, the record cannot be understood, or a process
             could not be started or ended.
     """
-    directory = home.application(application)
-    if read_record(directory) is None:
+    directory = application.directory
+    if application.record is None:
         return Outcome(
-            application=application,
+            application=application.name,
             operation="reconcile",
-            action=Action.NOTHING.value,
+            action=Action.NOTHING,
             text="it was never deployed here",
             dry_run=dry_run,
-            observation=observe(home, application),
+            observation=observe(application),
         )
-    if not dry_run and (carried_on := carry_on_upgrade(home, application)) is not None:
+    if not dry_run and (carried_on := carry_on_upgrade(application)) is not None:
         return replace(carried_on, operation="reconcile")
-    reconciliation = _Reconciliation(home, application, dry_run=dry_run)
+    reconciliation = _Reconciliation(application, dry_run=dry_run)
     with application_lock(directory):
         outcome = reconciliation.run()
-    return reconciliation.upgrade() if outcome.action == _IN_STEPS else outcome
+    # The steps of an upgrade take the lock themselves.
+    return outcome if outcome is not None else reconciliation.upgrade()
 
 
 def reconcile_all(home: Home, *, dry_run: bool = False) -> list[Outcome]:
     """:func:`reconcile` for every application that was deployed here; what fails for one does not keep the others.
 
     Returns:
-        One outcome per application, ``failed`` for those whose reconcile raised.
+        One outcome per application, ``FAILED`` for those whose reconcile raised.
     """
     outcomes = []
     for application in home.deployed():
         try:
-            outcomes.append(reconcile(home, application, dry_run=dry_run))
+            outcomes.append(reconcile(Application(home, application), dry_run=dry_run))
         except MillraceError as error:
             log.warning("reconcile failed", application=application, error=str(error))
             outcomes.append(
                 Outcome(
-                    application=application, operation="reconcile", action="failed", text=str(error), dry_run=dry_run
+                    application=application,
+                    operation="reconcile",
+                    action=Action.FAILED,
+                    text=str(error),
+                    dry_run=dry_run,
                 )
             )
     return outcomes
 
 
 class _Reconciliation:
-    def __init__(self, home: Home, application: str, *, dry_run: bool) -> None:
-        self.home = home
+    def __init__(self, application: Application, *, dry_run: bool) -> None:
         self.application = application
-        self.directory: ApplicationDirectory = home.application(application)
+        self.directory: ApplicationDirectory = application.directory
         self.dry_run = dry_run
 
-    def run(self) -> Outcome:
-        """The whole loop, once."""
-        record = read_record(self.directory)
+    def run(self) -> Outcome | None:
+        """The whole loop, once; none where what was decided is an upgrade in steps, which :meth:`upgrade` does."""
+        record = self.application.record
         assert record is not None
         if not self.dry_run:
             adopt_unrecorded_driver(self.directory, record, operation="reconcile")
-        evidence = look(self.home, self.application)
+        evidence = look(self.application)
         assert evidence.record is not None
         observation = self._judge(evidence)
         if is_proven(observation) and not self.dry_run:
@@ -135,16 +140,16 @@ class _Reconciliation:
                 decision=f"{decision.action}: {decision.text}",
             )
         if self.dry_run or not decision.action.changes_something:
-            return self._outcome(decision.action.value, decision.text, (), observation)
+            return self._outcome(decision.action, decision.text, (), observation)
         append_journal(self.directory, "reconcile", decision.action.value, why=decision.text)
         return self._act(decision, observation, evidence.record, evidence.spec)
 
     def upgrade(self) -> Outcome:
         """Goes to the changed specification in steps, which take the application's lock themselves."""
         try:
-            outcome = deploy(self.home, self.application, reason="its specification changed")
+            outcome = deploy(self.application, reason="its specification changed")
         except MillraceError as error:
-            record = read_record(self.directory)
+            record = self.application.record
             assert record is not None
             if holding_operation(self.directory) is not None:
                 raise
@@ -155,7 +160,7 @@ class _Reconciliation:
                     self.directory, record.with_changes(last_reason=text, not_before=time.time() + BLOCKED_WAIT_S)
                 )
             append_journal(self.directory, "reconcile", "blocked", why=text)
-            return self._outcome("blocked", text, (), observe(self.home, self.application))
+            return self._outcome(Action.BLOCKED, text, (), observe(self.application))
         return replace(outcome, operation="reconcile")
 
     def _decide(self, observation: Observation, evidence: Evidence) -> Decision:
@@ -176,13 +181,15 @@ class _Reconciliation:
             return replace(observation, verdict=Verdict.DEAD, text=text, remedy="")
         return observation
 
-    def _act(self, decision: Decision, observation: Observation, record: JobRecord, spec: SpecFile | None) -> Outcome:
+    def _act(
+        self, decision: Decision, observation: Observation, record: JobRecord, spec: SpecFile | None
+    ) -> Outcome | None:
         if decision.action is Action.STOP:
             steps = self._end(record, stop_limits(self.directory))
-            return self._outcome(decision.action.value, decision.text, steps, observe(self.home, self.application))
+            return self._outcome(decision.action, decision.text, steps, observe(self.application))
         assert spec is not None
         if decision.action is Action.UPGRADE and self._takes_steps(record, spec):
-            return self._outcome(_IN_STEPS, decision.text, (), observation)
+            return None
         report = preflight(spec.spec)
         if not report.ok:
             return self._blocked(decision, report, record, observation)
@@ -193,13 +200,13 @@ class _Reconciliation:
         )
         assert launched.driver is not None
         steps = (*steps, f"launched {launched.driver.name}")
-        log.info("job started", application=self.application, driver=launched.driver.name, why=decision.text)
-        return self._outcome(decision.action.value, decision.text, steps, observe(self.home, self.application))
+        log.info("job started", application=self.application.name, driver=launched.driver.name, why=decision.text)
+        return self._outcome(decision.action, decision.text, steps, observe(self.application))
 
     def _takes_steps(self, record: JobRecord, spec: SpecFile) -> bool:
         rolls_back = spec.spec.rollback_on_failure
         plan = plan_upgrade(
-            self.home, record, spec, mode=spec.spec.upgrade_mode, rolls_back=rolls_back, owner=record.owner
+            self.application, record, spec, mode=spec.spec.upgrade_mode, rolls_back=rolls_back, owner=record.owner
         )
         return plan is not None
 
@@ -208,16 +215,16 @@ class _Reconciliation:
         text = f"{decision.action.value} is blocked by the preflight: {why}"
         write_record(self.directory, record.with_changes(last_reason=text, not_before=time.time() + BLOCKED_WAIT_S))
         append_journal(self.directory, "reconcile", "blocked", checks=report.summary())
-        return self._outcome("blocked", text, report.lines(), observation)
+        return self._outcome(Action.BLOCKED, text, report.lines(), observation)
 
     def _end(self, record: JobRecord, limits: StopLimits) -> tuple[str, ...]:
         if record.driver is None:
             return ()
         return end_driver(self.directory, record.driver, limits=limits, operation="reconcile")
 
-    def _outcome(self, action: str, text: str, steps: tuple[str, ...], observation: Observation) -> Outcome:
+    def _outcome(self, action: Action, text: str, steps: tuple[str, ...], observation: Observation) -> Outcome:
         return Outcome(
-            application=self.application,
+            application=self.application.name,
             operation="reconcile",
             action=action,
             text=text,

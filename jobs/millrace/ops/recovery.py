@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from millrace.ops.home import Home
-from millrace.ops.which_spec import Use, specification_for
+from millrace.install.application import Application
 from millrace.sizing.recovery import RESTORE_RECORDS_PER_S, RESTORE_START_S, estimate_restore_time
 
 if TYPE_CHECKING:
@@ -50,11 +49,10 @@ class RecoveryEstimate:
         return {**self.__dict__, "host": socket.gethostname()}
 
 
-def recovery_estimate(home: Home, application: str, *, standby_state_dir: Path | None = None) -> RecoveryEstimate:
+def recovery_estimate(application: Application, *, standby_state_dir: Path | None = None) -> RecoveryEstimate:
     """How long a restoration would take, from the broker's offsets and the rate that this host has shown.
 
     Args:
-        home: the installation.
         application: name of the application.
         standby_state_dir: where the standby keeps its copies; the application's ``state.dir`` by default.
 
@@ -66,7 +64,7 @@ def recovery_estimate(home: Home, application: str, *, standby_state_dir: Path |
     from millrace.control.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
 
-    spec = specification_for(Use.RUNNING, home, application).spec
+    spec = application.launched.spec
     config = spec.streams_config()
     topology = with_topics_read(load_topology(spec.module, config), config)
     return estimate_for(config, topology, standby_state_dir=standby_state_dir)
@@ -90,8 +88,8 @@ def estimate_for(
     Raises:
         MillraceError: as :func:`recovery_estimate`.
     """
+    from millrace.install.connection import admin_of
     from millrace.kafka.offsets import begin_offsets, end_offsets
-    from millrace.ops.connection import admin_of
     from millrace.ops.standby.tasks import copied_tasks
     from millrace.state import StateDirectory
     from millrace.state.restore_rate import kept_rate

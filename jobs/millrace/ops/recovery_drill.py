@@ -11,21 +11,22 @@ from collections.abc import Callable, Collection, Mapping
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.files import append_journal, append_line, now_text
+from millrace.install.home import ApplicationDirectory
+from millrace.install.launchers import refuse_state_elsewhere
+from millrace.install.launchers.session import session_members
+from millrace.install.record import read_record
+from millrace.install.which_spec import Use
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import Place, committed_offsets
-from millrace.ops.connection import Connection
+from millrace.ops.action import Action
 from millrace.ops.control_client import Answer, ask
-from millrace.ops.files import append_journal, append_line, now_text
-from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.launchers import refuse_state_elsewhere
-from millrace.ops.launchers.session import session_members
 from millrace.ops.observe import Verdict, observe
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
-from millrace.ops.reset.belongings import belongings
-from millrace.ops.which_spec import Use, specification_for
 from millrace.processes import ProcessIdentity
+from millrace.topology.layout import layouts_of_summary, task_numbers
 
 KIND = "worker"
 _INPUT_LIMIT_S = 30.0
@@ -33,8 +34,7 @@ _POLL_S = 0.1
 
 
 def recovery_drill(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     task: str = "",
     timeout_s: float = 300.0,
@@ -48,7 +48,6 @@ def recovery_drill(
     Input must arrive meanwhile: that the task commits is waited for before anything is killed.
 
     Args:
-        home: the installation.
         application: its name; its specification must say ``production: false``.
         task: name of the task, ``0_1``; by default one by chance, of those that run on this host.
         timeout_s: longest time until it commits again, seconds.
@@ -57,21 +56,21 @@ def recovery_drill(
         progress: takes lines that say how far it is.
 
     Returns:
-        The action ``recovered`` or ``not recovered``; ``results["drill"]`` is the line of ``drills.jsonl``.
+        The action ``RECOVERED`` or ``NOT_RECOVERED``; ``results["drill"]`` is the line of ``drills.jsonl``.
 
     Raises:
         OperationError: the application is for production, is not healthy, has an operation that has not ended, has no
             such task on this host, or nothing arrives.
     """
-    directory = home.application(application)
-    _refuse_production(home, application)
-    refuse_state_elsewhere(specification_for(Use.RUNNING, home, application).spec, what="kill a worker of")
+    directory = application.directory
+    _refuse_production(application)
+    refuse_state_elsewhere(application.launched.spec, what="kill a worker of")
     if (unfinished := unfinished_operation(directory)) is not None:
         raise OperationError(
             f"Cannot drill {application}: {unfinished}.",
             remedy=f"carry it on with `millrace operations resume {application}`",
         )
-    observation = observe(home, application)
+    observation = observe(application)
     if observation.verdict is not Verdict.HEALTHY:
         raise OperationError(
             f"{application} is not healthy before the drill: {observation.reason}, {observation.text}.",
@@ -81,11 +80,11 @@ def recovery_drill(
     name, worker = _victim(directory, status, task)
     text = f"kill worker {worker.pid}, which runs task {name}"
     if dry_run:
-        return _outcome(application, "drill", text, dry_run=True)
-    admin = Connection.of(specification_for(Use.RUNNING, home, application).spec.streams_config()).administrator()
+        return _outcome(application, Action.DRILL, text, dry_run=True)
+    admin = application.admin()
     places = inputs_of(status, name)
     progress(f"waiting until task {name} commits")
-    _wait_for_commit(admin, status.application_id, places, timeout_s=_INPUT_LIMIT_S)
+    _wait_for_commit(admin, status.application_id, places, timeout_s=input_limit_s(status))
     # It may have moved to another worker meanwhile.
     name, worker = _victim(directory, _status(directory), name)
     append_journal(directory, "drill", "kill", task=name, pid=worker.pid, reason=reason)
@@ -118,9 +117,9 @@ def recovery_drill(
             f"task {name} has not committed {taken:.1f} s after its worker {worker.pid} was killed. "
             f"What to do: see `millrace status {application}` and {directory.log}"
         )
-        return _outcome(application, "not recovered", text, line=line)
+        return _outcome(application, Action.NOT_RECOVERED, text, line=line)
     text = f"task {name} committed {seconds:.1f} s after its worker {worker.pid} was killed"
-    return _outcome(application, "recovered", text, line=line)
+    return _outcome(application, Action.RECOVERED, text, line=line)
 
 
 def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
@@ -129,10 +128,10 @@ def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
     Raises:
         OperationError: it knows none.
     """
-    number, _, partition = task.partition("_")
-    groups = belongings(status.application_id, None, status).groups
-    read = {topic for group in groups if group.number == int(number) for topic in group.inputs}
-    places = [(topic, int(partition)) for topic in sorted(read) if int(partition) in status.offsets.get(topic, {})]
+    number, partition = task_numbers(task)
+    parts = layouts_of_summary(status.topology_summary, status.application_id)
+    read = {topic for part in parts if part.number == number for topic in part.inputs}
+    places = [(topic, partition) for topic in sorted(read) if partition in status.offsets.get(topic, {})]
     if not places:
         raise OperationError(
             f"Nothing is known of the input of task {task} of {status.application_id}.",
@@ -141,14 +140,13 @@ def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
     return places
 
 
-def _refuse_production(home: Home, application: str) -> None:
+def _refuse_production(application: Application) -> None:
     """One that was launched for production is not drilled, nor one that is to be for it from its next start on."""
     for use, where in ((Use.RUNNING, "what it was launched with"), (Use.NEXT_START, "its file")):
-        if specification_for(use, home, application).spec.production:
+        if application.specification(use).spec.production:
             raise OperationError(
                 f"{application} is for production, and is not drilled: {where} says so.",
-                remedy=f"set `production: false` in {home.spec_path(application)} if nothing depends on it, and deploy "
-                "it",
+                remedy=f"set `production: false` in {application.spec_path} if nothing depends on it, and deploy it",
             )
 
 
@@ -203,6 +201,11 @@ def _has_moved(before: Mapping[Place, int], now: Mapping[Place, int]) -> bool:
     return any(offset > before.get(place, -1) for place, offset in now.items())
 
 
+def input_limit_s(status: ApplicationStatus) -> float:
+    """How long a commit of what arrives is waited for before a drill, seconds, beside the time between two commits."""
+    return _INPUT_LIMIT_S + status.commit_interval_ms / 1000
+
+
 def _wait_for_commit(admin: KafkaAdmin, group: str, places: Collection[Place], *, timeout_s: float) -> None:
     before, deadline = _offsets(admin, group, places), time.monotonic() + timeout_s
     while not _has_moved(before, _offsets(admin, group, places)):
@@ -245,10 +248,15 @@ def _recovery_s(
 
 
 def _outcome(
-    application: str, action: str, text: str, *, dry_run: bool = False, line: Mapping[str, object] | None = None
+    application: Application,
+    action: Action,
+    text: str,
+    *,
+    dry_run: bool = False,
+    line: Mapping[str, object] | None = None,
 ) -> Outcome:
     return Outcome(
-        application=application,
+        application=application.name,
         operation="recovery drill",
         action=action,
         text=text,

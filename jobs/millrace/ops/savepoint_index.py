@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from millrace.errors import OperationError
-from millrace.ops.files import now_text, read_json, write_json
-from millrace.ops.home import ApplicationDirectory
+from millrace.install.files import now_text, read_json, write_json
+from millrace.install.home import ApplicationDirectory
 
 if TYPE_CHECKING:
     # DAG files import this module, and must be parsed fast.

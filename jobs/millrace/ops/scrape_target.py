@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from millrace.ops.files import write_json
-from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.launchers.instance import ControlPlane
+from millrace.install.files import write_json
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.launchers.instance import ControlPlane
 
 _EVERY_ADDRESS = {"0.0.0.0", "::"}
 

@@ -19,7 +19,7 @@ import millrace
 LIBRARY = "millrace"
 _INSTALLED = {"site-packages", "dist-packages"}
 _STANDARD = tuple(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
-_NOT_IN_DRIVERS = {"ops", "cli", "testing"}
+_NOT_IN_DRIVERS = {"install", "ops", "cli", "testing"}
 """Parts of Millrace that no driver runs."""
 
 

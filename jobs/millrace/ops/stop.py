@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.locks import application_lock
+from millrace.install.record import JobRecord, StopCause, write_record
+from millrace.ops.action import Action
 from millrace.ops.driver import StopLimits, adopt_unrecorded_driver, end_driver, stop_limits, stopped
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
 from millrace.ops.observe import observe
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import JobRecord, StopCause, read_record, write_record
 
 
 def stop(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     cause: StopCause = StopCause.PLANNED,
     reason: str = "a stop was asked for",
@@ -26,8 +27,7 @@ def stop(
     reconcile ends it.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         cause: a planned stop, or a killed supervising task.
         reason: for the record and the journal.
         only_owner: do nothing unless this ``run_id/try_number`` still owns the job.
@@ -40,37 +40,37 @@ def stop(
     Raises:
         OperationError: another operation holds the lock for too long, or something is left of the driver.
     """
-    directory = home.application(application)
+    directory = application.directory
 
-    def outcome(action: str, text: str, steps: tuple[str, ...] = ()) -> Outcome:
+    def outcome(action: Action, text: str, steps: tuple[str, ...] = ()) -> Outcome:
         return Outcome(
-            application=application,
+            application=application.name,
             operation="stop",
             action=action,
             text=text,
             dry_run=dry_run,
             steps=steps,
-            observation=observe(home, application),
+            observation=observe(application),
         )
 
-    if read_record(directory) is None:
-        return outcome("nothing", "it was never deployed here")
+    if application.record is None:
+        return outcome(Action.NOTHING, "it was never deployed here")
     with application_lock(directory):
-        record = read_record(directory)
+        record = application.record
         assert record is not None
         if only_owner is not None and record.owner != only_owner:
-            return outcome("nothing", f"{record.owner or 'nobody'} owns the job, not {only_owner}")
+            return outcome(Action.NOTHING, f"{record.owner or 'nobody'} owns the job, not {only_owner}")
         limits = limits or stop_limits(directory)
         if dry_run:
             alive = record.is_driver_alive(directory)
-            return outcome("stop" if alive else "nothing", reason, _plan(record if alive else None, limits))
+            return outcome(Action.STOP if alive else Action.NOTHING, reason, _plan(record if alive else None, limits))
         record = stopped(adopt_unrecorded_driver(directory, record, operation="stop"), cause=cause, reason=reason)
         write_record(directory, record)
         append_journal(directory, "stop", "stop wanted", reason=reason, cause=cause.value)
         if record.driver is None:
-            return outcome("nothing", "it has no driver")
+            return outcome(Action.NOTHING, "it has no driver")
         steps = end_driver(directory, record.driver, limits=limits, operation="stop")
-        return outcome("stop" if steps else "nothing", reason, steps)
+        return outcome(Action.STOP if steps else Action.NOTHING, reason, steps)
 
 
 def _plan(living: JobRecord | None, limits: StopLimits) -> tuple[str, ...]:

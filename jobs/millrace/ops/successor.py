@@ -8,7 +8,7 @@ import structlog
 
 from millrace.control.health import HealthLimits, assess
 from millrace.errors import MillraceError
-from millrace.ops.spec import ApplicationSpec
+from millrace.install.spec import ApplicationSpec
 
 _LIMIT_S = 5.0
 

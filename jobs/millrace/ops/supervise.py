@@ -2,67 +2,68 @@
 
 from __future__ import annotations
 
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.locks import application_lock
+from millrace.install.record import DesiredState, StopCause, write_record
+from millrace.ops.action import Action
 from millrace.ops.deploy import deploy
 from millrace.ops.driver import adopt_unrecorded_driver
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
 from millrace.ops.observe import observe
 from millrace.ops.outcome import Outcome
 from millrace.ops.reconcile import reconcile
-from millrace.ops.record import DesiredState, StopCause, read_record, write_record
 
 
-def take_over(home: Home, application: str, *, owner: str) -> Outcome:
+def take_over(application: Application, *, owner: str) -> Outcome:
     """Become the owner of an application's job: adopt the one that runs, or start it.
 
     A job that a planned stop ended stays stopped. One that was stopped because its supervising task was killed starts
     again, as clearing such a task asks for that.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         owner: ``run_id/try_number`` of the supervising task.
 
     Returns:
-        The action ``adopt``, ``stopped``, or that of the deployment or reconcile that it took.
+        The action ``ADOPT``, ``STOPPED``, or that of the deployment or reconcile that it took.
 
     Raises:
         MillraceError: as :func:`~millrace.ops.deploy.deploy` and :func:`~millrace.ops.reconcile.reconcile`.
     """
-    directory = home.application(application)
-    record = read_record(directory)
+    directory = application.directory
+    record = application.record
     if record is None:
-        return deploy(home, application, owner=owner, reason=f"first start, by {owner}")
+        return deploy(application, owner=owner, reason=f"first start, by {owner}")
     with application_lock(directory):
-        record = read_record(directory)
+        record = application.record
         assert record is not None
         stopped = record.desired is DesiredState.STOPPED
         if stopped and record.stop_cause is not StopCause.TASK_KILLED:
             return Outcome(
-                application=application,
+                application=application.name,
                 operation="supervise",
-                action="stopped",
+                action=Action.STOPPED,
                 text=record.last_reason,
-                observation=observe(home, application),
+                observation=observe(application),
             )
         record = adopt_unrecorded_driver(directory, record, operation="supervise")
         write_record(directory, record.with_changes(owner=owner))
         append_journal(directory, "supervise", "owner", owner=owner, before=record.owner)
     if stopped:
-        return deploy(home, application, owner=owner, reason=f"started again by {owner}", skip_rejected=True)
-    outcome = reconcile(home, application)
-    if outcome.action != "nothing":
+        return deploy(application, owner=owner, reason=f"started again by {owner}", skip_rejected=True)
+    outcome = reconcile(application)
+    if outcome.action is not Action.NOTHING:
         return outcome
     return Outcome(
-        application=application,
+        application=application.name,
         operation="supervise",
-        action="adopt",
+        action=Action.ADOPT,
         text=f"{owner} supervises it now",
         observation=outcome.observation,
     )
 
 
-def owns(home: Home, application: str, *, owner: str) -> bool:
+def owns(application: Application, *, owner: str) -> bool:
     """Whether ``owner`` still has the job; a task that was declared dead and comes back finds out here."""
-    record = read_record(home.application(application))
+    record = application.record
     return record is not None and record.owner == owner

@@ -7,24 +7,23 @@ from dataclasses import replace
 from pathlib import Path
 
 from millrace.errors import OperationError
-from millrace.ops.files import append_journal, write_atomically
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.files import append_journal, write_atomically
+from millrace.install.spec import RunState, load_named_spec
 from millrace.ops.outcome import Outcome
-from millrace.ops.spec import RunState, load_named_spec
 from millrace.ops.stop import stop
 
 _STATE_LINE = re.compile(r"^state:[^\n]*$", re.MULTILINE)
 
 
-def suspend(home: Home, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
+def suspend(application: Application, *, reason: str, dry_run: bool = False) -> Outcome:
     """Write ``state: suspended`` into the specification, then stop the application.
 
     No deployment and no reconcile starts it before the file says ``state: running`` again (:func:`set_run_state`, or
     an editor). A crash between the two leaves a job that the next reconcile stops.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         reason: for the record and the journal.
         dry_run: only say what would be done.
 
@@ -32,22 +31,22 @@ def suspend(home: Home, application: str, *, reason: str, dry_run: bool = False)
         ConfigurationError: there is no valid specification.
         OperationError: the specification cannot be written, or the stop failed.
     """
-    path = home.spec_path(application)
+    path = application.spec_path
     load_named_spec(path)
     if not dry_run:
-        set_run_state(home, application, RunState.SUSPENDED, reason=reason)
-    outcome = stop(home, application, reason=reason, dry_run=dry_run)
+        set_run_state(application, RunState.SUSPENDED, reason=reason)
+    outcome = stop(application, reason=reason, dry_run=dry_run)
     return replace(outcome, operation="suspend", steps=(f"write `state: suspended` into {path}", *outcome.steps))
 
 
-def set_run_state(home: Home, application: str, state: RunState, *, reason: str) -> None:
+def set_run_state(application: Application, state: RunState, *, reason: str) -> None:
     """Change ``state`` in an application's specification; the rest of the file stays as it is.
 
     Raises:
         ConfigurationError: there is no valid specification.
         OperationError: it cannot be written.
     """
-    path = home.spec_path(application)
+    path = application.spec_path
     if load_named_spec(path).spec.state is state:
         return
     before = path.read_text(encoding="utf-8")
@@ -57,7 +56,7 @@ def set_run_state(home: Home, application: str, state: RunState, *, reason: str)
     if load_named_spec(path).spec.state is not state:
         _write(path, before)
         raise OperationError(f"{path} does not take `{line}`.", remedy="write it there by hand")
-    append_journal(home.application(application), "state", state.value, reason=reason)
+    append_journal(application.directory, "state", state.value, reason=reason)
 
 
 def _write(path: Path, text: str) -> None:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.locks import application_lock
+from millrace.install.spec import ApplicationSpec
+from millrace.ops.action import Action
 from millrace.ops.outcome import Outcome
-from millrace.ops.spec import ApplicationSpec
 
 
-def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool = False) -> Outcome:
+def take_over(application: Application, spec: ApplicationSpec, *, reason: str, dry_run: bool = False) -> Outcome:
     """Sign the offsets that Kafka Streams has committed, so that the application can be deployed and goes on there.
 
     Its stores are restored from the changelogs when it starts. The way back needs nothing: a Java application goes on
     from our offsets and changelogs.
 
     Args:
-        home: the installation.
-        spec: the application's specification; its name is the ``application.id`` that is taken over.
+        application: which.
+        spec: its specification, which need not be in ``config/apps`` yet; the name is the ``application.id`` that is
+            taken over.
         reason: for the journal.
         dry_run: only say what would be taken over.
 
@@ -30,14 +33,14 @@ def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool =
     """
     # Importing these takes seconds, and DAG files import this module.
     from millrace.control.matched_topics import with_topics_to_read
-    from millrace.control.preparation import start_transactional_id
     from millrace.control.takeover import Takeover
     from millrace.dsl.loading import load_topology
+    from millrace.topology.layout import start_transactional_id
 
     config = spec.streams_config()
     topology = with_topics_to_read(load_topology(spec.module, config), config)
     takeover = Takeover(config, topology, transactional_id=start_transactional_id(config.application_id))
-    directory = home.application(spec.name)
+    directory = application.directory
     if dry_run:
         taken = takeover.plan()
     else:
@@ -48,7 +51,7 @@ def take_over(home: Home, spec: ApplicationSpec, *, reason: str, dry_run: bool =
     return Outcome(
         application=spec.name,
         operation="take-over",
-        action="take over" if taken else "nothing",
+        action=Action.TAKE_OVER if taken else Action.NOTHING,
         text=f"{len(taken)} tasks of Kafka Streams" if taken else "all offsets have the signature of Millrace",
         dry_run=dry_run,
         steps=tuple(str(task) for task in taken),

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from millrace.install.connection import admin_of
+from millrace.install.spec import ApplicationSpec
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.connection import admin_of
-from millrace.ops.spec import ApplicationSpec
 
 
 def missing_topics(spec: ApplicationSpec) -> tuple[str, ...]:

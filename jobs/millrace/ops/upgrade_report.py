@@ -6,14 +6,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.errors import MillraceError
+from millrace.install.application import Application
+from millrace.install.spec import ApplicationSpec, RunState
+from millrace.ops.action import Action
 from millrace.ops.changes import changes_since_launch
 from millrace.ops.checks import Check, Report
-from millrace.ops.home import Home
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.preflight import preflight
-from millrace.ops.record import read_record
-from millrace.ops.spec import ApplicationSpec, RunState
-from millrace.ops.which_spec import Use, specification_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +21,7 @@ class UpgradeReport:
 
     Args:
         application: its name.
-        action: ``start``, ``upgrade`` or ``nothing``.
+        action: ``START``, ``UPGRADE`` or ``NOTHING``.
         differences: between what was launched and what a deployment would launch, a line each.
         changes: what becomes of stores and internal topics, a line each; empty where nothing ran before.
         missing_topics: declared topics that a deployment would create.
@@ -30,7 +29,7 @@ class UpgradeReport:
     """
 
     application: str
-    action: str
+    action: Action
     differences: tuple[str, ...]
     changes: tuple[str, ...]
     missing_topics: tuple[str, ...]
@@ -55,7 +54,7 @@ class UpgradeReport:
         """A small document of plain data."""
         return {
             "application": self.application,
-            "action": self.action,
+            "action": self.action.value,
             "differences": [line[:300] for line in self.differences[:50]],
             "changes": [change[:300] for change in self.changes[:50]],
             "missing_topics": list(self.missing_topics[:50]),
@@ -64,27 +63,26 @@ class UpgradeReport:
         }
 
 
-def upgrade_report(home: Home, application: str) -> UpgradeReport:
+def upgrade_report(application: Application) -> UpgradeReport:
     """Compare the specification with what ran last and with what the broker has.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
 
     Raises:
         ConfigurationError: the specification is missing or invalid.
     """
-    file = specification_for(Use.DEPLOYMENT, home, application).file
-    spec, directory = file.spec, home.application(application)
-    record = read_record(directory)
-    action = "start"
-    differences = changes_since_launch(home, file)
+    file = application.desired.file
+    spec, directory = file.spec, application.directory
+    record = application.record
+    action = Action.START
+    differences = changes_since_launch(application, file)
     if record is not None and record.is_driver_alive(directory):
         is_same = record.spec_hash == file.hash and not differences.code
-        action = "nothing" if is_same else "upgrade"
+        action = Action.NOTHING if is_same else Action.UPGRADE
     checks = []
     if spec.state is RunState.SUSPENDED:
-        remedy = f"set `state: running` in {home.spec_path(application)}"
+        remedy = f"set `state: running` in {application.spec_path}"
         checks.append(Check(name="state", ok=False, text="the specification says suspended", remedy=remedy))
     if (holding := holding_operation(directory)) is not None:
         remedy = f"carry it on with `millrace operations resume {application}`, or abandon it"
@@ -92,12 +90,12 @@ def upgrade_report(home: Home, application: str) -> UpgradeReport:
     found = preflight(spec).checks
     is_reachable = not any(check.name in {"broker", "broker access"} and not check.ok for check in found)
     return UpgradeReport(
-        application=application,
+        application=application.name,
         action=action,
         differences=differences.lines(),
         changes=_changes(spec) if is_reachable else ("not known without a broker",),
         missing_topics=_missing(spec) if is_reachable else (),
-        report=Report(application=application, checks=(*checks, *found)),
+        report=Report(application=application.name, checks=(*checks, *found)),
     )
 
 

@@ -15,6 +15,7 @@ from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus
 from millrace.query.refusals import QueryRefusedError, Reason
 from millrace.state import TaskPosition
+from millrace.topology.layout import task_name
 
 _RUNNING = "RUNNING"
 _MISSED_HEARTBEATS = 4
@@ -41,7 +42,7 @@ class TaskView:
 
 def view_of(status: ApplicationStatus | None, sub_topology: int, partition: int) -> TaskView:
     """What a status says of a task."""
-    task = f"{sub_topology}_{partition}"
+    task = task_name(sub_topology, partition)
     progress = status.progress.get(sub_topology) if status is not None else None
     if status is None or progress is None:
         return TaskView(task=task, partition=partition, state="", host="", remaining=0)

@@ -54,7 +54,7 @@ class LocalTasks:
                 try:
                     secondary.catch_up()
                 except StateError as error:
-                    _log.info("state database opened anew", task=_name(task), reason=error.message)
+                    _log.debug("state database opened anew", task=_name(task), reason=error.message)
                     self._forget(task)
             if task not in self._secondaries:
                 self._open(task)

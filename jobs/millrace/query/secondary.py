@@ -2,9 +2,16 @@
 
 A secondary reads the files of the primary: its manifest, its tables and its log. :meth:`Secondary.catch_up` brings it
 to the last commit; between two of them it stays at one commit, which makes answers consistent. All tables stay open, so
-that what the primary deletes can be read until then. Where the database has been replaced (wiped for a restoration,
-installed from a savepoint) or has another set of column families, a new secondary must be opened: following the new
-files from the old state would give answers that were never true.
+that what the primary deletes can be read until then.
+
+The manifest is read first and the log afterwards. What the primary flushes in between, such as a store that it has
+restored without the log, would be missing although the log already has the commit that stands for it: so the manifest
+has to be the same before and after.
+
+A new secondary must be opened where following would give answers that were never true: where the database has been
+replaced (wiped for a restoration, installed from a savepoint), where it has another set of column families, and where
+the primary has begun another log. It has flushed then, and what a secondary has read of the old log hides what was
+flushed behind that until the same store is written again (seen with rocksdict 0.3.29).
 """
 
 from __future__ import annotations
@@ -26,6 +33,8 @@ from millrace.state.rocksdb import MEBIBYTE, METADATA_FAMILY, STORE_FAMILY_PREFI
 from millrace.state.task_state import POSITION_KEY, SEGMENTS_KEY
 
 _CACHE_BYTES = 64 * MEBIBYTE
+_MOST_ATTEMPTS = 20
+"""A flush or a compaction writes the manifest, seconds apart; catching up takes milliseconds."""
 _Identity = tuple[int, int, int]
 
 
@@ -57,16 +66,13 @@ class Secondary:
             # An open directory keeps its number from being given to the one that takes its place.
             self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             self._identity = _identity(path)
-            self._seen = self._files()
-            options = _options()
-            self._names = _families(path)
-            self._database = Rdict(
-                str(path),
-                options,
-                column_families={name: _options() for name in self._names},
-                access_type=AccessType.secondary(str(scratch)),
-            )
-            self._families = {name: self._database.get_column_family(name) for name in self._names}
+            for _ in range(_MOST_ATTEMPTS):
+                self._open(scratch)
+                if _without_sizes_of_logs(self._files()) == _without_sizes_of_logs(self._seen):
+                    break
+                self._close_database()
+            else:
+                raise _too_fast(path)
             self._check_identity()
         except Exception as error:  # rocksdict raises plain Exception
             self.close()
@@ -86,11 +92,7 @@ class Secondary:
         try:
             files = self._files()
             if files != self._seen:
-                assert self._database is not None
-                self._database.try_catch_up_with_primary()
-                if _manifests(files) != _manifests(self._seen) and _families(self._path) != self._names:
-                    raise ReplacedError(f"The state database {self._path} has other column families now.")
-                self._seen = files
+                self._follow(files)
             self._check_identity()
         except StateError:
             raise
@@ -119,15 +121,42 @@ class Secondary:
 
     def close(self) -> None:
         """Forget everything. Idempotent."""
+        self._close_database()
+        if self._directory is not None:
+            os.close(self._directory)
+            self._directory = None
+
+    def _open(self, scratch: Path) -> None:
+        self._seen = self._files()
+        self._names = _families(self._path)
+        self._database = Rdict(
+            str(self._path),
+            _options(),
+            column_families={name: _options() for name in self._names},
+            access_type=AccessType.secondary(str(scratch)),
+        )
+        self._families = {name: self._database.get_column_family(name) for name in self._names}
+
+    def _follow(self, files: list[tuple[str, int]]) -> None:
+        assert self._database is not None
+        for _ in range(_MOST_ATTEMPTS):
+            if _logs(files) != _logs(self._seen):
+                raise ReplacedError(f"The state database {self._path} has begun another log.")
+            self._database.try_catch_up_with_primary()
+            if _manifests(files) != _manifests(self._seen) and _families(self._path) != self._names:
+                raise ReplacedError(f"The state database {self._path} has other column families now.")
+            self._seen, files = files, self._files()
+            if _without_sizes_of_logs(files) == _without_sizes_of_logs(self._seen):
+                return
+        raise _too_fast(self._path)
+
+    def _close_database(self) -> None:
         families, self._families = list(self._families.values()), {}
         for family in families:
             family.close()
         if self._database is not None:
             self._database.close()
             self._database = None
-        if self._directory is not None:
-            os.close(self._directory)
-            self._directory = None
 
     def _look(self, looked_at_ms: int) -> None:
         family = self._families.get(METADATA_FAMILY)
@@ -238,6 +267,18 @@ def _identity(path: Path) -> _Identity:
 
 def _manifests(files: list[tuple[str, int]]) -> list[tuple[str, int]]:
     return [(name, size) for name, size in files if not name.endswith(".log")]
+
+
+def _logs(files: list[tuple[str, int]]) -> list[str]:
+    return [name for name, _ in files if name.endswith(".log")]
+
+
+def _without_sizes_of_logs(files: list[tuple[str, int]]) -> list[tuple[str, int]]:
+    return [(name, 0 if name.endswith(".log") else size) for name, size in files]
+
+
+def _too_fast(path: Path) -> StateError:
+    return StateError(f"The files of the state database {path} change faster than they can be followed.")
 
 
 def _families(path: Path) -> list[str]:

@@ -42,6 +42,6 @@ def engine_of(config: StreamsConfig, topology: Topology) -> ProcessingEngine:
         raise ConfigurationError(
             f"{name} is {value}, but micro-batches execute the application, since it has frame functions "
             f"({', '.join(framed)}): {WITHOUT_THREADS[name]}.",
-            remedy="set it to 0, or do without frame functions",
+            remedy="leave it out, or do without frame functions",
         )
     return ProcessingEngine.MICRO_BATCHES

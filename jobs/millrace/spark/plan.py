@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from pyspark import cloudpickle
 
@@ -13,6 +13,7 @@ from millrace.config import StreamsConfig
 from millrace.kafka.record_limits import DEFAULT_MAX_MESSAGE_BYTES, TopicLimits
 from millrace.task.input import TopicPartition
 from millrace.task.spec import GlobalStoreSpec, TaskSpec
+from millrace.topology.layout import SubTopologyLayout
 from millrace.topology.pickling import check_picklable
 from millrace.topology.topology import SubTopology, full_topic_name
 
@@ -62,12 +63,12 @@ class QueryPlan:
     @property
     def tasks(self) -> int:
         """Number of tasks: that of the input topic with the most partitions."""
-        return max(self.input_partitions.values())
+        return self._layout.count(self.input_partitions)
 
     @property
     def topics(self) -> tuple[str, ...]:
         """The input topics, sorted; rows refer to them by their place here."""
-        return self.sub_topology.input_topics(self.config.application_id)
+        return self._layout.inputs
 
     @property
     def repartition_topics(self) -> tuple[str, ...]:
@@ -81,7 +82,11 @@ class QueryPlan:
 
     def inputs_of(self, partition: int) -> tuple[TopicPartition, ...]:
         """Input partitions of a task."""
-        return tuple((topic, partition) for topic in self.topics if partition < self.input_partitions[topic])
+        return self._layout.task(partition, self.input_partitions).inputs
+
+    @cached_property
+    def _layout(self) -> SubTopologyLayout:
+        return SubTopologyLayout.of(self.sub_topology, self.config.application_id)
 
     def task_spec(self, partition: int) -> TaskSpec:
         """The task of a partition."""

@@ -10,7 +10,15 @@ from typing import Any, Final
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog
 from millrace.state.layered import LayeredStore
-from millrace.state.layout import Int64Array, Packed, after_prefix, pack_values, unpack_value, unpack_values
+from millrace.state.layout import (
+    Int64Array,
+    Packed,
+    after_prefix,
+    pack_values,
+    packed_bytes,
+    unpack_value,
+    unpack_values,
+)
 from millrace.state.merge import merge_overlay
 from millrace.state.read_cache import ReadCache
 
@@ -84,6 +92,10 @@ class LayeredKeyValueStore(LayeredStore):
     def approximate_num_entries(self) -> int:
         """About how many keys there are; uncommitted writes count as new ones."""
         return self._committed.size()[0] + len(self._overlay)
+
+    def uncommitted_bytes(self) -> int:
+        """Keys and values of the overlay, bytes."""
+        return packed_bytes(self._overlay)
 
     def stage(self, batch: Any) -> None:
         """Add the overlay to a commit."""

@@ -7,7 +7,7 @@ A local value is the 8-byte timestamp and the value's bytes, as in Kafka Streams
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -33,6 +33,11 @@ def after_prefix(prefix: bytes) -> bytes | None:
     """The least bytes above all that begin with ``prefix``, ``None`` where there are none."""
     rest = prefix.rstrip(b"\xff")
     return rest[:-1] + bytes((rest[-1] + 1,)) if rest else None
+
+
+def packed_bytes(entries: Mapping[bytes, Packed]) -> int:
+    """Bytes of keys and local values; a deleted key has its key only."""
+    return sum(map(len, entries)) + sum(map(len, filter(None, entries.values())))
 
 
 def pack_values(values: Sequence[bytes | None], timestamps: Int64Array) -> list[Packed]:

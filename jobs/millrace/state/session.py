@@ -10,7 +10,15 @@ import numpy as np
 
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
-from millrace.state.layout import SEGMENT_BYTES, Int64Array, Packed, big_endian, pack_values, unpack_value
+from millrace.state.layout import (
+    SEGMENT_BYTES,
+    Int64Array,
+    Packed,
+    big_endian,
+    pack_values,
+    packed_bytes,
+    unpack_value,
+)
 from millrace.state.merge import merge_overlay
 from millrace.state.read_cache import ENTRY_OVERHEAD_BYTES
 from millrace.state.segmented import SegmentedStore
@@ -249,6 +257,10 @@ class LayeredSessionStore(SegmentedStore[Segments]):
     def has_undrained_writes(self) -> bool:
         """Whether a drain would give something."""
         return bool(self._unlogged.writes) or super().has_undrained_writes
+
+    def uncommitted_bytes(self) -> int:
+        """Keys, with their sessions, and values of the overlay, bytes."""
+        return packed_bytes(self._overlay.writes)
 
     def stage(self, batch: Any) -> bytes | None:
         """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""

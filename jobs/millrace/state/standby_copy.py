@@ -288,7 +288,7 @@ class StandbyCopy:
         position = self._state.position
         if position.written_at_ms and position.run_id < runs.reset:
             return True
-        if not position.standby and any(not store.logged for store in self._task.stores):
+        if not position.standby and any(not store.has_changelog for store in self._task.stores):
             return bool(position.inputs)
         if self._task.tombstone_retention_ms is None or not position.written_at_ms:
             return False

@@ -22,6 +22,7 @@ from millrace.state.directory import DATABASE_DIRECTORY, DirectoryLock
 from millrace.state.file_compaction import CompactionProgress
 from millrace.state.join_window import JoinWindowStore
 from millrace.state.key_value import LayeredKeyValueStore
+from millrace.state.layered import LayeredStore
 from millrace.state.layout import Int64Array
 from millrace.state.lru import LruKeyValueStore
 from millrace.state.position import TaskPosition
@@ -240,6 +241,16 @@ class TaskState:
         self._check_open()
         batches = [store.drain_changelog() for store in self._stores.values()]
         return [batch for batch in batches if batch is not None]
+
+    def merged_bytes(self) -> int:
+        """Bytes of the updates that the stores of the record cache have merged since the last commit, a walk over them:
+        keys and values, of each key the last."""
+        self._check_open()
+        return sum(
+            store.uncommitted_bytes()
+            for name, store in self._stores.items()
+            if self._specs[name].is_in_record_cache and isinstance(store, LayeredStore)
+        )
 
     def commit(self, position: TaskPosition) -> None:
         """Make everything written since the last commit durable, with the position it stands for, in one write.

@@ -19,6 +19,7 @@ from millrace.state.layout import (
     distinct_starts,
     local_window_keys,
     pack_values,
+    packed_bytes,
     prefixed_window_keys,
     unpack_value,
     unpack_values,
@@ -176,6 +177,10 @@ class LayeredWindowStore(SegmentedStore[Segments]):
     def approximate_num_entries(self) -> int:
         """About how many (key, start) pairs there are; uncommitted writes count as new ones."""
         return self._committed.size()[0] + sum(map(len, self._overlay.values()))
+
+    def uncommitted_bytes(self) -> int:
+        """Keys, without their windows, and values of the overlay, bytes."""
+        return sum(map(packed_bytes, self._overlay.values()))
 
     def stage(self, batch: Any) -> bytes | None:
         """Add the overlay and the deletion of expired segments to a commit; returns metadata to keep if it changed."""

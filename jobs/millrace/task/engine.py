@@ -358,9 +358,9 @@ class Engine:
 
     def _log_changes(self, collector: Collector) -> None:
         for change in self._state.drain_changelog():
-            topic = self._specs[change.store].changelog_topic(self._application_id)
             # A store that reads its changelog from the input topic has nothing to write.
-            if topic is not None and self._specs[change.store].source_topic is None and len(change.keys):
+            topic = self._specs[change.store].own_changelog_topic(self._application_id)
+            if topic is not None and len(change.keys):
                 self._send(
                     OutputBatch(
                         topic,

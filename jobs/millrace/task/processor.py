@@ -149,7 +149,7 @@ class TaskContext:
 
     def is_cached(self, store: str) -> bool:
         """Whether the updates of a key are merged within a commit."""
-        return self.stores[store].cached and self.config.statestore_cache_enabled
+        return self.stores[store].cached and self.config.merges_updates
 
     def merges_windows(self, store: str) -> bool:
         """Whether only the last update of a window in a batch goes downstream: not where the table is looked up.

@@ -70,8 +70,8 @@ def bring_to(
             "state directory, so that the stores are restored from their changelogs",
         )
     current = stored == dict(committed)
-    unlogged = any(not store.logged for store in stores)
-    # A standby's copy has nothing in stores that are not logged, as after a wipe.
+    unlogged = any(not store.has_changelog for store in stores)
+    # A standby's copy has nothing in stores without a changelog, as after a wipe.
     if not current and ((unlogged and not position.standby) or _tombstones_may_be_missing(spec, position)):
         state.wipe()
     newest: dict[str, int] = {}

@@ -11,6 +11,7 @@ from millrace.kafka.record_limits import TopicLimits
 from millrace.serdes import Serde
 from millrace.state import StateDirectory
 from millrace.task.input import TopicPartition
+from millrace.topology.layout import task_name, task_transactional_id
 from millrace.topology.topology import GlobalStore, SubTopology
 
 
@@ -85,13 +86,13 @@ class TaskSpec:
     @property
     def name(self) -> str:
         """The task's name, for example ``1_3``."""
-        return f"{self.sub_topology.number}_{self.partition}"
+        return task_name(self.sub_topology.number, self.partition)
 
     @property
     def transactional_id(self) -> str | None:
         """The id that fences older attempts, ``None`` under at least once."""
         if self.config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
-            return f"{self.config.application_id}-{self.name}"
+            return task_transactional_id(self.config.application_id, self.name)
         return None
 
     @property

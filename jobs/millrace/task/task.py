@@ -104,6 +104,8 @@ class BatchOutcome:
         store_sizes: entries and bytes by store.
         stream_times: stream time of each windowed operator, milliseconds, by store.
         held_back: what waits for stream time to pass, by store.
+        merged_bytes: keys and values of the updates that cached stores have merged for the commit; measured where
+            ``statestore.cache.max.bytes`` bounds them.
         restored: changelog records that were replayed before the batch.
         rebuilds: how often stores were emptied before the batch because their files were damaged.
         next_punctuation_ms: when a punctuation is due by the wall clock, milliseconds since the epoch; ``None`` where
@@ -122,6 +124,7 @@ class BatchOutcome:
     store_sizes: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     stream_times: Mapping[str, int] = field(default_factory=dict)
     held_back: Mapping[str, HeldBack] = field(default_factory=dict)
+    merged_bytes: int = 0
     restored: int = 0
     rebuilds: int = 0
     next_punctuation_ms: int | None = None
@@ -302,6 +305,7 @@ class Task:
             self._engine.process(decided, collector, wall_clock=True)
             self._tell(findings, collector)
             clock.lap("process")
+            merged_bytes = self._merged_bytes()
             positions = {**self._committed, **positions_after(ordered, length, ranges)}
             counts = self._counts(decided, collector, findings)
             self._commit(positions, counts, collector, clock)
@@ -327,10 +331,15 @@ class Task:
             store_sizes=self._state.sizes(),
             stream_times=dict(self._engine.context.stream_times),
             held_back={store: waiting() for store, waiting in self._engine.context.held_back.items()},
+            merged_bytes=merged_bytes,
             restored=self._take_restored(),
             rebuilds=self._take_rebuilds(),
             next_punctuation_ms=self._engine.next_wall_clock_ms,
         )
+
+    def _merged_bytes(self) -> int:
+        assert self._state is not None
+        return self._state.merged_bytes() if self.spec.config.statestore_cache_max_bytes else 0
 
     def _damage(self) -> StateCorruptedError | None:
         """The error for damaged state that the task has met."""

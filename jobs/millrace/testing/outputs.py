@@ -13,6 +13,7 @@ from millrace.task.columns import IntArray
 from millrace.task.records import concat_orders, sorted_places
 from millrace.task.serialization import or_default
 from millrace.testing.topics import RawRecord, TestRecord, decoded
+from millrace.topology.layout import ApplicationTopics
 from millrace.topology.topology import Topology, full_topic_name
 
 _BYTES = (BytesSerde(), BytesSerde())
@@ -45,12 +46,7 @@ class Outputs:
             if sink.internal:
                 self._internal.add(name)
         self._chosen = chosen[0] if chosen and all(each == chosen[0] for each in chosen) else _BYTES
-        changelogs = {
-            changelog
-            for part in topology.sub_topologies
-            for store in part.stores
-            if store.source_topic is None and (changelog := store.changelog_topic(application_id)) is not None
-        }
+        changelogs = ApplicationTopics(topology, application_id).own_changelogs.values()
         dead_letters = config.errors_dead_letter_queue_topic_name
         self._known = {*self._serdes, *changelogs, *([] if dead_letters is None else [dead_letters])}
         handlers = (

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from millrace.errors import TopologyError
+from millrace.topology.layout import ApplicationTopics
 from millrace.topology.nodes import Node, SourceNode
 from millrace.topology.topology import SubTopology, Topology
 
@@ -87,13 +88,7 @@ def with_matched_topics(topology: Topology, existing: Iterable[str], application
     sources = patterns_of(topology)
     if not sources:
         return topology
-    own = {f"{application_id}-{spec.name}" for spec in topology.repartition_topics}
-    own |= {
-        name
-        for part in topology.sub_topologies
-        for store in part.stores
-        if store.source_topic is None and (name := store.changelog_topic(application_id)) is not None
-    }
+    own = ApplicationTopics(topology, application_id).own
     candidates = sorted(
         name for name in {*existing} - own - topology.global_topics if not name.startswith(_NOT_OF_USERS)
     )

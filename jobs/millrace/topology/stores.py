@@ -83,8 +83,34 @@ class StoreSpec:
         """Whether it is in the task's database, where the task has a directory."""
         return self.backend is StoreBackend.ROCKSDB and self.custom is None
 
+    @property
+    def has_changelog(self) -> bool:
+        """Whether a topic restores it: a changelog of its own, or an input topic that serves as one."""
+        return self.logged or self.source_topic is not None
+
+    @property
+    def is_in_record_cache(self) -> bool:
+        """Whether ``statestore.cache.max.bytes`` is about it: its updates are merged, and held by key until the commit.
+
+        A map of the most recent keys is in memory as a whole in any case.
+        """
+        by_key = self.kind in (StoreKind.KEY_VALUE, StoreKind.WINDOW, StoreKind.SESSION)
+        return self.cached and by_key and not self.retains_duplicates and self.capacity is None
+
     def changelog_topic(self, application_id: str) -> str | None:
         """Name of the topic that backs the store, ``None`` where it is not logged."""
         if self.source_topic is not None:
             return self.source_topic
-        return f"{application_id}-{self.name}-changelog" if self.logged else None
+        return changelog_topic_name(self.name, application_id) if self.logged else None
+
+    def own_changelog_topic(self, application_id: str) -> str | None:
+        """Name of the changelog that the application creates, writes and deletes.
+
+        ``None`` where the store is not logged, and where an input topic serves as its changelog: that one is another's.
+        """
+        return self.changelog_topic(application_id) if self.source_topic is None else None
+
+
+def changelog_topic_name(store: str, application_id: str) -> str:
+    """Name of the changelog topic of a store, as Kafka Streams gives it."""
+    return f"{application_id}-{store}-changelog"

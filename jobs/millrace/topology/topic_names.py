@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from millrace.errors import TopologyError
+from millrace.topology.layout import ApplicationTopics
 from millrace.topology.naming import LONGEST_TOPIC_NAME, colliding_names, problem_of_name
-from millrace.topology.topology import Topology, full_topic_name
+from millrace.topology.topology import Topology
 
 _SHORTEST_APPLICATION_ID = "a"
 
@@ -63,14 +64,11 @@ def _topics(topology: Topology, application_id: str) -> Iterator[_NamedTopic]:
         yield _NamedTopic(name=name, owner="an input", internal=False)
     for name in sorted(topology.external_outputs - topology.external_inputs):
         yield _NamedTopic(name=name, owner="an output", internal=False)
-    for repartition in topology.repartition_topics:
-        name = full_topic_name(repartition.name, application_id, internal=True)
-        yield _NamedTopic(name=name, owner=f"repartition {repartition.name}", internal=True)
-    for part in topology.sub_topologies:
-        for store in part.stores:
-            changelog = None if store.source_topic else store.changelog_topic(application_id)
-            if changelog is not None:
-                yield _NamedTopic(name=changelog, owner=f"store {store.name}", internal=True)
+    topics = ApplicationTopics(topology, application_id)
+    for name, repartition in topics.repartition_topics.items():
+        yield _NamedTopic(name=name, owner=f"repartition {repartition}", internal=True)
+    for store, changelog in topics.own_changelogs.items():
+        yield _NamedTopic(name=changelog, owner=f"store {store}", internal=True)
 
 
 def _shown(name: str, application_id: str | None, *, internal: bool) -> str:

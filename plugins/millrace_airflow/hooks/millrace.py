@@ -10,11 +10,12 @@ from airflow.sdk import BaseHook
 
 from millrace import ops
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.which_spec import Use
 from millrace.ops import Home, Outcome
 from millrace.ops.changes import difference_note
 from millrace.ops.operations.journal import OperationRecord, unfinished_operation
 from millrace.ops.supervise import owns, take_over
-from millrace.ops.which_spec import Use
 
 if TYPE_CHECKING:
     # Importing these takes seconds, and DAG files import the hook: its methods import what they need.
@@ -75,35 +76,38 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         specs = sorted(path.stem for path in self.home.specs.glob("*.yaml"))
         return True, f"applications: {', '.join(specs) or 'none'}"
 
+    def _application(self, name: str) -> Application:
+        return Application(self.home, name)
+
     def deploy(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
         """See :func:`millrace.ops.deploy`, which takes ``options``."""
-        return ops.deploy(self.home, application, reason=reason, dry_run=dry_run, **options)
+        return ops.deploy(self._application(application), reason=reason, dry_run=dry_run, **options)
 
     def difference_note(self, application: str, use: Use) -> str:
         """See :func:`millrace.ops.changes.difference_note`."""
-        return difference_note(use, self.home, application)
+        return difference_note(use, self._application(application))
 
     def recovery_drill(self, application: str, *, reason: str, dry_run: bool = False, **options: Any) -> Outcome:
         """See :func:`millrace.ops.recovery_drill`, which takes ``options``."""
-        return ops.recovery_drill(self.home, application, reason=reason, dry_run=dry_run, **options)
+        return ops.recovery_drill(self._application(application), reason=reason, dry_run=dry_run, **options)
 
     def wait_until_ready(self, application: str, *, timeout_s: float | None = None) -> ops.Observation:
         """See :func:`millrace.ops.wait_until_ready`."""
-        return ops.wait_until_ready(self.home, application, timeout_s=timeout_s)
+        return ops.wait_until_ready(self._application(application), timeout_s=timeout_s)
 
     def stop(self, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
         """See :func:`millrace.ops.stop`."""
-        return ops.stop(self.home, application, reason=reason, dry_run=dry_run)
+        return ops.stop(self._application(application), reason=reason, dry_run=dry_run)
 
     def suspend(self, application: str, *, reason: str, dry_run: bool = False) -> Outcome:
         """See :func:`millrace.ops.suspend.suspend`."""
         from millrace.ops.suspend import suspend
 
-        return suspend(self.home, application, reason=reason, dry_run=dry_run)
+        return suspend(self._application(application), reason=reason, dry_run=dry_run)
 
     def reconcile(self, application: str, *, dry_run: bool = False) -> Outcome:
         """See :func:`millrace.ops.reconcile`."""
-        return ops.reconcile(self.home, application, dry_run=dry_run)
+        return ops.reconcile(self._application(application), dry_run=dry_run)
 
     def reconcile_all(self, *, dry_run: bool = False) -> list[Outcome]:
         """See :func:`millrace.ops.reconcile_all`."""
@@ -111,15 +115,15 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
 
     def take_over(self, application: str, *, owner: str) -> Outcome:
         """See :func:`millrace.ops.supervise.take_over`."""
-        return take_over(self.home, application, owner=owner)
+        return take_over(self._application(application), owner=owner)
 
     def owns(self, application: str, *, owner: str) -> bool:
         """See :func:`millrace.ops.supervise.owns`."""
-        return owns(self.home, application, owner=owner)
+        return owns(self._application(application), owner=owner)
 
     def observe(self, application: str) -> ops.Observation:
         """See :func:`millrace.ops.observe`."""
-        return ops.observe(self.home, application)
+        return ops.observe(self._application(application))
 
     def unfinished_operation(self, application: str) -> OperationRecord | None:
         """See :func:`millrace.ops.operations.unfinished_operation`."""
@@ -129,19 +133,19 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """See :func:`millrace.ops.operations.carry_on_or`."""
         from millrace.ops.operations import carry_on_or
 
-        return carry_on_or(self.home, application, begin, reported=reported)
+        return carry_on_or(self._application(application), begin, reported=reported)
 
     def resume(self, application: str, *, progress: Progress) -> Outcome:
         """See :func:`millrace.ops.operations.resume`."""
         from millrace.ops.operations import resume
 
-        return resume(self.home, application, progress=progress)
+        return resume(self._application(application), progress=progress)
 
     def abandon(self, application: str, *, reason: str) -> OperationRecord:
         """See :func:`millrace.ops.operations.abandon`."""
         from millrace.ops.operations import abandon
 
-        return abandon(self.home, application, reason=reason)
+        return abandon(self._application(application), reason=reason)
 
     def reset(
         self, application: str, options: ResetOptions, *, reason: str, dry_run: bool, progress: Progress
@@ -149,7 +153,7 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """See :func:`millrace.ops.reset.reset`."""
         from millrace.ops.reset import reset
 
-        return reset(self.home, application, options=options, reason=reason, dry_run=dry_run, progress=progress)
+        return reset(self._application(application), options=options, reason=reason, dry_run=dry_run, progress=progress)
 
     def compact(
         self, application: str, options: CompactionOptions, *, reason: str, dry_run: bool, progress: Progress
@@ -157,7 +161,7 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """See :func:`millrace.ops.compaction.compact`."""
         from millrace.ops.compaction import compact
 
-        return compact(self.home, application, options, reason=reason, dry_run=dry_run, progress=progress)
+        return compact(self._application(application), options, reason=reason, dry_run=dry_run, progress=progress)
 
     def audit(
         self, application: str, *, sample: float, budget_s: float, stores: Sequence[str], progress: Progress
@@ -166,7 +170,7 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         from millrace.ops.audit import AuditOptions, audit
 
         options = AuditOptions(sample=sample, budget_s=budget_s, stores=tuple(stores))
-        return audit(self.home, application, options, progress=progress)
+        return audit(self._application(application), options, progress=progress)
 
     def create_savepoint(
         self, application: str, *, name: str, reason: str, dry_run: bool, timeout_s: float, progress: Progress
@@ -175,8 +179,7 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         from millrace.ops.savepoints import create_savepoint
 
         return create_savepoint(
-            self.home,
-            application,
+            self._application(application),
             name=name,
             reason=reason,
             dry_run=dry_run,
@@ -188,28 +191,27 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """See :func:`millrace.ops.savepoints.list_savepoints`."""
         from millrace.ops.savepoints import list_savepoints
 
-        return list_savepoints(self.home, application)
+        return list_savepoints(self._application(application))
 
     def verify_savepoint(self, application: str, name: str, *, progress: Progress) -> Outcome:
         """See :func:`millrace.ops.savepoints.verify_savepoint`."""
         from millrace.ops.savepoints import verify_savepoint
 
-        return verify_savepoint(self.home, application, name, progress=progress)
+        return verify_savepoint(self._application(application), name, progress=progress)
 
     def prune_savepoints(self, application: str, *, dry_run: bool = False) -> Outcome:
         """See :func:`millrace.ops.savepoints.prune_savepoints`."""
         from millrace.ops.savepoints import prune_savepoints
 
-        return prune_savepoints(self.home, application, dry_run=dry_run)
+        return prune_savepoints(self._application(application), dry_run=dry_run)
 
     def is_savepoint_due(self, application: str) -> bool:
         """Whether the newest savepoint is older than ``savepoints.interval_s``; never where that is not set."""
         import time
 
         from millrace.ops.savepoints.history import is_due
-        from millrace.ops.which_spec import specification_for
 
-        settings = specification_for(Use.RUNNING, self.home, application).spec.savepoints
+        settings = self._application(application).launched.spec.savepoints
         return is_due(self.list_savepoints(application), settings, now=time.time())
 
     def restore_savepoint(
@@ -238,8 +240,7 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
                 )
             savepoint = complete[-1]
         return restore_savepoint(
-            self.home,
-            application,
+            self._application(application),
             savepoint,
             into=into,
             allow_dropped_stores=allow_dropped_stores,
@@ -265,8 +266,7 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         from millrace.ops.dead_letters import replay_letters
 
         return replay_letters(
-            self.home,
-            application,
+            self._application(application),
             selection=selection,
             to_source_partition=to_source_partition,
             force=force,
@@ -279,13 +279,13 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """See :func:`millrace.ops.upgrade_report.upgrade_report`."""
         from millrace.ops.upgrade_report import upgrade_report
 
-        return upgrade_report(self.home, application)
+        return upgrade_report(self._application(application))
 
     def output_positions(self, application: str) -> tuple[TopicPosition, ...]:
         """See :func:`millrace.ops.positions.output_positions`."""
         from millrace.ops.positions import output_positions
 
-        return output_positions(self.home, application)
+        return output_positions(self._application(application))
 
     def export_metrics(self, *, pushgateway: str = "", text_file: str = "") -> ExportReport:
         """See :func:`millrace.ops.export.export_metrics`.

@@ -8,8 +8,8 @@ from typing import Any
 
 from airflow.sdk import Context
 
-from millrace.ops.files import strict_json
-from millrace.ops.which_spec import Use
+from millrace.install.files import strict_json
+from millrace.install.which_spec import Use
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceOperator, failure

@@ -10,8 +10,8 @@ from airflow.sdk import BaseOperator, Context
 from airflow.sdk.exceptions import AirflowException, AirflowFailException
 
 from millrace.errors import MillraceError
+from millrace.install.which_spec import Use
 from millrace.ops import Outcome
-from millrace.ops.which_spec import Use
 from millrace_airflow.assets import OPERATIONS
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.values import is_true
@@ -103,7 +103,7 @@ class MillraceActionOperator(MillraceOperator):
         would = "would do: " if outcome.dry_run else ""
         if outcome.dry_run:
             what_next = "trigger it again with the dry run switched off"
-        self.log.info("What happened: %s%s of %s: %s.", would, outcome.action, self.application, outcome.text)
+        self.log.info("What happened: %s%s of %s: %s.", would, outcome.done, self.application, outcome.text)
         self.log.info("What to do: %s.", what_next)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceActionOperator, failure
 from millrace_airflow.operators.deploy import check_launch
@@ -57,7 +58,9 @@ class MillraceCanaryOperator(MillraceActionOperator):
 
         home = hook.home
         if self.action == "compare":
-            return self._compare(canary.compare(home, self.application, every_record=is_true(self.every_record)))
+            return self._compare(
+                canary.compare(Application(home, self.application), every_record=is_true(self.every_record))
+            )
         options: dict[str, Any] = {
             "reason": self.reason,
             "dry_run": self.is_dry,
@@ -66,11 +69,11 @@ class MillraceCanaryOperator(MillraceActionOperator):
         if self.action == "start":
             if not self.spec:
                 raise OperationError("Nothing was started.", remedy="name the file of the new specification")
-            outcome = canary.start(home, self.application, Path(self.spec), **options)
+            outcome = canary.start(Application(home, self.application), Path(self.spec), **options)
         elif self.action == "promote":
-            outcome = canary.promote(home, self.application, **options)
+            outcome = canary.promote(Application(home, self.application), **options)
         elif self.action == "drop":
-            outcome = canary.drop(home, self.application, **options)
+            outcome = canary.drop(Application(home, self.application), **options)
         else:
             raise OperationError(f"{self.action!r} is no action.", remedy=f"choose one of {', '.join(ACTIONS)}")
         check_launch(self, outcome)

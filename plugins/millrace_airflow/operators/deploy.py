@@ -16,7 +16,6 @@ from millrace_airflow.values import is_true
 
 FROM_SPECIFICATION = "as the specification says"
 UPGRADE_MODES = tuple(mode.value for mode in UpgradeMode)
-_WENT_WRONG = {"rolled_back", "failed", "stopped"}
 
 
 class MillraceDeployOperator(MillraceActionOperator):
@@ -91,7 +90,7 @@ def check_launch(task: MillraceActionOperator, outcome: Outcome) -> None:
     """
     for step in outcome.steps:
         task.log_line(step)
-    if outcome.action in _WENT_WRONG:
+    if outcome.action.leaves_new_one_down:
         raise failure(
             f"{task.application}: {outcome.action}: {outcome.text}",
             "correct the specification or what it needs, and deploy it again",

@@ -7,11 +7,12 @@ from typing import Any
 
 from airflow.sdk import Context
 
+from millrace.ops import Action
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceOperator, failure
 from millrace_airflow.values import is_true
 
-_BAD = {"failed", "give_up"}
+_BAD = {Action.FAILED, Action.GIVE_UP}
 
 
 class MillraceReconcileOperator(MillraceOperator):

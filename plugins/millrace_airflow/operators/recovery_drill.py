@@ -8,7 +8,7 @@ from typing import Any
 from airflow.sdk import Context
 
 from millrace.errors import MillraceError
-from millrace.ops import Outcome
+from millrace.ops import Action, Outcome
 from millrace_airflow.applications import applications
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.applications import ALL
@@ -51,7 +51,7 @@ class MillraceRecoveryDrillOperator(MillraceActionOperator):
                 # What does not run, or has no input, cannot be drilled today; the others are.
                 self.log.warning("%s was not drilled: %s", name, error)
                 continue
-            if outcome.action == "not recovered":
+            if outcome.action is Action.NOT_RECOVERED:
                 problems.append(f"{name}: {outcome.text}")
             drilled += not outcome.dry_run
             results[name] = dict(outcome.results.get("drill", {}))

@@ -8,8 +8,8 @@ from typing import Any
 from airflow.sdk import Context
 
 from millrace.errors import OperationError
+from millrace.install.which_spec import Use
 from millrace.ops import Outcome
-from millrace.ops.which_spec import Use
 from millrace_airflow.hooks.millrace import LATEST, MillraceHook
 from millrace_airflow.operators.operation import MillraceOperationOperator
 from millrace_airflow.values import is_true, names

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Context
 from airflow.sdk.execution_time.context import InletEventsAccessor
 
-from millrace.ops.files import now_text
+from millrace.install.files import now_text
 from millrace_airflow.assets import STREAMS, stream_asset
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceOperator

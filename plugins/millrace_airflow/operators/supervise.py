@@ -9,12 +9,19 @@ from typing import Any
 from airflow.sdk import BaseOperator, Context
 from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
-from millrace.ops import Outcome, Reason
+from millrace.ops import Action, Outcome, Reason
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import failure
 from millrace_airflow.triggers.supervise import EventKind, SuperviseTrigger
 
 DEFERRAL_TIMEOUT_S = 3600.0
+_COUNTERS = {
+    Action.RESTART: "restarts",
+    Action.UPGRADE: "upgrades",
+    Action.BLOCKED: "blocked",
+    Action.ROLLED_BACK: "rolled_back",
+}
+"""What is counted, under which name."""
 
 
 class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
@@ -58,7 +65,7 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
         owner = owner_of(context)
         outcome = self.hook.take_over(self.application, owner=owner)
         self.log.info("%s: %s", outcome.action, outcome.text)
-        if outcome.action == "stopped":
+        if outcome.action is Action.STOPPED:
             return outcome.summary()
         return self._go_on(context, outcome, owner)
 
@@ -87,7 +94,7 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
         for step in outcome.steps:
             self.log.info("  %s", step)
         self._count(context, outcome)
-        if outcome.action == "give_up":
+        if outcome.action is Action.GIVE_UP:
             raise failure(
                 f"{self.application}: {outcome.text}",
                 "read the end of the driver's log, mend the cause, and deploy it again with millrace_deploy",
@@ -113,8 +120,7 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
 
     def _count(self, context: Context, outcome: Outcome) -> None:
         counters = self._counters(context)
-        if outcome.action in {"restart", "upgrade", "blocked", "rolled_back"}:
-            key = f"{outcome.action}s" if outcome.action in {"restart", "upgrade"} else outcome.action
+        if (key := _COUNTERS.get(outcome.action)) is not None:
             counters = {**counters, key: int(counters.get(key, 0)) + 1, "last_reason": outcome.text[:300]}
         # Keyword arguments of a deferral get lost in some runs; this store survives also retries.
         context["task_state_store"].set("counters", counters, retention=NEVER_EXPIRE)

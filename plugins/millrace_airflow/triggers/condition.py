@@ -11,6 +11,7 @@ from typing import Any
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from millrace.errors import MillraceError
+from millrace.install.application import Application
 from millrace.ops import Home
 from millrace_airflow.conditions import Condition
 from millrace_airflow.triggers.looking import LEAST_DEFERRAL_S, look_and_judge, make_client
@@ -73,7 +74,7 @@ class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
         try:
             while True:
                 try:
-                    _, observation = await look_and_judge(home, self.application, client)
+                    _, observation = await look_and_judge(Application(home, self.application), client)
                     why_not = condition.why_not(observation)
                 except MillraceError as error:
                     # A record that cannot be read now may be readable at the next look; the sensor has a timeout.

@@ -7,7 +7,8 @@ import time
 
 import httpx
 
-from millrace.ops import Home, Observation
+from millrace.install.application import Application
+from millrace.ops import Observation
 from millrace.ops.control_client import ask_async
 from millrace.ops.observe import Evidence, judge, look
 
@@ -22,14 +23,13 @@ async def make_client() -> httpx.AsyncClient:
     return await asyncio.to_thread(lambda: httpx.AsyncClient(trust_env=False))
 
 
-async def look_and_judge(home: Home, application: str, client: httpx.AsyncClient) -> tuple[Evidence, Observation]:
+async def look_and_judge(application: Application, client: httpx.AsyncClient) -> tuple[Evidence, Observation]:
     """What can be seen of an application's job now, and what to think of it.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         client: see :func:`make_client`.
     """
-    evidence = await asyncio.to_thread(look, home, application)
+    evidence = await asyncio.to_thread(look, application)
     answer = await ask_async(client, evidence.sight) if evidence.sight is not None else None
     return evidence, judge(evidence, answer, now=time.time())

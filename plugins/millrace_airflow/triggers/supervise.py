@@ -11,11 +11,13 @@ from typing import Any
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
+from millrace.install.application import Application
+from millrace.install.record import DesiredState
 from millrace.ops import Home, Observation, Reason, StopCause, stop
-from millrace.ops.decide import Action, Decision, decide
+from millrace.ops.action import Action
+from millrace.ops.decide import Decision, decide
 from millrace.ops.driver import StopLimits
 from millrace.ops.observe import Evidence, remember
-from millrace.ops.record import DesiredState
 from millrace_airflow.triggers.looking import LEAST_DEFERRAL_S, look_and_judge, make_client
 
 KILL_LIMITS = StopLimits(graceful_s=18.0, terminate_s=5.0, kill_s=3.0)
@@ -90,7 +92,7 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
         client = await make_client()
         try:
             while True:
-                evidence, observation = await look_and_judge(home, self.application, client)
+                evidence, observation = await look_and_judge(Application(home, self.application), client)
                 if observation.note != told:
                     told = observation.note
                     self.log.warning(
@@ -151,8 +153,7 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
         """
         outcome = await asyncio.to_thread(
             stop,
-            self._home(),
-            self.application,
+            Application(self._home(), self.application),
             cause=StopCause.TASK_KILLED,
             reason=f"the supervising task {self.owner} was killed by a person",
             only_owner=self.owner,

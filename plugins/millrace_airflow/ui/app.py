@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from millrace.errors import MillraceError
+from millrace.install.application import Application
 from millrace.ops import Home
 from millrace.ops.dead_letters import list_letters
 from millrace.ops.overview import ApplicationDetails, OverviewWatch
@@ -156,7 +157,7 @@ class _Site:
         details = await self._details(name)
         try:
             found = await run_sync(
-                lambda: list_letters(self._watch.home, name, limit=_LETTERS), limiter=self._letter_readers
+                lambda: list_letters(Application(self._watch.home, name), limit=_LETTERS), limiter=self._letter_readers
             )
         except MillraceError as error:
             return pages.dead_letters(request, details, (), problem=str(error), limit=_LETTERS)

@@ -1,5 +1,6 @@
 import com.fasterxml.jackson.databind.ObjectMapper;
 import com.fasterxml.jackson.databind.ObjectReader;
+import com.fasterxml.jackson.databind.ObjectWriter;
 import java.io.IOException;
 import java.io.UncheckedIOException;
 import java.time.Duration;
@@ -15,7 +16,9 @@ import org.apache.kafka.streams.StreamsConfig;
 import org.apache.kafka.streams.errors.StreamsUncaughtExceptionHandler.StreamThreadExceptionResponse;
 import org.apache.kafka.streams.kstream.Consumed;
 import org.apache.kafka.streams.kstream.Grouped;
+import org.apache.kafka.streams.kstream.KStream;
 import org.apache.kafka.streams.kstream.Produced;
+import org.apache.kafka.streams.kstream.Repartitioned;
 import org.apache.kafka.streams.kstream.TimeWindows;
 import org.apache.kafka.streams.kstream.WindowedSerdes;
 
@@ -23,7 +26,7 @@ import org.apache.kafka.streams.kstream.WindowedSerdes;
  * Counts payments per user and minute with Kafka Streams, exactly once, until it is terminated.
  *
  * <p>Arguments: bootstrap servers, application id, input topic, output topic, state directory, window and grace in
- * milliseconds, then any number of {@code key=value} settings that override the defaults.
+ * milliseconds, whether payments go through a repartition topic, then any number of {@code key=value} settings that override the defaults.
  */
 public final class KafkaStreamsBench {
     /** A payment as the input topic has it; Jackson fills all of it, as an application would have it. */
@@ -32,7 +35,9 @@ public final class KafkaStreamsBench {
     private KafkaStreamsBench() {}
 
     private static Serde<Payment> paymentSerde() {
-        final ObjectReader reader = new ObjectMapper().readerFor(Payment.class);
+        final ObjectMapper mapper = new ObjectMapper();
+        final ObjectReader reader = mapper.readerFor(Payment.class);
+        final ObjectWriter writer = mapper.writerFor(Payment.class);
         final Deserializer<Payment> deserializer = (topic, data) -> {
             try {
                 return data == null ? null : reader.readValue(data);
@@ -42,7 +47,11 @@ public final class KafkaStreamsBench {
         };
         return Serdes.serdeFrom(
             (topic, payment) -> {
-                throw new UnsupportedOperationException("payments are only read");
+                try {
+                    return payment == null ? null : writer.writeValueAsBytes(payment);
+                } catch (IOException e) {
+                    throw new UncheckedIOException(e);
+                }
             },
             deserializer);
     }
@@ -54,7 +63,7 @@ public final class KafkaStreamsBench {
         settings.put(StreamsConfig.STATE_DIR_CONFIG, args[4]);
         settings.put(StreamsConfig.PROCESSING_GUARANTEE_CONFIG, StreamsConfig.EXACTLY_ONCE_V2);
         settings.put(ConsumerConfig.AUTO_OFFSET_RESET_CONFIG, "earliest");
-        for (int i = 7; i < args.length; i++) {
+        for (int i = 8; i < args.length; i++) {
             final int equals = args[i].indexOf('=');
             settings.put(args[i].substring(0, equals), args[i].substring(equals + 1));
         }
@@ -66,11 +75,13 @@ public final class KafkaStreamsBench {
         final String output = args[3];
         final Duration size = Duration.ofMillis(Long.parseLong(args[5]));
         final Duration grace = Duration.ofMillis(Long.parseLong(args[6]));
+        final boolean throughRepartition = Boolean.parseBoolean(args[7]);
 
         final StreamsBuilder builder = new StreamsBuilder();
-        builder.stream(input, Consumed.with(Serdes.String(), paymentSerde()))
+        final KStream<String, Payment> payments = builder.stream(input, Consumed.with(Serdes.String(), paymentSerde()))
             // Always true. It makes every contestant read the payment: without it a lazy one could skip the JSON.
-            .filter((user, payment) -> payment.amount() > 0)
+            .filter((user, payment) -> payment.amount() > 0);
+        (throughRepartition ? payments.repartition(Repartitioned.with(Serdes.String(), paymentSerde())) : payments)
             .groupByKey(Grouped.with(Serdes.String(), paymentSerde()))
             .windowedBy(TimeWindows.ofSizeAndGrace(size, grace))
             .count()

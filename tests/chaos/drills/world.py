@@ -13,13 +13,14 @@ from pathlib import Path
 import psutil
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
+from millrace.install.application import Application as InstalledApplication
+from millrace.install.home import Home
+from millrace.install.spec import load_spec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.offsets import Place, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.home import Home
 from millrace.ops.reset import ResetOptions, reset
-from millrace.ops.spec import load_spec
 from millrace.ops.take_over import take_over
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import START_LIMIT_S, Application, wait_until
@@ -265,14 +266,18 @@ class Drilled:
         request = ConsumerGroupTopicPartitions(self.application.application_id, places)
         (future,) = self.admin.client.alter_consumer_group_offsets([request]).values()
         future.result(30)
-        outcome = take_over(self.home, load_spec(self._specification()), reason="a drill")
+        spec = load_spec(self._specification())
+        outcome = take_over(InstalledApplication(self.home, spec.name), spec, reason="a drill")
         assert outcome.action == "take over"
 
     def reset(self) -> None:
         """Resets the application, output topics included."""
         self._specification()
         outputs = frozenset(f"{self.prefix}-{name}" for name in OUTPUTS)
-        reset(self.home, self.application.application_id, options=ResetOptions(output_topics=outputs))
+        reset(
+            InstalledApplication(self.home, self.application.application_id),
+            options=ResetOptions(output_topics=outputs),
+        )
 
     def _runs(self) -> bool:
         def settled() -> bool:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 
 from millrace.errors import BrokerUnavailableError, OperationError
@@ -46,6 +47,8 @@ def test_a_killed_broker_starts_again_on_the_same_port_with_the_same_data(broker
     topic_id = admin.describe_topic("kept").topic_id
     _write(broker, "kept", b"1", 11)
     address, first = broker.bootstrap_servers, broker.identity
+    assert first is not None
+    assert "-XX:TieredStopAtLevel=1" in psutil.Process(first.pid).cmdline(), "as tests/conftest.py asks for"
 
     broker.kill()
     assert not broker.is_running()

@@ -19,14 +19,15 @@ from millrace.control.server import ControlServer, ControlSurface
 from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
+from millrace.install.application import Application
+from millrace.install.home import Home
+from millrace.install.launchers.local_process import LocalProcess
+from millrace.install.record import DesiredState, JobRecord, write_record
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets, lag
 from millrace.kafka.topics import TopicSpec
 from millrace.metrics import ApplicationMetrics
-from millrace.ops.home import Home
-from millrace.ops.launchers.local_process import LocalProcess
 from millrace.ops.observe import observe, remember
-from millrace.ops.record import DesiredState, JobRecord, write_record
 from millrace.processes import ProcessIdentity
 from millrace.spark.statistics import statistics_of
 from millrace.task.gap_reader import read_gap
@@ -202,7 +203,10 @@ class DrivenApplication:
     def supervise(self) -> None:
         """A look, as a supervising task takes it."""
         remember(
-            self.home.application(self.name), observe(self.home, self.name), decision="nothing", watcher="manual/1"
+            self.home.application(self.name),
+            observe(Application(self.home, self.name)),
+            decision="nothing",
+            watcher="manual/1",
         )
 
     def status(self) -> ApplicationStatus:

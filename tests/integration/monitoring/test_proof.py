@@ -12,6 +12,7 @@ import orjson
 import pytest
 
 from millrace.control.lifecycle import ApplicationState
+from millrace.install.application import Application
 from millrace.kafka.broker import free_ports
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.export import Pushgateway, export_metrics
@@ -58,7 +59,7 @@ def test_every_panel_has_its_series_and_the_alerts_of_what_happens_fire_and_no_o
     application.begin()
     assert application.work()
     application.end()
-    create_savepoint(home, name, reason="a test")
+    create_savepoint(Application(home, name), reason="a test")
     shutil.rmtree(home.root / "state" / name)
     home.application(name).drills.write_bytes(
         orjson.dumps({"finished_at": time.time(), "kind": "worker", "seconds": 4.2, "ok": True}) + b"\n"
@@ -81,6 +82,8 @@ def test_every_panel_has_its_series_and_the_alerts_of_what_happens_fire_and_no_o
         prometheus, target = Prometheus(url), Pushgateway(gateway_url, instance=unique)
         try:
             application.begin()
+            # First: an application that is up for seconds without an export has the alert of a stale one.
+            export_metrics(home, [target])
             application.serve()
             export_metrics(home, [target])
             # Of Airflow, which does not run here: tests/airflow has it send these.

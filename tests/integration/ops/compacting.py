@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from millrace.install.application import Application
+from millrace.install.home import Home
 from millrace.ops.compaction import CompactionOptions, compact
-from millrace.ops.home import Home
 
 OPTIONS = CompactionOptions(least_bytes=10_000, budget_s=120)
 
 
 def compact_now(home: Home, name: str) -> None:
     """Compacts whatever there is to gain."""
-    compact(home, name, OPTIONS, reason="a test")
+    compact(Application(home, name), OPTIONS, reason="a test")

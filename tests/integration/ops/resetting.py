@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,17 +11,18 @@ import yaml
 
 from millrace.config import StreamsConfig
 from millrace.control.lifecycle import ApplicationState
+from millrace.control.matched_topics import with_topics_to_read
 from millrace.control.preparation import Preparer
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
 from millrace.dsl import Consumed, Grouped, Materialized, StreamsBuilder, TableJoined
 from millrace.dsl.loading import load_topology
 from millrace.home import HOME_VARIABLE
+from millrace.install.home import SPECS_VARIABLE, Home
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import Place, committed_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.home import SPECS_VARIABLE, Home
 from millrace.serdes import StringSerde
 from millrace.state import StateDirectory, TaskState
 from millrace.task.signature import Signature
@@ -45,6 +47,11 @@ def counting(builder: StreamsBuilder) -> None:
 def copying(builder: StreamsBuilder) -> None:
     """Copies a topic: no stores, no internal topics."""
     builder.stream(topic("in"), TEXT).to(topic("out"))
+
+
+def matching(builder: StreamsBuilder) -> None:
+    """Copies what matches a pattern."""
+    builder.stream(re.compile(re.escape(topic("in")) + "-[a-z]+"), TEXT).to(topic("out"))
 
 
 def framed(builder: StreamsBuilder) -> None:
@@ -114,7 +121,7 @@ class Left:
         """
         with self._publisher() as publisher:
             last = publisher.open()
-            preparer = Preparer(self.config, self.topology)
+            preparer = Preparer(self.config, with_topics_to_read(self.topology, self.config))
             preparation = preparer.prepare(last, run_id=publisher.epoch)
             plans = preparation.plans
             starts = {place: start.offset for place, start in preparation.starts.items()}

@@ -12,6 +12,7 @@ import pytest
 from rocksdict import Options, Rdict
 
 from millrace.errors import ConfigurationError, StateDirectoryLockedError
+from millrace.install.application import Application
 from millrace.ops.audit import AuditOptions, audit
 from millrace.ops.audit.report import DifferenceKind
 from millrace.state import DirectoryLock
@@ -50,7 +51,7 @@ def change(path: Path, store: str, edit: Callable[[Rdict], None]) -> None:
 
 
 def test_stores_of_each_kind_equal_their_changelogs(worked: Worked) -> None:
-    report = audit(worked.home, worked.name)
+    report = audit(Application(worked.home, worked.name))
     assert report.agrees, report.differences
     assert not report.running
     compared = {each.store: each.keys for each in report.stores}
@@ -71,7 +72,7 @@ def test_each_row_that_differs_is_listed_by_its_key(worked: Worked) -> None:
         del family[b"key-9"]
 
     change(worked.database(), "counts", flip)
-    report = audit(worked.home, worked.name)
+    report = audit(Application(worked.home, worked.name))
     assert not report.agrees
     found = {difference.key: difference for difference in report.differences}
     assert {key: each.kind for key, each in found.items()} == {
@@ -93,7 +94,7 @@ def test_a_flipped_value_of_any_kind_of_store_is_found(worked: Worked, store: st
         family[key] = value[:-1] + bytes([value[-1] ^ 1])
 
     change(worked.database("0_0" if store != "prices" else "1_0"), store, flip)
-    report = audit(worked.home, worked.name)
+    report = audit(Application(worked.home, worked.name))
     assert [(each.store, each.kind) for each in report.differences] == [(store, DifferenceKind.OTHER_VALUE)]
 
 
@@ -106,7 +107,7 @@ def test_a_flipped_byte_in_a_file_is_found(worked: Worked) -> None:
     data = bytearray(biggest.read_bytes())
     data[len(data) // 4] ^= 1
     biggest.write_bytes(data)
-    report = audit(worked.home, worked.name)
+    report = audit(Application(worked.home, worked.name))
     assert not report.agrees
     assert DifferenceKind.UNREADABLE in {each.kind for each in report.differences}
     assert any("Corruption" in each.text for each in report.differences)
@@ -116,22 +117,22 @@ def test_a_changelog_record_that_somebody_else_wrote_is_found(worked: Worked, bo
     foreign = Record(b"key-5", (99).to_bytes(8, "big"), 2_000_000)
     produce(bootstrap_servers, worked.changelog("counts"), [foreign])
     # What lies behind the end that the store stands for is none of it, until the store goes on.
-    assert audit(worked.home, worked.name, AuditOptions(stores=("counts",))).agrees
+    assert audit(Application(worked.home, worked.name), AuditOptions(stores=("counts",))).agrees
     worked.send("in", [Record(b"key-6", b"z", 1_400_000)])
     worked.work()
-    report = audit(worked.home, worked.name, AuditOptions(stores=("counts",)))
+    report = audit(Application(worked.home, worked.name), AuditOptions(stores=("counts",)))
     assert [each.key for each in report.differences] == [b"key-5"]
     assert report.differences[0].logged == (99).to_bytes(8, "big")
 
 
 def test_a_sample_compares_a_share_of_the_keys(worked: Worked) -> None:
-    report = audit(worked.home, worked.name, AuditOptions(sample=0.5, stores=("counts", "windows")))
+    report = audit(Application(worked.home, worked.name), AuditOptions(sample=0.5, stores=("counts", "windows")))
     assert report.agrees
     assert 0 < sum(each.keys for each in report.stores if each.store == "counts") < 40
 
 
 def test_what_the_budget_left_out_is_said(worked: Worked) -> None:
-    report = audit(worked.home, worked.name, AuditOptions(budget_s=1e-6))
+    report = audit(Application(worked.home, worked.name), AuditOptions(budget_s=1e-6))
     assert report.agrees
     assert all("time was over" in each.skipped for each in report.stores)
 
@@ -140,14 +141,14 @@ def test_stores_that_another_process_has_are_refused(worked: Worked) -> None:
     lock = DirectoryLock(worked.database().parent)
     try:
         with pytest.raises(StateDirectoryLockedError):
-            audit(worked.home, worked.name)
+            audit(Application(worked.home, worked.name))
     finally:
         lock.release()
 
 
 def test_a_sample_of_nothing_is_refused(worked: Worked) -> None:
     with pytest.raises(ConfigurationError, match="A sample of 0"):
-        audit(worked.home, worked.name, AuditOptions(sample=0))
+        audit(Application(worked.home, worked.name), AuditOptions(sample=0))
 
 
 def test_the_command_exits_with_1_where_something_differs(worked: Worked, monkeypatch: pytest.MonkeyPatch) -> None:

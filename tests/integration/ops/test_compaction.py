@@ -10,12 +10,13 @@ from uuid import uuid4
 import pytest
 
 from millrace.home import HOME_VARIABLE
+from millrace.install.application import Application
+from millrace.install.home import SPECS_VARIABLE
 from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.offsets import End, end_offsets
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
 from millrace.ops.compaction.settings import TEMPORARY
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import abandon, resume, unfinished_operation
 from tests import prepared
 from tests.application import PREFIX_VARIABLE
@@ -80,7 +81,7 @@ def test_superfluous_records_leave_the_changelogs_and_the_stores_still_equal_the
     worked: Worked, cleaning_broker: EmbeddedBroker
 ) -> None:
     settings, before = settings_of(worked), sizes_of(worked, cleaning_broker)
-    outcome = compact(worked.home, worked.name, OPTIONS, reason="a test")
+    outcome = compact(Application(worked.home, worked.name), OPTIONS, reason="a test")
     after = sizes_of(worked, cleaning_broker)
     assert set(outcome.results["check"]["topics"]) == set(worked.changelogs())
     for topic in worked.changelogs():
@@ -89,19 +90,19 @@ def test_superfluous_records_leave_the_changelogs_and_the_stores_still_equal_the
     assert outcome.results["wait-for-cleaner"] == {"cleaned": True, "waiting": []}
     assert settings_of(worked) == settings
     assert set(outcome.results["stores"]["tasks"]["0_0"]["bytes_after"]) == {"counts", "windows"}
-    assert audit(worked.home, worked.name).agrees
+    assert audit(Application(worked.home, worked.name)).agrees
     # It goes on as if nothing had been.
     worked.send("in", [Record(b"key-1", b"x", NOW + 2_000)])
     worked.work()
-    assert audit(worked.home, worked.name).agrees
+    assert audit(Application(worked.home, worked.name)).agrees
     # What is clean is left alone.
-    again = compact(worked.home, worked.name, OPTIONS, reason="a test")
+    again = compact(Application(worked.home, worked.name), OPTIONS, reason="a test")
     assert again.results["check"]["topics"] == {}
 
 
 def test_a_dry_run_changes_nothing(worked: Worked, cleaning_broker: EmbeddedBroker) -> None:
     settings, before = settings_of(worked), sizes_of(worked, cleaning_broker)
-    outcome = compact(worked.home, worked.name, OPTIONS, reason="a test", dry_run=True)
+    outcome = compact(Application(worked.home, worked.name), OPTIONS, reason="a test", dry_run=True)
     assert len(outcome.steps) == len(STEPS)
     assert "superfluous" in outcome.steps[0]
     assert (settings_of(worked), sizes_of(worked, cleaning_broker)) == (settings, before)
@@ -118,11 +119,11 @@ def test_a_compaction_that_was_killed_at_every_step_puts_the_settings_back_once_
     prepared.killed_at_every_step(
         "compact", STEPS, worked.name, begin, environment=installation, directory=tmp_path / "points"
     )
-    resume(worked.home, worked.name)
+    resume(Application(worked.home, worked.name))
     assert settings_of(worked) == settings
     after = sizes_of(worked, cleaning_broker)
     assert all(after[topic] < before[topic] / 2 for topic in before)
-    assert audit(worked.home, worked.name).agrees
+    assert audit(Application(worked.home, worked.name)).agrees
 
 
 @pytest.mark.kills
@@ -135,9 +136,11 @@ def test_settings_that_an_abandoned_compaction_left_are_put_back_by_the_next_one
     prepared.killed_at(
         "compact-lower-settings-ends", compact_now, worked.home, worked.name, environment={}, directory=tmp_path
     )
-    abandon(worked.home, worked.name, reason="a test")
+    abandon(Application(worked.home, worked.name), reason="a test")
     assert settings_of(worked)[topic]["min.cleanable.dirty.ratio"] == TEMPORARY["min.cleanable.dirty.ratio"]
-    outcome = compact(worked.home, worked.name, CompactionOptions(changelogs=False, stores=False), reason="a test")
+    outcome = compact(
+        Application(worked.home, worked.name), CompactionOptions(changelogs=False, stores=False), reason="a test"
+    )
     assert outcome.steps[0].startswith("Put back what an earlier compaction left")
     assert settings_of(worked) == settings
 
@@ -145,6 +148,6 @@ def test_settings_that_an_abandoned_compaction_left_are_put_back_by_the_next_one
 def test_what_the_cleaner_did_not_do_in_time_is_said(worked: Worked) -> None:
     settings = settings_of(worked)
     options = CompactionOptions(least_bytes=10_000, budget_s=0.001, stores=False)
-    outcome = compact(worked.home, worked.name, options, reason="a test")
+    outcome = compact(Application(worked.home, worked.name), options, reason="a test")
     assert outcome.results["wait-for-cleaner"]["cleaned"] == (not outcome.results["wait-for-cleaner"]["waiting"])
     assert settings_of(worked) == settings

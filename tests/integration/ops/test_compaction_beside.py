@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 
 from millrace import ops
+from millrace.install.application import Application
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact
@@ -97,18 +98,18 @@ def test_batches_go_on_and_what_comes_out_is_exact(
     worked = Worked(bootstrap_servers, prefix, tmp_path, "telling", ["in", "out"], config={"commit.interval.ms": 200})
     ancient = [Record(f"old-{n % 20_000}".encode(), b"x", int(time.time() * 1000)) for n in range(60_000)]
     worked.send("in", ancient)
-    ops.deploy(worked.home, worked.name)
+    ops.deploy(Application(worked.home, worked.name))
     try:
-        ops.wait_until_ready(worked.home, worked.name)
+        ops.wait_until_ready(Application(worked.home, worked.name))
         with Traffic(worked) as traffic:
             wait_until(lambda: traffic._latencies, timeout_s=120, what="output")
             began = time.monotonic()
             wait_until(lambda: time.monotonic() - began > 20, timeout_s=60, what="a while of traffic alone")
             alone = time.monotonic()
-            report = audit(worked.home, worked.name)
+            report = audit(Application(worked.home, worked.name))
             audited = time.monotonic()
             outcome = compact(
-                worked.home, worked.name, CompactionOptions(changelogs=False, budget_s=60), reason="a test"
+                Application(worked.home, worked.name), CompactionOptions(changelogs=False, budget_s=60), reason="a test"
             )
             compacted = time.monotonic()
             wait_until(lambda: time.monotonic() - compacted > 5, timeout_s=60, what="traffic afterwards")
@@ -131,9 +132,9 @@ def test_batches_go_on_and_what_comes_out_is_exact(
 
         wait_until(caught_up, timeout_s=120, what="everything is committed")
     finally:
-        ops.stop(worked.home, worked.name)
+        ops.stop(Application(worked.home, worked.name))
     out = read_topic(bootstrap_servers, f"{prefix}-out")
     last = {record.key: struct.unpack(">q", record.value)[0] for record in out if record.key and record.value}
     expected = Counter(record.key for record in ancient if record.key) + traffic.sent
     assert last == dict(expected)
-    assert audit(worked.home, worked.name).agrees
+    assert audit(Application(worked.home, worked.name)).agrees

@@ -9,6 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from millrace.errors import OperationError, SerializationError
+from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.murmur2 import partition_for
 from millrace.kafka.offsets import begin_offsets
@@ -49,13 +50,13 @@ def offsets(records: Sequence[ReadRecord]) -> list[int]:
 def test_records_go_back_as_they_were_to_the_partition_of_their_key(
     letters: Left, admin: KafkaAdmin, unique: str
 ) -> None:
-    plan = replay_letters(letters.home, letters.application_id, dry_run=True)
+    plan = replay_letters(Application(letters.home, letters.application_id), dry_run=True)
     assert (
         f"4 to {unique}-in; letters 0:0-3 (1 stay: elsewhere is no input of {letters.application_id})" in plan.steps[0]
     )
     assert sent_back(admin, unique) == []
 
-    outcome = replay_letters(letters.home, letters.application_id)
+    outcome = replay_letters(Application(letters.home, letters.application_id))
     assert outcome.results["send"]["sent"] == {f"{unique}-in": 4}
     records = sent_back(admin, unique)
     assert offsets(records) == [0, 1, 2, 3]
@@ -68,18 +69,18 @@ def test_records_go_back_as_they_were_to_the_partition_of_their_key(
 
 def test_a_second_replay_is_refused_unless_forced(letters: Left, admin: KafkaAdmin, unique: str) -> None:
     one = Selection(letters=frozenset({(0, 1)}))
-    replay_letters(letters.home, letters.application_id, selection=one, to_source_partition=True)
+    replay_letters(Application(letters.home, letters.application_id), selection=one, to_source_partition=True)
     with pytest.raises(OperationError, match=r"Dead letter 0:1 of .* is not sent back: replayed before"):
-        replay_letters(letters.home, letters.application_id, selection=one)
-    replay_letters(letters.home, letters.application_id, selection=Selection(error="serialization"))
+        replay_letters(Application(letters.home, letters.application_id), selection=one)
+    replay_letters(Application(letters.home, letters.application_id), selection=Selection(error="serialization"))
     assert offsets(sent_back(admin, unique)) == [1, 3]
     with pytest.raises(OperationError, match=r"No dead letter .* is to be sent back \(2: replayed before"):
-        replay_letters(letters.home, letters.application_id, selection=Selection(error="serialization"))
-    replay_letters(letters.home, letters.application_id, selection=one, force=True)
+        replay_letters(Application(letters.home, letters.application_id), selection=Selection(error="serialization"))
+    replay_letters(Application(letters.home, letters.application_id), selection=one, force=True)
     records = sent_back(admin, unique)
     assert offsets(records) == [1, 1, 3]
     assert {record.partition for record in records[:2]} == {1, partition_for(b"b", 3)}
-    listed = list_letters(letters.home, letters.application_id)
+    listed = list_letters(Application(letters.home, letters.application_id))
     assert [each.letter.offset for each in listed if each.replayed] == [1, 3]
 
 
@@ -93,9 +94,11 @@ def test_a_killed_replay_goes_on_and_sends_each_record_once(
     letters: Left, admin: KafkaAdmin, unique: str, point: str, force: bool
 ) -> None:
     if force:
-        replay_letters(letters.home, letters.application_id, selection=Selection(letters=frozenset({(0, 2)})))
+        replay_letters(
+            Application(letters.home, letters.application_id), selection=Selection(letters=frozenset({(0, 2)}))
+        )
     killed_at(point, letters.home, unique, "dlq", "replay", letters.application_id, *(["--force"] if force else []))
-    resume(letters.home, letters.application_id)
+    resume(Application(letters.home, letters.application_id))
     assert offsets(sent_back(admin, unique)) == ([0, 1, 2, 2, 3] if force else [0, 1, 2, 3])
 
 
@@ -111,7 +114,7 @@ def test_what_the_letter_does_not_have_is_read_from_the_log_as_long_as_it_is_the
     produce(admin.bootstrap_servers, topic, [letter_of(source, number, b"x", ValueError("no")) for number in range(3)])
     admin.delete_records({(source, 1): 1})
 
-    outcome = replay_letters(application.home, application.application_id)
+    outcome = replay_letters(Application(application.home, application.application_id))
     assert "1 stay: the letter does not have its record wholly" in outcome.steps[0]
     again = [record for record in sent_back(admin, unique) if record.offset > 2 or record.partition != 1]
     assert [(record.key, record.value, record.timestamp) for record in again] == [
@@ -121,21 +124,26 @@ def test_what_the_letter_does_not_have_is_read_from_the_log_as_long_as_it_is_the
 
 
 def test_a_purge_says_what_is_left_and_forgets_what_was_replayed(letters: Left, admin: KafkaAdmin, unique: str) -> None:
-    replay_letters(letters.home, letters.application_id, selection=Selection(letters=frozenset({(0, 0), (0, 3)})))
-    plan = purge_letters(letters.home, letters.application_id, before_ms=TIME + 2, dry_run=True)
+    replay_letters(
+        Application(letters.home, letters.application_id), selection=Selection(letters=frozenset({(0, 0), (0, 3)}))
+    )
+    plan = purge_letters(Application(letters.home, letters.application_id), before_ms=TIME + 2, dry_run=True)
     assert f"Delete 2 dead letters of {unique}-dlq, 1 of which were never replayed: all before 0:2." in plan.steps
-    assert len(list_letters(letters.home, letters.application_id)) == 5
+    assert len(list_letters(Application(letters.home, letters.application_id))) == 5
 
-    outcome = purge_letters(letters.home, letters.application_id, before_ms=TIME + 2)
+    outcome = purge_letters(Application(letters.home, letters.application_id), before_ms=TIME + 2)
     assert outcome.results["check"]["left"] == 3
     assert outcome.results["forget"]["markers"] == 1
     assert begin_offsets(admin, [(f"{unique}-dlq", 0)]) == {(f"{unique}-dlq", 0): 2}
-    purge_letters(letters.home, letters.application_id, before_offset=(0, 3))
-    assert [each.letter.name for each in list_letters(letters.home, letters.application_id)] == ["0:3", "0:4"]
-    purge_letters(letters.home, letters.application_id)
-    assert list_letters(letters.home, letters.application_id) == []
+    purge_letters(Application(letters.home, letters.application_id), before_offset=(0, 3))
+    assert [each.letter.name for each in list_letters(Application(letters.home, letters.application_id))] == [
+        "0:3",
+        "0:4",
+    ]
+    purge_letters(Application(letters.home, letters.application_id))
+    assert list_letters(Application(letters.home, letters.application_id)) == []
     with pytest.raises(OperationError, match="lies before that"):
-        purge_letters(letters.home, letters.application_id)
+        purge_letters(Application(letters.home, letters.application_id))
 
 
 def test_the_latest_are_found_from_the_end_of_the_topic(letters: Left, admin: KafkaAdmin, unique: str) -> None:
@@ -149,15 +157,15 @@ def test_the_latest_are_found_from_the_end_of_the_topic(letters: Left, admin: Ka
             transactional_id=f"{unique}-letters",
             commit=number % 4 == 0,
         )
-    latest = list_letters(letters.home, letters.application_id, limit=8)
+    latest = list_letters(Application(letters.home, letters.application_id), limit=8)
     assert [each.letter.timestamp - TIME for each in latest] == [108, 112, 116, 120, 124, 128, 132, 136]
-    everything = list_letters(letters.home, letters.application_id, limit=100)
-    assert everything == list_letters(letters.home, letters.application_id)
+    everything = list_letters(Application(letters.home, letters.application_id), limit=100)
+    assert everything == list_letters(Application(letters.home, letters.application_id))
     assert len(everything) == 15
 
 
 def test_the_page_lists_them_without_their_records(letters: Left, admin: KafkaAdmin, unique: str) -> None:
-    replay_letters(letters.home, letters.application_id, selection=Selection(letters=frozenset({(0, 1)})))
+    replay_letters(Application(letters.home, letters.application_id), selection=Selection(letters=frozenset({(0, 1)})))
     watch = OverviewWatch(letters.home)
     pages = create_app(watch, AirflowGateway(), who=lambda: "viewer", may_look=lambda: None, may_run=lambda: None)
     path = f"/applications/{letters.application_id}/dead-letters"

@@ -16,6 +16,7 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from millrace.install.application import Application
 from millrace.kafka.broker import free_ports
 from millrace.ops import Home, Reason, deploy, observe, stop
 from millrace.ops.driver import StopLimits
@@ -63,13 +64,13 @@ def test_spark_submits_the_driver_that_the_specification_describes(
             },
         }
         home.spec_path("orders").write_text(yaml.safe_dump(document))
-        deploy(home, "orders")
+        deploy(Application(home, "orders"))
         pod = api.pod("orders-driver")
         for each in api.objects.values():
             kubernetes_validate.validate(each, "1.30")
         properties = properties_of(api)
-        seen = observe(home, "orders")
-        stop(home, "orders", limits=StopLimits(graceful_s=0, terminate_s=1, kill_s=1))
+        seen = observe(Application(home, "orders"))
+        stop(Application(home, "orders"), limits=StopLimits(graceful_s=0, terminate_s=1, kill_s=1))
         assert api.of_kind("Pod") == []
 
     assert (seen.reason, seen.text) == (Reason.STARTING, "pod streams/orders-driver is Pending")
@@ -127,12 +128,12 @@ def test_the_driver_s_container_processes_records_and_stops_in_order(
             "kubernetes": {"image": "registry/millrace:1", "namespace": "streams"},
         }
         home.spec_path(orders.name).write_text(yaml.safe_dump({**document, "preflight": {"enabled": False}}))
-        deploy(home, orders.name)
+        deploy(Application(home, orders.name))
         (container,) = api.pod(f"{orders.name}-driver")["spec"]["containers"]
         specification_file = by_key(api, "ConfigMap", "spec.yaml")
         token = b64decode(by_key(api, "Secret", "control.token"))
         properties = properties_of(api)
-        stop(home, orders.name, limits=StopLimits(graceful_s=0, terminate_s=1, kill_s=1))
+        stop(Application(home, orders.name), limits=StopLimits(graceful_s=0, terminate_s=1, kill_s=1))
 
     places = {
         "/opt/millrace/jobs": str(ROOT / "jobs"),

@@ -10,9 +10,10 @@ import pytest
 from confluent_kafka import Consumer
 
 from millrace.errors import PreflightError
+from millrace.install.application import Application
+from millrace.install.spec import ApplicationSpec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.ops import Home, deploy, preflight, read_record
-from millrace.ops.spec import ApplicationSpec
 from millrace.ops.topics import create_topics, missing_topics
 
 
@@ -107,11 +108,11 @@ def test_a_deployment_that_fails_its_preflight_starts_nothing(
 ) -> None:
     home = write(spec(unique, "localhost:1", tmp_path, topics=[]))
     if dry_run:
-        plan = deploy(home, unique, dry_run=True)
+        plan = deploy(Application(home, unique), dry_run=True)
         assert any(step.startswith("FAILED broker") for step in plan.steps)
     else:
         with pytest.raises(PreflightError, match="broker: No"):
-            deploy(home, unique)
+            deploy(Application(home, unique))
     assert read_record(home.application(unique)) is None
 
 

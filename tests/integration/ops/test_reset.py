@@ -11,14 +11,14 @@ from confluent_kafka import Consumer
 
 from millrace.control.lifecycle import ApplicationState
 from millrace.errors import OperationError, PreflightError, StateDirectoryLockedError
+from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import live_members
 from millrace.kafka.offsets import begin_offsets, committed_offsets
 from millrace.ops.operations import resume
 from millrace.ops.reset import NamedCluster, ResetOptions, ShiftBy, ToOffset, ToOffsets, ToTime, reset
-from millrace.ops.savepoints.location import repository_of
+from millrace.ops.savepoints.location import launched_repository
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import DirectoryLock
 from millrace.task.signature import Signature
 from tests.application import wait_until
@@ -54,13 +54,14 @@ def test_a_reset_deletes_the_application_s_own_topics_and_no_others(
     own = {f"{mine.application_id}-{name}" for name in ("counts-changelog", "users-changelog", "by-user-repartition")}
     before = topics_of(admin, unique)
     assert own < before
+    assert Application(mine.home, mine.application_id).status() == mine.status
 
-    plan = reset(mine.home, mine.application_id, dry_run=True)
+    plan = reset(Application(mine.home, mine.application_id), dry_run=True)
     assert topics_of(admin, unique) == before
     (deletion,) = [step for step in plan.steps if step.startswith("Delete")]
     assert deletion.endswith(f"creates anew: {', '.join(sorted(own))}.")
 
-    outcome = reset(mine.home, mine.application_id)
+    outcome = reset(Application(mine.home, mine.application_id))
     assert topics_of(admin, unique) == before - own
     assert committed(mine, admin) == {(f"{unique}-in", 0): 0, (f"{unique}-in", 1): 0}
     assert not mine.state.application(mine.application_id).exists()
@@ -83,7 +84,7 @@ def test_time_based_offsets_of_empty_partitions_and_of_those_that_end_before(
     )
     application = leave("app", "copying")
     application.run()
-    reset(application.home, application.application_id, options=ResetOptions(to=ToTime(150)))
+    reset(Application(application.home, application.application_id), options=ResetOptions(to=ToTime(150)))
     assert committed(application, admin) == {(topic, 0): 1, (topic, 1): 0, (topic, 2): 1}
 
 
@@ -104,8 +105,8 @@ def test_the_topics_of_a_foreign_key_join_go_and_an_input_that_looks_internal_st
         "join1-subscription-store-changelog",
     }
     with pytest.raises(OperationError, match=f"{looks_internal} is not an internal topic of {name}"):
-        reset(application.home, name, options=ResetOptions(internal_topics=frozenset({looks_internal})))
-    reset(application.home, name)
+        reset(Application(application.home, name), options=ResetOptions(internal_topics=frozenset({looks_internal})))
+    reset(Application(application.home, name))
     assert topics_of(admin, f"{name}-") == {looks_internal}
 
 
@@ -118,7 +119,10 @@ def test_an_unknown_application_is_refused_and_the_known_ones_are_named(
     application.run()
     before = topics_of(admin, unique)
     with pytest.raises(OperationError, match=f"Nothing is known of application {unique}-my[:]"):
-        reset(application.home, f"{unique}-my", cluster=NamedCluster(bootstrap_servers=admin.bootstrap_servers))
+        reset(
+            Application(application.home, f"{unique}-my"),
+            cluster=NamedCluster(bootstrap_servers=admin.bootstrap_servers),
+        )
     assert topics_of(admin, unique) == before
 
 
@@ -133,7 +137,11 @@ def test_without_a_specification_the_status_topic_knows_the_topology(
     application.home.spec_path(name).unlink()
     for target, after in ((ShiftBy(-2), 3), (ToOffset(99), 5), (ToOffsets({(f"{unique}-in", 1): 2}), 2)):
         options = ResetOptions(to=target)
-        reset(application.home, name, options=options, cluster=NamedCluster(bootstrap_servers=admin.bootstrap_servers))
+        reset(
+            Application(application.home, name),
+            options=options,
+            cluster=NamedCluster(bootstrap_servers=admin.bootstrap_servers),
+        )
         assert committed(application, admin)[f"{unique}-in", 1] == after
         assert topics_of(admin, f"{name}-") == set()
 
@@ -147,17 +155,17 @@ def test_what_runs_is_refused_and_nothing_is_touched(
     application.run(state=ApplicationState.RUNNING)  # its driver is this process
     before = topics_of(admin, unique), committed(application, admin)
     with pytest.raises(OperationError, match=f"Cannot reset {name} while it runs: its driver is process {os.getpid()}"):
-        reset(application.home, name)
+        reset(Application(application.home, name))
     application.run()
     lock = DirectoryLock(application.state.application(name))
     with pytest.raises(StateDirectoryLockedError):
-        reset(application.home, name)
+        reset(Application(application.home, name))
     lock.release()
     with consuming(admin.bootstrap_servers, name, f"{unique}-in"):
         with pytest.raises(OperationError, match="its group has members"):
-            reset(application.home, name)
+            reset(Application(application.home, name))
         assert (topics_of(admin, unique), committed(application, admin)) == before
-        reset(application.home, name, options=ResetOptions(force=True))
+        reset(Application(application.home, name), options=ResetOptions(force=True))
     assert topics_of(admin, f"{name}-") == set()
 
 
@@ -169,7 +177,7 @@ def test_a_topic_that_another_application_reads_is_not_deleted(
     application.run()
     reader.run()
     with pytest.raises(OperationError, match=f"Application {unique}-reader uses topics .*counts-changelog"):
-        reset(application.home, application.application_id)
+        reset(Application(application.home, application.application_id))
 
 
 def test_a_kept_changelog_keeps_its_store_and_an_output_is_emptied_on_request(
@@ -186,12 +194,25 @@ def test_a_kept_changelog_keeps_its_store_and_an_output_is_emptied_on_request(
         internal_topics=frozenset({f"{name}-users-changelog", f"{name}-by-user-repartition"}),
         output_topics=frozenset({f"{unique}-out"}),
     )
-    reset(application.home, name, options=options)
+    reset(Application(application.home, name), options=options)
     assert topics_of(admin, f"{name}-") == {f"{name}-counts-changelog"}
     signature = Signature.of(committed_offsets(admin, name, [(f"{unique}-in", 0)]))
     assert signature is not None
     assert signature.changelogs == {"counts": 2}
     assert begin_offsets(admin, [(f"{unique}-out", 0)]) == {(f"{unique}-out", 0): 4}
+
+
+def test_an_application_that_reads_a_pattern_is_reset_in_the_topics_that_it_matched(
+    leave: Callable[..., Left], admin: KafkaAdmin, unique: str
+) -> None:
+    create(admin, f"{unique}-in-eu", f"{unique}-in-us", f"{unique}-out")
+    for name in ("eu", "us"):
+        produce(admin.bootstrap_servers, f"{unique}-in-{name}", [Record(b"k", b"v", 5, partition=0)] * 3)
+    application = leave("app", "matching")
+    application.run({(f"{unique}-in-eu", 0): 2, (f"{unique}-in-us", 0): 3})
+    options = ResetOptions(input_topics=frozenset({f"{unique}-in-us"}))
+    reset(Application(application.home, application.application_id), options=options)
+    assert committed(application, admin) == {(f"{unique}-in-eu", 0): 2, (f"{unique}-in-us", 0): 0}
 
 
 def test_an_output_that_is_compacted_or_read_back_is_not_emptied(
@@ -202,9 +223,11 @@ def test_an_output_that_is_compacted_or_read_back_is_not_emptied(
     application = leave("app", "copying")
     options = ResetOptions(output_topics=frozenset({f"{unique}-out"}))
     with pytest.raises(OperationError, match=r"cleanup\.policy=compact"):
-        reset(application.home, application.application_id, options=options)
+        reset(Application(application.home, application.application_id), options=options)
     with pytest.raises(OperationError, match="has no dead letter topic"):
-        reset(application.home, application.application_id, options=ResetOptions(empties_dead_letters=True))
+        reset(
+            Application(application.home, application.application_id), options=ResetOptions(empties_dead_letters=True)
+        )
     assert committed(application, admin) == {}
 
 
@@ -220,11 +243,11 @@ def test_the_next_start_is_accepted_with_another_number_of_partitions(
     admin.add_partitions(f"{unique}-in", 4)
     with pytest.raises(PreflightError, match="has 2 partitions, and 4 are needed"):
         application.run()
-    savepoints = repository_of(application.home, specification_for(Use.RUNNING, application.home, name).spec)
+    savepoints = launched_repository(Application(application.home, name))
     savepoints.write(Manifest(name="before", application=name, state=SavepointState.COMPLETED, created_at=1.0))
-    reset(application.home, name)
+    reset(Application(application.home, name))
     assert savepoints.names() == ["before"]
-    reset(application.home, name, options=ResetOptions(to=ToOffset(3), deletes_savepoints=True))
+    reset(Application(application.home, name), options=ResetOptions(to=ToOffset(3), deletes_savepoints=True))
     assert savepoints.names() == []
     application.run()
     assert committed(application, admin) == {
@@ -253,7 +276,7 @@ def test_a_reset_that_is_killed_at_every_step_ends_as_one_that_is_not(
     killed_at_every_step(STEPS, application.home, unique, name, *begin)
     # The records that come meanwhile, and the log's new begin, are those of the resumed reset.
     produce(admin.bootstrap_servers, f"{unique}-in", [Record(b"k", b"v", partition=0)] * 5)
-    outcome = resume(application.home, name)
+    outcome = resume(Application(application.home, name))
     assert tuple(outcome.results) == STEPS
     assert committed(application, admin) == {(f"{unique}-in", 0): 2, (f"{unique}-in", 1): 0}
     assert topics_of(admin, f"{name}-") == set()

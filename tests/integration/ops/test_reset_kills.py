@@ -8,14 +8,14 @@ import pytest
 import yaml
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.record import DesiredState
 from millrace.kafka.admin import KafkaAdmin
 from millrace.ops import deploy, read_record
 from millrace.ops.operations import resume
-from millrace.ops.record import DesiredState
 from millrace.ops.reset import ResetOptions, reset
-from millrace.ops.savepoints.location import repository_of
+from millrace.ops.savepoints.location import launched_repository
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
-from millrace.ops.which_spec import Use, specification_for
 from tests.application import ROOT
 from tests.integration.ops.resetting import Left, committed, create, killed_at, topics_of
 
@@ -32,7 +32,7 @@ def deployed(left: Left) -> None:
         "health": {"stop_timeout_s": 5},
     }
     path.write_text(yaml.safe_dump(document))
-    deploy(left.home, left.application_id)
+    deploy(Application(left.home, left.application_id))
 
 
 @pytest.mark.kills
@@ -48,7 +48,7 @@ def test_a_reset_that_is_killed_once_it_has_stopped_the_application_goes_on_with
     launched = read_record(home.application(name))
     assert launched is not None
     assert launched.process is not None
-    savepoints = repository_of(home, specification_for(Use.RUNNING, home, name).spec)
+    savepoints = launched_repository(Application(home, name))
     savepoints.write(Manifest(name="before", application=name, state=SavepointState.COMPLETED, created_at=1.0))
     killed_at(point, home, unique, "reset", name, "--stop", "--delete-savepoints")
     stopped = read_record(home.application(name))
@@ -56,8 +56,8 @@ def test_a_reset_that_is_killed_once_it_has_stopped_the_application_goes_on_with
     assert stopped.desired is DesiredState.STOPPED
     assert not launched.process.is_alive()
     with pytest.raises(OperationError, match=f"Cannot deploy {name}: reset"):
-        deploy(home, name)
-    resume(home, name)
+        deploy(Application(home, name))
+    resume(Application(home, name))
     assert savepoints.names() == []
     assert committed(application, admin) == {(f"{unique}-in", 0): 0}
     assert topics_of(admin, f"{name}-") == set()
@@ -75,8 +75,8 @@ def test_an_internal_topic_of_the_old_number_of_partitions_cannot_be_kept(
     kept = f"{name}-by-user-repartition"
     options = ResetOptions(internal_topics=frozenset(before - {kept}))
     with pytest.raises(OperationError, match=f"{kept} has 1 partitions, and the next start needs 2"):
-        reset(application.home, name, options=options)
+        reset(Application(application.home, name), options=options)
     assert topics_of(admin, f"{name}-") == before
-    reset(application.home, name)
+    reset(Application(application.home, name))
     application.run()
     assert {topic.partitions for topic in admin.describe_topics(before).values()} == {2}

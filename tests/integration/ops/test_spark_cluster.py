@@ -7,7 +7,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from millrace.ops.launchers.spark_cluster import SparkCluster
+from millrace.install.launchers.spark_cluster import SparkCluster
 
 
 @pytest.mark.timeout(120)

@@ -11,11 +11,11 @@ import pytest
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
 from millrace.control.status_topic import StatusPublisher
+from millrace.install.home import ApplicationDirectory
+from millrace.install.spec import ApplicationSpec, SpecFile
 from millrace.ops.control_client import Answer, AnswerKind
-from millrace.ops.home import ApplicationDirectory
 from millrace.ops.last_heard import LastHeard
 from millrace.ops.observe import Evidence, with_published
-from millrace.ops.spec import ApplicationSpec, SpecFile
 from millrace.ops.successor import successor_is_gone
 
 Publish = Callable[..., ApplicationStatus]

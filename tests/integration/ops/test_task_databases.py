@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from millrace.install.application import Application
 from millrace.ops.audit import audit
 from millrace.ops.audit.database import opened
 from millrace.task.actions import CompactDatabase, LinkDatabase
@@ -53,4 +54,4 @@ def test_a_task_compacts_in_the_background_and_is_closed_in_order(worked: Worked
         assert progress["problem"] == ""
 
     worked.work(compact)
-    assert audit(worked.home, worked.name).agrees
+    assert audit(Application(worked.home, worked.name)).agrees

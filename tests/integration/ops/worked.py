@@ -25,10 +25,10 @@ from millrace.dsl import (
     TimeWindows,
 )
 from millrace.dsl.loading import load_topology
+from millrace.install.home import Home
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.home import Home
 from millrace.serdes import LongSerde, StringSerde
 from millrace.state import StateDirectory
 from millrace.task.gap_reader import read_gap

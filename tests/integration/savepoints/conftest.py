@@ -17,12 +17,12 @@ from millrace import ops
 from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
 from millrace.home import HOME_VARIABLE
+from millrace.install.application import Application
+from millrace.install.home import SPECS_VARIABLE
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.savepoints.location import target_of
-from millrace.ops.which_spec import Use, specification_for
 from tests import prepared
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, wait_until
 from tests.integration.savepoints.processing import process
@@ -153,7 +153,7 @@ class Installation:
 
     def run(self, application: str, *, only: Collection[int] | None = None) -> dict[str, int]:
         """Has the application's tasks take all input, without Spark; see :func:`process`."""
-        target = target_of(specification_for(Use.DEPLOYMENT, self.home, application).spec)
+        target = target_of(Application(self.home, application).desired.spec)
         return process(target.config, target.topology, only=only)
 
     def killed_at_every_step(self, operation: str, steps: Sequence[str], application: str, *arguments: str) -> None:
@@ -176,7 +176,7 @@ class Installation:
     def close(self) -> None:
         """Stops what runs."""
         for name in self.home.deployed():
-            ops.stop(self.home, name, limits=ops.driver.StopLimits(graceful_s=0.0, terminate_s=5.0))
+            ops.stop(Application(self.home, name), limits=ops.driver.StopLimits(graceful_s=0.0, terminate_s=5.0))
         self.admin.delete_topics(self._topics)
 
 

@@ -10,6 +10,7 @@ import yaml
 
 from millrace import ops
 from millrace.errors import OperationError
+from millrace.install.application import Application
 from millrace.ops import canary
 from millrace.ops.canary.clone import clone_of
 from millrace.ops.savepoints import list_savepoints
@@ -29,8 +30,8 @@ def test_a_canary_shows_where_the_new_version_differs_and_leaves_nothing_behind(
     name = world.specify()
     clone = clone_of(name)
     world.send(300)
-    ops.deploy(world.home, name)
-    ops.wait_until_ready(world.home, name)
+    ops.deploy(Application(world.home, name))
+    ops.wait_until_ready(Application(world.home, name))
     world.wait_until_caught_up(name)
     document = yaml.safe_load(world.home.spec_path(name).read_text())
     candidate = tmp_path / "new.yaml"
@@ -38,27 +39,27 @@ def test_a_canary_shows_where_the_new_version_differs_and_leaves_nothing_behind(
         yaml.safe_dump({**document, "module": "tests.integration.savepoints.topologies:counting_differently"})
     )
     with pytest.raises(OperationError, match="has no canary"):
-        canary.compare(world.home, name)
+        canary.compare(Application(world.home, name))
 
-    plan = canary.start(world.home, name, candidate, dry_run=True)
+    plan = canary.start(Application(world.home, name), candidate, dry_run=True)
     assert any(f"{clone}-{world.prefix}-by-key" in step for step in plan.steps)
     assert not world.home.spec_path(clone).exists()
-    canary.start(world.home, name, candidate)
-    ops.wait_until_ready(world.home, clone)
+    canary.start(Application(world.home, name), candidate)
+    ops.wait_until_ready(Application(world.home, clone))
     world.send(200)
-    found = canary.compare(world.home, name, wait_s=120)
+    found = canary.compare(Application(world.home, name), wait_s=120)
     assert found.at_rest
     assert {each.topic for each in found.differences} == {f"{world.prefix}-by-bucket"}
     assert found.keys > len(found.differences) > 0
-    assert canary.promote(world.home, name, dry_run=True).action == "promote"
+    assert canary.promote(Application(world.home, name), dry_run=True).action == "promote"
 
     before = topics_of(world, world.prefix)
-    canary.drop(world.home, name)
+    canary.drop(Application(world.home, name))
     assert before - topics_of(world, world.prefix) == topics_of_clone(before, clone)
     assert not topics_of(world, clone)
     assert not world.home.spec_path(clone).exists()
     assert clone not in world.home.deployed()
-    assert list_savepoints(world.home, name) == []
+    assert list_savepoints(Application(world.home, name)) == []
     assert not (world.home.root / "state" / clone).exists()
     world.send(100)
     world.wait_until_caught_up(name)

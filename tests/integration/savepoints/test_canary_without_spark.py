@@ -15,13 +15,14 @@ import yaml
 
 from millrace import ops
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.home import SPECS_VARIABLE
+from millrace.install.spec import load_spec
 from millrace.ops import canary
 from millrace.ops.canary.clone import clone_of
-from millrace.ops.home import SPECS_VARIABLE
 from millrace.ops.operations import resume, unfinished_operation
 from millrace.ops.savepoints import list_savepoints
 from millrace.ops.savepoints.location import target_of
-from millrace.ops.spec import load_spec
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import ROOT, SEARCH_PATH
 from tests.integration.savepoints.conftest import OUTPUTS, Installation
@@ -32,7 +33,7 @@ FAKE_JOB = Path(__file__).resolve().parents[2] / "airflow" / "fake_job.py"
 
 def work(world: Installation, name: str) -> None:
     """Processes what there is, as the application's specification says; its fake driver is stopped for it."""
-    ops.stop(world.home, name)
+    ops.stop(Application(world.home, name))
     target = target_of(load_spec(world.home.spec_path(name)))
     process(target.config, target.topology)
 
@@ -52,8 +53,8 @@ def world(make_installation: Callable[..., Installation]) -> tuple[Installation,
     document["preflight"] = {"enabled": False}
     path.write_text(yaml.safe_dump(document))
     world.send(300)
-    ops.deploy(world.home, name)
-    ops.wait_until_ready(world.home, name)
+    ops.deploy(Application(world.home, name))
+    ops.wait_until_ready(Application(world.home, name))
     work(world, name)
     return world, name
 
@@ -73,26 +74,26 @@ def test_a_canary_shows_where_the_new_version_differs_and_leaves_nothing_behind(
     home, clone = installation.home, clone_of(name)
     new = candidate(installation, name, tmp_path, "counting_differently")
     with pytest.raises(OperationError, match="has no canary"):
-        canary.compare(home, name)
+        canary.compare(Application(home, name))
     before = topics_of(installation, installation.prefix)
-    canary.start(home, name, new)
+    canary.start(Application(home, name), new)
     with pytest.raises(OperationError, match="has a canary already"):
-        canary.start(home, name, new)
+        canary.start(Application(home, name), new)
     installation.send(200)
-    late = canary.compare(home, name, wait_s=0)
+    late = canary.compare(Application(home, name), wait_s=0)
     assert not late.at_rest
     work(installation, name)
     work(installation, clone)
     for every_record in (False, True):
-        found = canary.compare(home, name, every_record=every_record, wait_s=30)
+        found = canary.compare(Application(home, name), every_record=every_record, wait_s=30)
         assert found.at_rest
         assert {each.topic for each in found.differences} == {f"{installation.prefix}-by-bucket"}
         assert len({each.key for each in found.differences}) == 7 < found.keys, "each bucket, and nothing else"
-    canary.drop(home, name)
+    canary.drop(Application(home, name))
     assert topics_of(installation, installation.prefix) == before
     assert not home.spec_path(clone).exists()
     assert clone not in home.deployed()
-    assert list_savepoints(home, name) == []
+    assert list_savepoints(Application(home, name)) == []
     assert not (home.root / "state" / clone).exists()
     installation.send(100)
     work(installation, name)
@@ -105,16 +106,16 @@ def test_a_canary_of_the_same_version_agrees_and_is_promoted(world: tuple[Instal
     home, clone = installation.home, clone_of(name)
     new = candidate(installation, name, tmp_path, "counting_with_one_more")
     # The new version reads a topic that the old one only writes.
-    canary.start(home, name, new, starts=[f"{installation.prefix}-by-key=earliest"])
+    canary.start(Application(home, name), new, starts=[f"{installation.prefix}-by-key=earliest"])
     installation.send(200)
     work(installation, name)
     work(installation, clone)
-    found = canary.compare(home, name, wait_s=30)
+    found = canary.compare(Application(home, name), wait_s=30)
     assert found.agrees, found.differences
-    assert canary.promote(home, name).action in {"start", "upgrade"}
+    assert canary.promote(Application(home, name)).action in {"start", "upgrade"}
     assert load_spec(home.spec_path(name)).module.endswith(":counting_with_one_more")
-    ops.wait_until_ready(home, name)
-    canary.drop(home, name)
+    ops.wait_until_ready(Application(home, name))
+    canary.drop(Application(home, name))
 
 
 @pytest.mark.kills
@@ -144,9 +145,9 @@ def test_a_canary_whose_start_was_killed_is_carried_on(
     )
     assert process_.returncode == -signal.SIGKILL, process_.stderr.decode()
     assert unfinished_operation(home.application(clone)) is not None
-    resume(home, clone)
+    resume(Application(home, clone))
     installation.send(100)
     work(installation, name)
     work(installation, clone)
-    assert canary.compare(home, name, wait_s=30).agrees
-    canary.drop(home, name)
+    assert canary.compare(Application(home, name), wait_s=30).agrees
+    canary.drop(Application(home, name))

@@ -8,6 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from millrace import ops
+from millrace.install.application import Application
 from millrace.ops.savepoints import (
     SavepointState,
     create_savepoint,
@@ -26,8 +27,8 @@ def test_an_application_goes_back_to_a_savepoint_and_counts_every_record_once(
     world = make_installation()
     name = world.specify()
     world.send(500)
-    ops.deploy(world.home, name)
-    ops.wait_until_ready(world.home, name)
+    ops.deploy(Application(world.home, name))
+    ops.wait_until_ready(Application(world.home, name))
     world.wait_until_caught_up(name)
     writing = threading.Event()
 
@@ -38,30 +39,30 @@ def test_an_application_goes_back_to_a_savepoint_and_counts_every_record_once(
     writer = threading.Thread(target=write)
     writer.start()
     try:
-        outcome = create_savepoint(world.home, name, name="first", reason="a test")
-        second = create_savepoint(world.home, name, name="second", reason="a test")
+        outcome = create_savepoint(Application(world.home, name), name="first", reason="a test")
+        second = create_savepoint(Application(world.home, name), name="second", reason="a test")
     finally:
         writing.set()
         writer.join()
     assert second.results["complete"]["copied_bytes"] < second.results["complete"]["bytes"]
     assert outcome.results["complete"]["copied_bytes"] > 0
-    verify_savepoint(world.home, name, "first")
-    first, after = list_savepoints(world.home, name)
+    verify_savepoint(Application(world.home, name), "first")
+    first, after = list_savepoints(Application(world.home, name))
     assert (first.state, first.parent) == (SavepointState.COMPLETED, None)
     assert (after.state, after.parent) == (SavepointState.COMPLETED, "first")
     world.wait_until_caught_up(name)
-    ops.stop(world.home, name)
+    ops.stop(Application(world.home, name))
     world.send(100)
 
-    plan = restore_savepoint(world.home, name, "second", dry_run=True)
+    plan = restore_savepoint(Application(world.home, name), "second", dry_run=True)
     assert any("results since the savepoint stay" in step for step in plan.steps)
-    restore_savepoint(world.home, name, "second")
+    restore_savepoint(Application(world.home, name), "second")
     before = {output: world.last_counts(output) for output in OUTPUTS}
     status = world.status(name)
     assert status is not None
     assert status.reason == f"restored from savepoint second of {name}"
-    ops.deploy(world.home, name)
-    ops.wait_until_ready(world.home, name)
+    ops.deploy(Application(world.home, name))
+    ops.wait_until_ready(Application(world.home, name))
     world.send(100)
     world.wait_until_caught_up(name)
     for output in OUTPUTS:

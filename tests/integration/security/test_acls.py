@@ -13,17 +13,17 @@ import pytest
 from millrace import ops
 from millrace.control.status_topic import ensure_status_topic
 from millrace.errors import PreflightError
+from millrace.install.application import Application
+from millrace.install.connection import admin_of
 from millrace.kafka.topics import TopicSpec
 from millrace.ops import canary
 from millrace.ops.acls import Purpose, needed_acls
 from millrace.ops.compaction import CompactionOptions, compact
-from millrace.ops.connection import admin_of
 from millrace.ops.dead_letters import list_letters, purge_letters, replay_letters
 from millrace.ops.export import TextFile, export_metrics
 from millrace.ops.export.lag import records_behind
 from millrace.ops.reset import NamedCluster, ResetOptions, reset
 from millrace.ops.savepoints import create_savepoint, restore_savepoint
-from millrace.ops.which_spec import Use, specification_for
 from tests.application import PREFIX_VARIABLE
 from tests.dead_letters import letter_of
 from tests.integration.savepoints.conftest import Installation
@@ -56,7 +56,7 @@ class Behind:
             "errors.dead.letter.queue.topic.name": self.letters,
         }
         self.name = installation.specify(**config)
-        self.needed = needed_acls(specification_for(Use.DEPLOYMENT, installation.home, self.name).spec, purpose=purpose)
+        self.needed = needed_acls(Application(installation.home, self.name).desired.spec, purpose=purpose)
         broker.grant(bindings(self.needed))
 
     def run(self) -> None:
@@ -100,20 +100,20 @@ def test_an_application_runs_with_them_and_asks_for_nothing_else(behind: Callabl
 def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., Behind], tmp_path: Path) -> None:
     application = behind(None)
     home, name, installation = application.installation.home, application.name, application.installation
-    config = specification_for(Use.DEPLOYMENT, home, name).spec.streams_config()
+    config = Application(home, name).desired.spec.streams_config()
     installation.send(100)
     application.run()
-    create_savepoint(home, name, name="one")
+    create_savepoint(Application(home, name), name="one")
     installation.send(100)
     application.run()
-    restore_savepoint(home, name, "one")
+    restore_savepoint(Application(home, name), "one")
     application.run()
     installation.check_outputs()
     places = [(installation.input, 0)]
     assert records_behind(admin_of(config), config, places) == {places[0]: 0}
-    assert list_letters(home, name) == []
+    assert list_letters(Application(home, name)) == []
     produce(installation.bootstrap_servers, application.letters, [Record(b"k", b"v")])
-    reset(home, name, options=ResetOptions(empties_dead_letters=True))
+    reset(Application(home, name), options=ResetOptions(empties_dead_letters=True))
     application.run()
     installation.check_outputs()
     # As somebody does who has the name and a login only.
@@ -121,7 +121,7 @@ def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., 
     login = tmp_path / "login.properties"
     login.write_text("".join(f"{key}={value}\n" for key, value in application.login.items()))
     cluster = NamedCluster(bootstrap_servers=application.broker.bootstrap_servers, command_config=login)
-    assert reset(home, name, cluster=cluster).results["check"]["checks"]
+    assert reset(Application(home, name), cluster=cluster).results["check"]["checks"]
     assert application.broker.denials(application.user) == []
     written = [path for path in home.root.rglob("*") if path.is_file() and PASSWORD.encode() in path.read_bytes()]
     assert written == []
@@ -134,16 +134,16 @@ def test_maintenance_does_with_them_and_asks_for_nothing_else(behind: Callable[.
     installation.send(100)
     application.run()
     produce(installation.bootstrap_servers, application.letters, [letter_of(installation.input, 0, b"k", ValueError())])
-    assert replay_letters(home, name).results["send"]["sent"] == {installation.input: 1}
+    assert replay_letters(Application(home, name)).results["send"]["sent"] == {installation.input: 1}
     assert len(read_topic(installation.bootstrap_servers, installation.input)) == 101
-    purge_letters(home, name)
-    assert list_letters(home, name) == []
+    purge_letters(Application(home, name))
+    assert list_letters(Application(home, name)) == []
 
     # This broker's cleaner never runs: what compaction asks of it is all there is to be seen.
     changelogs = [f"{name}-{store}-changelog" for store in ("by-key", "by-bucket")]
     before = [installation.admin.own_topic_settings(topic) for topic in changelogs]
     options = CompactionOptions(least_bytes=1, least_superfluous=0.0, budget_s=2.0)
-    cleaner = compact(home, name, options, reason="a test").results["wait-for-cleaner"]
+    cleaner = compact(Application(home, name), options, reason="a test").results["wait-for-cleaner"]
     assert {topic.rpartition("-")[0] for topic in cleaner["waiting"]} >= set(changelogs)
     assert [installation.admin.own_topic_settings(topic) for topic in changelogs] == before
     assert application.broker.denials(application.user) == []
@@ -158,20 +158,20 @@ def test_a_canary_and_the_export_do_with_them_and_ask_for_nothing_else(
     # Where there is none yet, the first start asks the broker's own topic, which is refused, and goes on.
     ensure_status_topic(installation.bootstrap_servers)
     installation.send(100)
-    ops.deploy(home, name)
+    ops.deploy(Application(home, name))
     try:
-        ops.wait_until_ready(home, name)
+        ops.wait_until_ready(Application(home, name))
         candidate = tmp_path / "new.yaml"
         shutil.copy(home.spec_path(name), candidate)
-        canary.start(home, name, candidate)
-        ops.wait_until_ready(home, f"{name}-canary")
+        canary.start(Application(home, name), candidate)
+        ops.wait_until_ready(Application(home, f"{name}-canary"))
         installation.send(100)
-        found = canary.compare(home, name, wait_s=120)
+        found = canary.compare(Application(home, name), wait_s=120)
         assert (found.agrees, found.at_rest, found.keys > 50) == (True, True, True), found
         report = export_metrics(home, [TextFile(tmp_path / "millrace.prom")])
         assert report.problems == ()
         assert {each.application for each in report.applications} == {name, f"{name}-canary"}
-        canary.drop(home, name)
+        canary.drop(Application(home, name))
     finally:
         installation.close()
     # Of a list of transactions the broker keeps back those of others, and logs each.

@@ -13,8 +13,8 @@ import pytest
 
 from millrace.control.control_file import CONTROL_TOKEN_VARIABLE
 from millrace.control.status_topic import ensure_status_topic
+from millrace.install.spec import load_spec
 from millrace.ops.acls import Purpose, needed_acls
-from millrace.ops.spec import load_spec
 from tests.application import PREFIX_VARIABLE, Application
 from tests.integration.security.granting import bindings
 from tests.integration.spark.conftest import World

@@ -14,6 +14,7 @@ import pytest
 
 from millrace.config import StreamsConfig
 from millrace.errors import ConfigurationError, PreflightError
+from millrace.install.connection import Connection
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.columns import PartitionReader, ReaderSettings
 from millrace.kafka.columns.choice import OPENERS
@@ -22,7 +23,6 @@ from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.kafka.transactions import list_transactions
-from millrace.ops.connection import Connection
 from millrace.state.changelog_reader import BrokerChangelogReader
 from tests.application import SEARCH_PATH
 from tests.integration.security.granting import everything

@@ -10,13 +10,13 @@ import pytest
 
 from millrace.config import StreamsConfig
 from millrace.errors import PreflightError
+from millrace.install.connection import Connection
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.log_dirs import log_bytes
 from millrace.kafka.offsets import end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.kafka.transactions import list_transactions
-from millrace.ops.connection import Connection
 from millrace.state.changelog_reader import BrokerChangelogReader
 from tests.integration.security.granting import everything
 from tests.integration.spark.conftest import World

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 from millrace.control.status import ApplicationStatus, StreamThreadStatus
+from millrace.install.launchers.spark_cluster import SparkCluster
 from millrace.kafka.broker import free_ports
-from millrace.ops.launchers.spark_cluster import SparkCluster
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, Application
 from tests.integration.spark.conftest import World
 from tests.records import Record
@@ -126,7 +126,7 @@ def test_tasks_go_where_slots_and_their_state_are_as_executors_come_and_go(
             "num.stream.threads": 3,
             "num.standby.replicas": 1,
             "coordinator.port": port,
-            "statestore.cache.enabled": False,
+            "statestore.cache.max.bytes": 0,
             "commit.interval.ms": 100,
             # Spark gives a thread its executor, and takes none away that has one, however long it does nothing.
             "spark.dynamicAllocation.enabled": True,

@@ -27,7 +27,7 @@ def application(world: World, points: Path) -> Application:
     world.create("named", "named-out", partitions=2)
     return world.application(
         "framed_counts",
-        config={"statestore.cache.enabled": False, "commit.interval.ms": 100},
+        config={"statestore.cache.max.bytes": 0, "commit.interval.ms": 100},
         environment={DIRECTORY_VARIABLE: str(points)},
     )
 

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from millrace.ops.home import Home
+from millrace.install.application import Application as InstalledApplication
+from millrace.install.home import Home
 from millrace.ops.reset import ResetOptions, ToOffset, reset
 from tests.application import PREFIX_VARIABLE, Application
 from tests.integration.spark.conftest import World
@@ -26,7 +27,7 @@ def reset_to(world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> C
     def run(application: Application, offset: int) -> None:
         document = yaml.safe_load(application.write_specification().read_text())
         home.spec_path(application.application_id).write_text(yaml.safe_dump(document))
-        reset(home, application.application_id, options=ResetOptions(to=ToOffset(offset)))
+        reset(InstalledApplication(home, application.application_id), options=ResetOptions(to=ToOffset(offset)))
 
     return run
 

@@ -34,7 +34,7 @@ def application(world: World, points: Path) -> Application:
         "explicit_names",
         config={
             "processing.engine": "stream-threads",
-            "statestore.cache.enabled": False,
+            "statestore.cache.max.bytes": 0,
             "commit.interval.ms": 100,
         },
         environment={DIRECTORY_VARIABLE: str(points)},

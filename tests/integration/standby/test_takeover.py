@@ -13,7 +13,8 @@ from random import Random
 import pytest
 import yaml
 
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.home import Home
 from millrace.ops.reset import reset
 from millrace.ops.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
 from millrace.spark.task_reports import TaskReporter
@@ -144,6 +145,31 @@ def test_a_source_topic_that_serves_as_the_changelog_is_copied_to_the_committed_
     assert counting.contents("copies") == counting.contents("whole")
 
 
+def test_a_task_replays_only_what_it_lacks_of_a_source_topic_that_serves_as_the_changelog(make_counting: Make) -> None:
+    counting = make_counting(table=True)
+    counting.send(payments(500, minute=1))
+    counting.process("first")
+    counting.send(payments(100, minute=2))
+    assert records_of(counting.process("second")) == 500
+
+    assert records_of(counting.process("first")) == 100
+    assert counting.contents("first") == counting.contents("second")
+
+
+def test_a_standby_brings_the_table_of_a_task_forward_that_a_source_topic_restores(make_counting: Make) -> None:
+    counting = make_counting(table=True)
+    counting.send(payments(500, minute=1))
+    counting.process("copies")
+    counting.send(payments(100, minute=2))
+    counting.process("first")
+
+    status = copy_once(counting)
+
+    assert sum(task.records for task in status.tasks.values()) == 100
+    assert records_of(counting.process("copies")) == 0
+    assert counting.contents("copies") == counting.contents("whole")
+
+
 def test_a_standby_follows_and_gives_a_copy_to_the_worker_that_asks(make_counting: Make) -> None:
     counting = make_counting()
     counting.send(payments(500, minute=1))
@@ -259,7 +285,7 @@ def reset_as_launched(counting: Counting) -> None:
     config = counting.config("first").to_mapping()
     document = {"name": counting.name, "module": "tests.integration.standby.counting:build", "config": config}
     path.write_text(yaml.safe_dump(document))
-    reset(home, counting.name)
+    reset(Application(home, counting.name))
 
 
 def test_a_copy_made_after_a_reset_is_taken_and_one_from_before_is_not(make_counting: Make) -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from demo.leftovers import end_processes_of
 from millrace.home import HOME_VARIABLE, millrace_home
+from millrace.install.home import SPECS_VARIABLE
 from millrace.kafka.broker import free_ports
-from millrace.ops.home import SPECS_VARIABLE
 from tests.unit.project.pages import ROOT, blocks, files
 
 PAGE = ROOT / "docs" / "start.md"

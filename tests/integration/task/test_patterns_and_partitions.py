@@ -18,12 +18,12 @@ from millrace.control.preparation import Preparer
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.dsl import Consumed, Materialized, Processor, Produced, Stores, StreamsBuilder, Topology
 from millrace.errors import TopologyError
+from millrace.install.spec import ApplicationSpec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.ops.checks import Check
 from millrace.ops.preflight import preflight
-from millrace.ops.spec import ApplicationSpec
 from millrace.serdes import LongSerde, StringSerde
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task

@@ -8,6 +8,7 @@ import pytest
 import structlog
 import yaml
 
+from millrace.install.application import Application
 from millrace.ops import Home, deploy, stop, wait_until_ready
 from millrace.ops.driver import UNRESPONSIVE
 
@@ -40,7 +41,7 @@ def home(tmp_path: Path) -> Iterator[Home]:
             }
         )
     )
-    deploy(home, NAME, owner=OWNER)
-    wait_until_ready(home, NAME, timeout_s=30)
+    deploy(Application(home, NAME), owner=OWNER)
+    wait_until_ready(Application(home, NAME), timeout_s=30)
     yield home
-    stop(home, NAME, limits=UNRESPONSIVE)
+    stop(Application(home, NAME), limits=UNRESPONSIVE)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from millrace.install.application import Application
 from millrace.ops import Home, deploy, stop
 from millrace.ops.operations import perform
 from millrace.ops.positions import TopicPosition
@@ -41,7 +42,7 @@ OPEN = timedelta(hours=-1), timedelta(hours=1)
 
 def test_all_are_those_that_shall_run(home: Home) -> None:
     assert chosen(run_type="manual") == [NAME]
-    stop(home, NAME)
+    stop(Application(home, NAME))
     assert chosen(run_type="manual") == []
     assert chosen(run_type="manual", application=NAME) == [NAME]
 
@@ -73,7 +74,7 @@ def test_savepoints_are_due_only_where_what_was_launched_says_so(home: Home) -> 
     path = home.spec_path(NAME)
     path.write_text(path.read_text() + "savepoints: {interval_s: 60}\n")
     assert chosen(run_type="scheduled", only_due_savepoints=True) == []
-    deploy(home, NAME)
+    deploy(Application(home, NAME))
     assert chosen(run_type="scheduled", only_due_savepoints=True) == [NAME]
 
 

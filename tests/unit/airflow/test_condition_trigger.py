@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
+from millrace.install.application import Application
 from millrace.ops import Home, Observation, Reason, Verdict, deploy, stop
 from millrace_airflow.conditions import Condition
 from millrace_airflow.sensors import LagBelowSensor, StreamReadySensor
@@ -93,13 +94,13 @@ def test_it_fires_only_when_it_has_held_for_long_enough(home: Home) -> None:
 
 
 def test_a_stopped_application_is_waited_for(home: Home) -> None:
-    stop(home, NAME)
+    stop(Application(home, NAME))
 
     async def run() -> dict[str, Any]:
         waiting = asyncio.create_task(event(trigger(home)))
         done, _ = await asyncio.wait({waiting}, timeout=0.3)
         assert not done
-        await asyncio.to_thread(deploy, home, NAME)
+        await asyncio.to_thread(deploy, Application(home, NAME))
         return await waiting
 
     assert asyncio.run(run())["verdict"] == "healthy"
@@ -119,7 +120,7 @@ def test_the_sensors_defer_with_their_condition_or_look_themselves(home: Home, m
     assert ready.execute({})["verdict"] == "healthy"
     look = StreamReadySensor(task_id="look", application=NAME, deferrable=False)
     assert look.poke({})
-    stop(home, NAME)
+    stop(Application(home, NAME))
     assert not look.poke({})
     with pytest.raises(TaskDeferred):
         ready.execute({})

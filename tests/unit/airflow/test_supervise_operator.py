@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
+from millrace.install.application import Application
+from millrace.install.record import write_record
 from millrace.ops import Home, StopCause, observe, read_record, stop
-from millrace.ops.record import write_record
 from millrace_airflow.operators import MillraceSuperviseOperator
 
 NAME = "payments"
@@ -55,11 +56,11 @@ def kill(home: Home) -> int:
 
 def test_a_new_try_adopts_the_job_that_runs(home: Home, supervise: MillraceSuperviseOperator) -> None:
     """Case A04: a retry starts no second driver."""
-    before = observe(home, NAME).process
+    before = observe(Application(home, NAME)).process
     with pytest.raises(TaskDeferred):
         supervise.execute(context(try_number=2))
     assert owner(home) == "manual__1/2"
-    assert observe(home, NAME).process == before
+    assert observe(Application(home, NAME)).process == before
 
 
 def test_a_try_that_comes_back_after_another_took_over_does_nothing(
@@ -70,7 +71,7 @@ def test_a_try_that_comes_back_after_another_took_over_does_nothing(
         supervise.execute(context(try_number=2))
     kill(home)
     assert supervise.resume(context(try_number=1), EVENT)["ended"] == "superseded"
-    assert observe(home, NAME).verdict == "dead"
+    assert observe(Application(home, NAME)).verdict == "dead"
 
 
 def test_the_event_of_another_tries_trigger_does_not_end_the_watch(
@@ -103,16 +104,16 @@ def test_a_planned_stop_ends_the_task_and_a_queued_run_starts_nothing(
     home: Home, supervise: MillraceSuperviseOperator
 ) -> None:
     """Case A07."""
-    stop(home, NAME)
+    stop(Application(home, NAME))
     assert supervise.resume(context(), EVENT)["ended"] == "stopped"
     assert supervise.execute(context(run_id="manual__2"))["action"] == "stopped"
-    assert observe(home, NAME).verdict == "stopped"
+    assert observe(Application(home, NAME)).verdict == "stopped"
 
 
 def test_clearing_a_task_whose_kill_stopped_the_job_starts_it_again(
     home: Home, supervise: MillraceSuperviseOperator
 ) -> None:
-    stop(home, NAME, cause=StopCause.TASK_KILLED, only_owner="manual__1/1")
+    stop(Application(home, NAME), cause=StopCause.TASK_KILLED, only_owner="manual__1/1")
     with pytest.raises(TaskDeferred):
         supervise.execute(context(try_number=2))
-    assert observe(home, NAME).desired == "running"
+    assert observe(Application(home, NAME)).desired == "running"

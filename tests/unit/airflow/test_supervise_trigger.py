@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from millrace.control.ending import Ending, ExitCode
+from millrace.install.application import Application
+from millrace.install.record import write_record
 from millrace.ops import Home, observe, read_record, stop
-from millrace.ops.record import write_record
 from millrace_airflow.triggers import SuperviseTrigger, supervise
 from tests.waiting import kill_process, stop_process
 
@@ -82,14 +83,14 @@ def test_it_leaves_a_fenced_job_alone_and_has_the_task_look_now_and_then(
 
 
 def test_it_fires_for_a_planned_stop(home: Home) -> None:
-    stop(home, NAME)
+    stop(Application(home, NAME))
     assert asyncio.run(first_event(trigger(home)))["kind"] == "stopped"
 
 
 def test_it_ends_when_another_task_took_the_job_over(home: Home) -> None:
     """Case A11: a try that was declared dead and comes back does nothing."""
     assert asyncio.run(first_event(trigger(home, owner="manual__0/1")))["kind"] == "superseded"
-    assert observe(home, NAME).verdict == "healthy"
+    assert observe(Application(home, NAME)).verdict == "healthy"
 
 
 def test_it_fires_now_and_then_so_that_a_missing_triggerer_is_noticed(home: Home) -> None:
@@ -127,6 +128,6 @@ def test_a_kill_by_a_person_stops_only_a_job_that_it_still_owns(home: Home) -> N
     assert record is not None
     write_record(home.application(NAME), record.with_changes(owner="manual__1/2"))
     asyncio.run(trigger(home).on_kill())
-    assert observe(home, NAME).verdict == "healthy"
+    assert observe(Application(home, NAME)).verdict == "healthy"
     asyncio.run(trigger(home, owner="manual__1/2").on_kill())
-    assert observe(home, NAME).verdict == "stopped"
+    assert observe(Application(home, NAME)).verdict == "stopped"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from millrace.dsl import StreamsBuilder
-from millrace.ops.spec import load_spec
+from millrace.install.spec import load_spec
 from tests.bench import millrace_application
 from tests.bench.contestants import KAFKA_STREAMS, Contestant, Run
 from tests.bench.millrace_contestant import MILLRACE, MillraceContestant

@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.latency import LatencyFigures
+from tests.bench.latency import LatencyFigures, Stream
 from tests.bench.meter import Figures
+from tests.bench.recovery import RecoveryFigures
 from tests.bench.report import (
     Latency,
+    Recovery,
     Results,
     Throughput,
     ratio,
@@ -15,6 +17,7 @@ from tests.bench.report import (
     render_growth,
     render_latency,
     render_page,
+    render_recovery,
     render_throughput,
     write_results,
 )
@@ -78,21 +81,42 @@ def test_growth_has_a_row_for_each_size_in_order() -> None:
     ]
 
 
-def test_latency_has_a_row_for_each_contestant() -> None:
+STEADY = Stream()
+REPARTITIONED = Stream(20_000, 30.0, through_repartition=True)
+FIGURES = LatencyFigures(300_000, 420.0, 610.0, 900.0)
+
+
+def test_latency_has_a_row_for_each_contestant_under_each_stream() -> None:
     runs = [
-        Latency("spark", "Spark", 1, LatencyFigures(300_000, 1_500.0, 2_900.4, 3_100.0)),
-        Latency("millrace", "Millrace", 1, LatencyFigures(300_000, 420.0, 610.0, 900.0)),
+        Latency(REPARTITIONED, "millrace", "Millrace", 1, FIGURES),
+        Latency(STEADY, "spark", "Spark", 1, LatencyFigures(300_000, 1_500.0, 2_900.4, 3_100.0)),
+        Latency(STEADY, "millrace", "Millrace", 1, FIGURES),
     ]
     assert render_latency(runs).splitlines()[2:] == [
-        "| Millrace | 420 | 610 | 900 |",
-        "| Spark | 1,500 | 2,900 | 3,100 |",
+        "| 5,000 payments a second, for 60 s | Millrace | 420 | 610 | 900 |",
+        "| 5,000 payments a second, for 60 s | Spark | 1,500 | 2,900 | 3,100 |",
+        "| 20,000 payments a second through a repartition topic, for 30 s | Millrace | 420 | 610 | 900 |",
     ]
+
+
+def test_a_new_session_replaces_the_earlier_latencies_of_its_streams_only() -> None:
+    kept = Latency(REPARTITIONED, "millrace", "Millrace", 1, FIGURES)
+    new = Latency(STEADY, "spark", "Spark", 1, FIGURES)
+    earlier = Results(MACHINE, (), (Latency(STEADY, "millrace", "Millrace", 1, FIGURES), kept))
+    assert earlier.with_latency([new]).latency == (kept, new)
+
+
+def test_recovery_has_the_medians_of_the_rounds_and_none_where_there_is_no_worker() -> None:
+    runs = [
+        Recovery("kafka-streams", "Kafka Streams", 1, RecoveryFigures(50.0, None)),
+        *(Recovery("millrace", "Millrace", number, RecoveryFigures(4.0 + number, 1.0)) for number in (1, 2, 3)),
+    ]
+    assert render_recovery(runs).splitlines()[2:] == ["| Millrace | 6.0 | 1.0 |", "| Kafka Streams | 50.0 | n/a |"]
 
 
 def test_results_survive_the_file_and_the_page_is_beside_it(tmp_path: Path) -> None:
-    results = Results(
-        MACHINE, TWO_ROUNDS, (Latency("millrace", "Millrace", 1, LatencyFigures(300_000, 420.0, 610.0, 900.0)),)
-    )
+    results = Results(MACHINE, TWO_ROUNDS, (Latency(REPARTITIONED, "millrace", "Millrace", 1, FIGURES),))
+    results = results.with_recovery([Recovery("millrace", "Millrace", 1, RecoveryFigures(5.0, 1.0))])
     page = write_results(results, tmp_path / "docs" / "benchmarks.json")
     assert read_results(tmp_path / "docs" / "benchmarks.json") == results
     assert page == tmp_path / "docs" / "benchmarks.md"

@@ -13,8 +13,8 @@ import pytest
 import typer
 
 from millrace.cli.application import app
-from millrace.ops.home import Home
-from millrace.ops.launchers.base import OPERATION_VARIABLE
+from millrace.install.home import Home
+from millrace.install.launchers.base import OPERATION_VARIABLE
 from millrace.ops.operations import OperationPlan
 from millrace.ops.operations.journal import OperationJournal
 from tests.unit.cli.conftest import Cli

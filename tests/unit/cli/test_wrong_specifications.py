@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.ops.home import ApplicationDirectory
-from millrace.ops.record import DesiredState, JobRecord, write_record
-from millrace.ops.spec import load_spec_file
+from millrace.install.home import ApplicationDirectory
+from millrace.install.record import DesiredState, JobRecord, write_record
+from millrace.install.spec import load_spec_file
 from tests.unit.cli.conftest import Cli
 
 SPEC = 'name: {name}\nmodule: apps.fraud_detection:build\nconfig: {{bootstrap.servers: "localhost:1"}}\n'

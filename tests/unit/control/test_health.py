@@ -122,6 +122,16 @@ def test_nothing_committed_for_longer_than_batches_take_is_named(
     assert f"{1 + limit:.0f} s" in health.text
 
 
+def test_records_may_wait_for_the_time_between_two_commits(make_status: Callable[..., Any]) -> None:
+    progress = working(lag=7, lag_since=1000.0, last_progress_at=999.0)
+    seldom = make_status(progress=progress, updated_at=1040.0, commit_interval_ms=30_000)
+    assert assess(seldom, now=1040.0, limits=LIMITS).reason is R.WORKING
+    assert assess(seldom, now=1041.0, limits=LIMITS).reason is R.NOT_COMMITTING
+    never = seldom.model_copy(update={"updated_at": 1091.0})
+    assert assess(never, now=1090.0, limits=LIMITS).alive
+    assert assess(never, now=1091.0, limits=LIMITS).reason is R.NO_PROGRESS
+
+
 def test_a_first_batch_may_take_a_minute(make_status: Callable[..., Any]) -> None:
     progress = working(batches=0, longest_batch_s=0.0, last_batch_started_at=1000.0, last_commit_at=None)
     status = make_status(progress=progress, updated_at=1060.0, broker_answered_at=1060.0)

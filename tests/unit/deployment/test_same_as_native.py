@@ -12,12 +12,12 @@ from packaging.specifiers import SpecifierSet
 
 from demo.cluster import LAUNCHER_VARIABLE, MASTER_VARIABLE
 from millrace.home import HOME_VARIABLE
+from millrace.install.launchers import launcher_of_kind
+from millrace.install.launchers.spark_cluster import master_arguments, worker_arguments
 from millrace.kafka import broker, broker_cluster
 from millrace.kafka.jars import KAFKA_VERSION
 from millrace.ops import Home, load_spec
 from millrace.ops.airflow_service import BROKER_VARIABLE, HEALTH_PATH, LOCAL_SETTINGS, SETTINGS, read_settings
-from millrace.ops.launchers import launcher_of_kind
-from millrace.ops.launchers.spark_cluster import master_arguments, worker_arguments
 from tests.unit.deployment.compose import (
     PLATFORM,
     ROOT,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from millrace.errors import OperationError
-from millrace.ops.home import Home
+from millrace.install.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 
 STEPS = ("first", "second", "third")

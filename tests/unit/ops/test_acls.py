@@ -7,8 +7,8 @@ import pytest
 
 from millrace.dsl import StreamsBuilder
 from millrace.errors import ConfigurationError
+from millrace.install.spec import ApplicationSpec
 from millrace.ops.acls import Acl, Permission, Purpose, Resource, needed_acls
-from millrace.ops.spec import ApplicationSpec
 
 USER = {"sasl.username": "fraud"}
 

@@ -9,10 +9,10 @@ import pytest
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.dsl import Materialized, RecordContext, StreamsBuilder, TimeWindows
+from millrace.install.spec import ApplicationSpec, TopicDeclaration, UpgradeMode
 from millrace.ops.broker_checks import broker_checks
 from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
-from millrace.ops.spec import ApplicationSpec, TopicDeclaration, UpgradeMode
 from millrace.topology.topology import Topology
 
 

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from millrace.ops.decide import Action, decide
+from millrace.install.record import DesiredState, JobRecord
+from millrace.install.spec import ApplicationSpec, RestartPolicy, RunState, SpecFile
+from millrace.ops.action import Action
+from millrace.ops.decide import decide
 from millrace.ops.observe import Observation, Reason, Verdict
-from millrace.ops.record import DesiredState, JobRecord
-from millrace.ops.spec import ApplicationSpec, RestartPolicy, RunState, SpecFile
 
 NOW = 1_000.0
 

@@ -12,13 +12,14 @@ import pytest
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.record import JobRecord
+from millrace.install.spec import UpgradeMode, load_spec_file
 from millrace.ops import Home, deploy, observe, read_record, reconcile, wait_until_ready
 from millrace.ops.launched_code import LaunchedCode, changes_of_code, keep_nodes, kept_code
 from millrace.ops.readiness import is_proven
-from millrace.ops.record import JobRecord
-from millrace.ops.spec import UpgradeMode, load_spec_file
 from millrace.ops.upgrade import plan_upgrade
-from tests.unit.ops.conftest import FAKE_JOB
+from tests.installed import FAKE_JOB
 
 WriteSpec = Callable[..., Path]
 NAME = "payments"
@@ -66,8 +67,8 @@ def specify(write_spec: WriteSpec, code: Path) -> WriteSpec:
 @pytest.fixture
 def running(home: Home, specify: WriteSpec) -> Home:
     specify()
-    deploy(home, NAME)
-    wait_until_ready(home, NAME, timeout_s=60)
+    deploy(Application(home, NAME))
+    wait_until_ready(Application(home, NAME), timeout_s=60)
     # As `millrace run` does.
     config = StreamsConfig.from_mapping({"application.id": NAME, "bootstrap.servers": "localhost:1"})
     keep_nodes(home.application(NAME).nodes, load_topology("shop_totals:build", config))
@@ -89,22 +90,22 @@ def code_of(home: Home) -> LaunchedCode:
 
 def test_the_same_code_is_not_deployed_again_unless_it_is_forced(running: Home) -> None:
     before = pid_of(running)
-    outcome = deploy(running, NAME)
+    outcome = deploy(Application(running, NAME))
     assert (outcome.action, outcome.text) == ("nothing", "it runs already with this specification and this code")
     assert pid_of(running) == before
-    assert observe(running, NAME).note == ""
-    assert deploy(running, NAME, force=True, dry_run=True).action == "upgrade"
-    assert deploy(running, NAME, force=True).action == "upgrade"
+    assert observe(Application(running, NAME)).note == ""
+    assert deploy(Application(running, NAME), force=True, dry_run=True).action == "upgrade"
+    assert deploy(Application(running, NAME), force=True).action == "upgrade"
     assert pid_of(running) != before
 
 
 def test_changed_code_is_deployed_and_its_nodes_and_files_are_named(running: Home, code: Path) -> None:
     before, fingerprint = pid_of(running), code_of(running).fingerprint
     write_code(code, aggregator="max_")
-    plan = deploy(running, NAME, dry_run=True)
+    plan = deploy(Application(running, NAME), dry_run=True)
     assert plan.action == "upgrade"
     assert pid_of(running) == before
-    outcome = deploy(running, NAME)
+    outcome = deploy(Application(running, NAME))
     assert outcome.action == "upgrade"
     for steps in (plan.steps, outcome.steps):
         differs = [step for step in steps if step.startswith("differs: ")]
@@ -115,14 +116,14 @@ def test_changed_code_is_deployed_and_its_nodes_and_files_are_named(running: Hom
         assert not [step for step in differs if "shop_rules" in step]
     assert pid_of(running) != before
     assert code_of(running).fingerprint != fingerprint
-    wait_until_ready(running, NAME, timeout_s=60)
-    assert deploy(running, NAME).action == "nothing"
+    wait_until_ready(Application(running, NAME), timeout_s=60)
+    assert deploy(Application(running, NAME)).action == "nothing"
 
 
 def test_a_changed_import_and_a_changed_lock_file_are_changes_too(running: Home, code: Path) -> None:
     write_code(code, limit=2)
     (code / "uv.lock").write_text("version = 2\n")
-    steps = deploy(running, NAME, dry_run=True).steps
+    steps = deploy(Application(running, NAME), dry_run=True).steps
     assert "differs: node kept does something else" in steps
     assert f"differs: file {code}/shop_rules.py changed" in steps
     assert f"differs: lock file {code}/uv.lock changed" in steps
@@ -130,14 +131,14 @@ def test_a_changed_import_and_a_changed_lock_file_are_changes_too(running: Home,
 
 def test_a_comment_changes_a_file_and_no_node(running: Home, code: Path) -> None:
     (code / "shop_rules.py").write_text("# why\n" + RULES.format(limit=1))
-    outcome = deploy(running, NAME)
+    outcome = deploy(Application(running, NAME))
     assert outcome.action == "upgrade"
     assert "differs: no node: each does what it did" in outcome.steps
 
 
 def test_code_that_cannot_be_built_says_why_nodes_are_not_known(running: Home, code: Path) -> None:
     (code / "shop_rules.py").write_text("def keep(")
-    steps = deploy(running, NAME, dry_run=True).steps
+    steps = deploy(Application(running, NAME), dry_run=True).steps
     (line,) = [step for step in steps if "which nodes differ is not known" in step]
     assert "SyntaxError" in line
 
@@ -146,8 +147,8 @@ def test_supervision_leaves_changed_code_alone_and_says_so(running: Home, code: 
     before = pid_of(running)
     write_code(code, limit=2)
     note = f"the code of payments has changed since its launch ({code}/shop_rules.py); only a deployment goes to it"
-    assert note in observe(running, NAME).note
-    outcome = reconcile(running, NAME)
+    assert note in observe(Application(running, NAME)).note
+    outcome = reconcile(Application(running, NAME))
     assert outcome.action == "nothing"
     assert note in outcome.text
     assert pid_of(running) == before
@@ -160,12 +161,12 @@ def test_a_restart_takes_changed_code_up_and_says_so(running: Home, code: Path) 
     assert record.process is not None
     record.process.send_signal(signal.SIGKILL)
     record.process.wait_until_gone(10)
-    outcome = reconcile(running, NAME)
+    outcome = reconcile(Application(running, NAME))
     assert outcome.action == "restart"
     assert "what is started now is the code as it is now" in outcome.text
-    wait_until_ready(running, NAME, timeout_s=60)
-    assert observe(running, NAME).note == ""
-    assert deploy(running, NAME).action == "nothing"
+    wait_until_ready(Application(running, NAME), timeout_s=60)
+    assert observe(Application(running, NAME)).note == ""
+    assert deploy(Application(running, NAME)).action == "nothing"
 
 
 def test_a_changed_specification_brings_changed_code_along_and_names_both(
@@ -173,7 +174,7 @@ def test_a_changed_specification_brings_changed_code_along_and_names_both(
 ) -> None:
     specify(description="another one")
     write_code(code, limit=2)
-    steps = deploy(running, NAME).steps
+    steps = deploy(Application(running, NAME)).steps
     assert "differs: description of the specification" in steps
     assert f"differs: file {code}/shop_rules.py changed" in steps
 
@@ -181,7 +182,7 @@ def test_a_changed_specification_brings_changed_code_along_and_names_both(
 def test_what_an_earlier_version_launched_is_not_known(running: Home, code: Path) -> None:
     running.application(NAME).code.unlink()
     write_code(code, limit=2)
-    outcome = deploy(running, NAME)
+    outcome = deploy(Application(running, NAME))
     assert outcome.action == "nothing"
     assert "with which code is not known" in outcome.text
     assert "--force" in outcome.text
@@ -190,9 +191,9 @@ def test_what_an_earlier_version_launched_is_not_known(running: Home, code: Path
 def test_what_a_launch_wrote_and_cannot_be_understood_is_named(running: Home) -> None:
     running.application(NAME).code.write_text("{}")
     with pytest.raises(OperationError, match=r"code\.json is not what a launch wrote"):
-        deploy(running, NAME)
-    assert "code.json is not what a launch wrote" in observe(running, NAME).note
-    assert is_proven(observe(running, NAME))
+        deploy(Application(running, NAME))
+    assert "code.json is not what a launch wrote" in observe(Application(running, NAME)).note
+    assert is_proven(observe(Application(running, NAME)))
 
 
 def test_changed_code_goes_the_way_of_the_upgrade_mode(running: Home) -> None:
@@ -202,7 +203,13 @@ def test_changed_code_goes_the_way_of_the_upgrade_mode(running: Home) -> None:
 
     def plan(*, mode: UpgradeMode, is_same_changed: bool) -> object:
         return plan_upgrade(
-            running, record, spec, mode=mode, rolls_back=True, owner="", is_same_changed=is_same_changed
+            Application(running, NAME),
+            record,
+            spec,
+            mode=mode,
+            rolls_back=True,
+            owner="",
+            is_same_changed=is_same_changed,
         )
 
     assert plan(mode=UpgradeMode.STATELESS, is_same_changed=False) is None

@@ -10,9 +10,10 @@ import pytest
 
 from millrace.control.ending import Ending, ExitCode
 from millrace.errors import OperationError, PreflightError
+from millrace.install.application import Application
+from millrace.install.home import ApplicationDirectory
 from millrace.ops import Home, Reason, Verdict, deploy, observe, wait_until_ready
 from millrace.ops.ending import last_line, telling_why_it_ends
-from millrace.ops.home import ApplicationDirectory
 from millrace.processes import ProcessIdentity
 
 WriteSpec = Callable[..., Path]
@@ -23,7 +24,7 @@ import sys
 from pathlib import Path
 from millrace.errors import PreflightError
 from millrace.ops.ending import telling_why_it_ends
-from millrace.ops.home import ApplicationDirectory
+from millrace.install.home import ApplicationDirectory
 with telling_why_it_ends(ApplicationDirectory(Path(sys.argv[1]))):
     try:
         raise PreflightError({REASON!r}, remedy="create them")
@@ -34,27 +35,27 @@ with telling_why_it_ends(ApplicationDirectory(Path(sys.argv[1]))):
 
 def launched(home: Home, write_spec: WriteSpec, code: str, **changes: Any) -> Home:
     write_spec(launcher={"command": ["{python}", "-c", code, "{run_directory}"]}, **changes)
-    deploy(home, "payments")
+    deploy(Application(home, "payments"))
     return home
 
 
 def test_the_reason_of_a_driver_that_dies_at_its_start_is_what_is_said(home: Home, write_spec: WriteSpec) -> None:
     launched(home, write_spec, FAILING)
     with pytest.raises(OperationError) as caught:
-        wait_until_ready(home, "payments", timeout_s=60)
+        wait_until_ready(Application(home, "payments"), timeout_s=60)
     assert caught.value.message == f"payments failed after its start: {REASON}"
     assert caught.value.remedy == "create them"
-    observation = observe(home, "payments")
+    observation = observe(Application(home, "payments"))
     assert (observation.verdict, observation.reason) == (Verdict.DEAD, Reason.ENDED_IN_ERROR)
     assert (observation.text, observation.remedy) == (REASON, "create them")
 
 
 def test_a_rollback_says_why_the_new_version_failed(home: Home, write_spec: WriteSpec) -> None:
     write_spec()
-    deploy(home, "payments")
-    wait_until_ready(home, "payments", timeout_s=60)
+    deploy(Application(home, "payments"))
+    wait_until_ready(Application(home, "payments"), timeout_s=60)
     write_spec(launcher={"command": ["{python}", "-c", FAILING, "{run_directory}"]})
-    outcome = deploy(home, "payments", rollback_on_failure=True)
+    outcome = deploy(Application(home, "payments"), rollback_on_failure=True)
     assert outcome.action == "rolled_back"
     assert f"was not healthy after its launch: {REASON}" in outcome.text
 
@@ -62,10 +63,10 @@ def test_a_rollback_says_why_the_new_version_failed(home: Home, write_spec: Writ
 def test_the_ending_of_an_earlier_launch_is_not_that_of_this_one(home: Home, write_spec: WriteSpec) -> None:
     launched(home, write_spec, FAILING)
     with pytest.raises(OperationError):
-        wait_until_ready(home, "payments", timeout_s=60)
+        wait_until_ready(Application(home, "payments"), timeout_s=60)
     launched(home, write_spec, "import sys; sys.exit('another reason')")
     with pytest.raises(OperationError) as caught:
-        wait_until_ready(home, "payments", timeout_s=60)
+        wait_until_ready(Application(home, "payments"), timeout_s=60)
     assert "its log ends with: another reason" in caught.value.message
     assert "do not exist" not in caught.value.message
 

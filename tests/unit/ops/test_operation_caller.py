@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
 from millrace.ops import Home, Outcome
 from millrace.ops.operations import (
     Caller,
@@ -47,7 +48,7 @@ class Task:
             return perform(self.home, plan_of(self.diary, holds=True, **self.decisions), progress=self.told.append)
 
         with called_by(self.caller):
-            return carry_on_or(self.home, NAME, begin, reported=reported)
+            return carry_on_or(Application(self.home, NAME), begin, reported=reported)
 
     @property
     def did(self) -> list[str]:

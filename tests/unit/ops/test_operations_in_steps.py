@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.launchers.base import OPERATION_VARIABLE
 from millrace.ops import Home, deploy, read_record, reconcile
-from millrace.ops.launchers.base import OPERATION_VARIABLE
 from millrace.ops.operations import (
     OperationState,
     abandon,
@@ -70,7 +71,7 @@ def test_a_killed_operation_goes_on_at_the_step_that_it_did_not_complete(
     assert unfinished is not None
     assert unfinished.step == step
     assert list(unfinished.results) == list(STEPS[: STEPS.index(step)])
-    resume(home, "payments")
+    resume(Application(home, "payments"))
     ran = [line.split()[0] for line in diary.read_text().splitlines()]
     # A step that was killed behind its work, before its line in the journal, runs again.
     again = [step] if moment == "ends" else []
@@ -86,7 +87,7 @@ def test_a_failed_step_is_told_and_can_be_run_again(home: Home, tmp_path: Path) 
     assert unfinished is not None
     assert (unfinished.step, unfinished.error) == ("second", "second does not work.")
     diary.with_suffix(".mended").touch()
-    assert list(resume(home, "payments").results) == list(STEPS)
+    assert list(resume(Application(home, "payments")).results) == list(STEPS)
 
 
 def test_no_other_operation_begins_before_an_unfinished_one_has_ended(home: Home, tmp_path: Path) -> None:
@@ -94,14 +95,14 @@ def test_no_other_operation_begins_before_an_unfinished_one_has_ended(home: Home
         perform(home, plan_of(tmp_path / "diary", fails_at="first"))
     with pytest.raises(OperationError, match=r"Cannot stepwise payments: .*unfinished at step first"):
         perform(home, plan_of(tmp_path / "diary"))
-    abandon(home, "payments", reason="not needed")
+    abandon(Application(home, "payments"), reason="not needed")
     assert [record.state for record in operations_of(home.application("payments"))] == [OperationState.ABANDONED]
     perform(home, plan_of(tmp_path / "diary"))
 
 
 def test_resuming_nothing_is_refused(home: Home) -> None:
     with pytest.raises(OperationError, match="No operation of payments is unfinished"):
-        resume(home, "payments")
+        resume(Application(home, "payments"))
 
 
 def test_a_line_that_was_cut_by_a_crash_is_as_if_it_was_not_written(home: Home, tmp_path: Path) -> None:
@@ -126,13 +127,13 @@ def test_an_application_is_started_only_when_the_operation_that_holds_it_has_end
     with pytest.raises(OperationError):
         perform(home, plan_of(tmp_path / "diary", holds=holds, fails_at="first"))
     if not holds:
-        assert deploy(home, "payments").action == "start"
+        assert deploy(Application(home, "payments")).action == "start"
         return
     with pytest.raises(OperationError, match="Cannot deploy payments: stepwise"):
-        deploy(home, "payments")
+        deploy(Application(home, "payments"))
     unfinished = unfinished_operation(home.application("payments"))
     assert unfinished is not None
-    assert deploy(home, "payments", within=unfinished.id).action == "start"
+    assert deploy(Application(home, "payments"), within=unfinished.id).action == "start"
     record = read_record(home.application("payments"))
     assert record is not None
     assert record.process is not None
@@ -144,7 +145,7 @@ def test_supervision_does_not_restart_an_application_that_an_operation_holds(
     home: Home, tmp_path: Path, write_spec: Callable[..., Path]
 ) -> None:
     write_spec()
-    deploy(home, "payments")
+    deploy(Application(home, "payments"))
     record = read_record(home.application("payments"))
     assert record is not None
     assert record.process is not None
@@ -152,8 +153,8 @@ def test_supervision_does_not_restart_an_application_that_an_operation_holds(
         perform(home, plan_of(tmp_path / "diary", fails_at="first"))
     record.process.send_signal(signal.SIGKILL)
     record.process.wait_until_gone(10)
-    outcome = reconcile(home, "payments")
+    outcome = reconcile(Application(home, "payments"))
     assert outcome.action == "wait"
     assert "unfinished at step first" in outcome.text
-    abandon(home, "payments", reason="a test")
-    assert reconcile(home, "payments").action == "restart"
+    abandon(Application(home, "payments"), reason="a test")
+    assert reconcile(Application(home, "payments")).action == "restart"

@@ -30,10 +30,10 @@ from millrace.dsl import (
 )
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError, TopologyError
+from millrace.install.spec import ApplicationSpec
 from millrace.ops.plan import Plan, plan
 from millrace.ops.plan_stores import plan_stores
 from millrace.ops.plan_traffic import ExpectedLoad, Traffic
-from millrace.ops.spec import ApplicationSpec
 from millrace.serdes import LongSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 
@@ -231,7 +231,7 @@ def test_a_window_store_has_an_entry_for_each_live_window() -> None:
 
 
 def test_without_caching_every_update_goes_to_the_changelog() -> None:
-    made = planned(config={"statestore.cache.enabled": False})
+    made = planned(config={"statestore.cache.max.bytes": 0})
     assert {store.name: store.updates_per_second for store in made.stores}["counts"] == pytest.approx(1_000)
 
 

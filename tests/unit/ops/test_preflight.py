@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from millrace.dsl import Consumed, Materialized, StreamsBuilder
+from millrace.install.spec import load_spec
 from millrace.ops.preflight import _checks
-from millrace.ops.spec import load_spec
 from millrace.serdes import JsonSerde, StringSerde
 
 READ = Consumed.with_(StringSerde(), JsonSerde())

@@ -10,8 +10,9 @@ import pytest
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.errors import OperationError
+from millrace.install.application import Application
 from millrace.ops import Home, deploy, recovery_drill, wait_until_ready
-from millrace.ops.recovery_drill import inputs_of
+from millrace.ops.recovery_drill import input_limit_s, inputs_of
 
 WriteSpec = Callable[..., Path]
 NAME = "payments"
@@ -20,21 +21,21 @@ NAME = "payments"
 def test_what_is_for_production_is_not_drilled(home: Home, write_spec: WriteSpec) -> None:
     write_spec()
     with pytest.raises(OperationError, match="payments is for production, and is not drilled"):
-        recovery_drill(home, NAME)
+        recovery_drill(Application(home, NAME))
 
 
 def test_what_is_not_healthy_is_not_drilled(home: Home, write_spec: WriteSpec) -> None:
     write_spec(production=False)
     with pytest.raises(OperationError, match="is not healthy before the drill"):
-        recovery_drill(home, NAME)
+        recovery_drill(Application(home, NAME))
 
 
 def test_a_task_that_no_worker_of_this_installation_runs_is_not_drilled(home: Home, write_spec: WriteSpec) -> None:
     write_spec(production=False)
-    deploy(home, NAME)
-    wait_until_ready(home, NAME, timeout_s=60)
+    deploy(Application(home, NAME))
+    wait_until_ready(Application(home, NAME), timeout_s=60)
     with pytest.raises(OperationError, match="0_1 of payments runs in a worker that this installation started"):
-        recovery_drill(home, NAME, task="0_1")
+        recovery_drill(Application(home, NAME), task="0_1")
     assert not home.application(NAME).drills.exists()
 
 
@@ -49,10 +50,12 @@ def test_the_inputs_of_a_task_are_those_of_its_sub_topology_that_have_its_partit
             "state": ApplicationState.RUNNING,
             "driver": DriverIdentity.of_this_process(),
             "driver_epoch": 1,
+            "commit_interval_ms": 45_000,
             "topology_summary": {"sub_topologies": nodes, "repartition_topics": {"by-key": 2}},
             "offsets": {"in": {0: 1, 1: 1}, "small": {0: 1}, "app-by-key": {0: 1, 1: 1}},
         }
     )
+    assert input_limit_s(status) == 75.0
     assert inputs_of(status, "0_0") == [("in", 0), ("small", 0)]
     assert inputs_of(status, "0_1") == [("in", 1)]
     assert inputs_of(status, "1_1") == [("app-by-key", 1)]

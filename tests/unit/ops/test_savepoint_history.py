@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from millrace.install.spec import SavepointSettings
 from millrace.ops.savepoints.history import is_due, outdated
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
-from millrace.ops.spec import SavepointSettings
 
 COMPLETED, FAILED, IN_PROGRESS = SavepointState.COMPLETED, SavepointState.FAILED, SavepointState.IN_PROGRESS
 

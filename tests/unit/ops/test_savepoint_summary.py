@@ -3,12 +3,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from millrace.install.application import Application
 from millrace.ops import Home
 from millrace.ops.savepoints import Manifest, SavepointState, SavepointSummary, summary
-from millrace.ops.savepoints.location import repository_of
+from millrace.ops.savepoints.location import launched_repository
 from millrace.ops.savepoints.manifest import SavedFile
 from millrace.ops.savepoints.summary import summarized
-from millrace.ops.which_spec import Use, specification_for
 
 
 def saved(name: str, at: float, **changes: object) -> Manifest:
@@ -51,8 +51,8 @@ def test_a_summary_says_how_old_how_large_and_how_far_each_is() -> None:
 
 def test_those_of_an_application_come_oldest_first(home: Home, write_spec: Callable[..., Path]) -> None:
     write_spec()
-    assert summary(home, "payments") == ()
-    repository = repository_of(home, specification_for(Use.RUNNING, home, "payments").spec)
+    assert summary(Application(home, "payments")) == ()
+    repository = launched_repository(Application(home, "payments"))
     repository.write(saved("b", 1.0))
     repository.write(saved("a", 2.0))
-    assert [each.name for each in summary(home, "payments")] == ["b", "a"]
+    assert [each.name for each in summary(Application(home, "payments"))] == ["b", "a"]

@@ -11,13 +11,14 @@ import pytest
 
 from millrace.cli.application import run
 from millrace.control.ending import Ending, ExitCode
+from millrace.install.application import Application
+from millrace.install.record import read_record
 from millrace.ops import Home, Reason, Verdict, deploy, observe, reconcile
 from millrace.ops.export.from_files import supervision
 from millrace.ops.export.subject import Clusters, Subject
 from millrace.ops.overview.assemble import overview
 from millrace.ops.overview.look import look_at
 from millrace.ops.overview.model import Savepoints
-from millrace.ops.record import read_record
 from millrace.processes import ProcessIdentity
 from tests.waiting import kill_process, stop_process
 
@@ -29,9 +30,9 @@ FENCE = "Driver 1 of payments was fenced by a newer driver: driver 2 (process 7 
 def job(home: Home, write_spec: Callable[..., object], monkeypatch: pytest.MonkeyPatch) -> ProcessIdentity:
     """A driver that runs and has been seen to."""
     write_spec(health={"no_answer_timeout_s": 60.0, "no_progress_timeout_s": 60.0, "stop_timeout_s": 5})
-    deploy(home, NAME, reason="for a test")
+    deploy(Application(home, NAME), reason="for a test")
     deadline = time.monotonic() + 20
-    while observe(home, NAME).verdict is not Verdict.HEALTHY:
+    while observe(Application(home, NAME)).verdict is not Verdict.HEALTHY:
         assert time.monotonic() < deadline
         time.sleep(0.05)
     record = read_record(home.application(NAME))
@@ -53,7 +54,7 @@ def test_a_stopped_driver_is_shown_as_what_it_is_with_what_was_heard_last(
     stop_process(job.pid)
     began = time.time()
     try:
-        seen = observe(home, NAME)
+        seen = observe(Application(home, NAME))
         assert (seen.verdict, seen.reason) == (Verdict.STALLED, Reason.PROCESS_STOPPED)
         assert f"stopped by a signal (SIGSTOP; SIGCONT continues it): process {job.pid} (" in seen.text
         assert "last heard" in seen.text
@@ -62,10 +63,10 @@ def test_a_stopped_driver_is_shown_as_what_it_is_with_what_was_heard_last(
         assert seen.heard.at <= began
         assert seen.summary()["heard"]["state"] == "RUNNING"
         # Again, from what the look before has remembered: it is not heard of since.
-        again = observe(home, NAME)
+        again = observe(Application(home, NAME))
         assert again.heard == seen.heard
         assert again.unanswered_since == pytest.approx(seen.unanswered_since, abs=0.01)
-        page = overview(look_at(home, NAME, timeout_s=0.2), (), Savepoints())
+        page = overview(look_at(Application(home, NAME), timeout_s=0.2), (), Savepoints())
         assert (page.verdict, page.reason) == ("stalled", "process_stopped")
         assert str(job.pid) in page.text
         assert page.remedy.startswith("continue it (kill -CONT)")
@@ -74,7 +75,7 @@ def test_a_stopped_driver_is_shown_as_what_it_is_with_what_was_heard_last(
         assert "stopped by a signal" in capsys.readouterr().out
     finally:
         os.kill(job.pid, signal.SIGCONT)
-    assert observe(home, NAME).verdict is Verdict.HEALTHY
+    assert observe(Application(home, NAME)).verdict is Verdict.HEALTHY
 
 
 def end_with(home: Home, job: ProcessIdentity, code: ExitCode, reason: str, remedy: str = "") -> None:
@@ -97,15 +98,15 @@ def test_a_fenced_installation_says_by_whom_and_is_not_started_again(
 ) -> None:
     """Supervision that started it would fence the other installation, whose supervision would do the same."""
     end_with(home, job, ExitCode.FENCED, FENCE, "nothing, if the newer driver is meant")
-    seen = observe(home, NAME)
+    seen = observe(Application(home, NAME))
     assert (seen.verdict, seen.reason, seen.text) == (Verdict.FENCED, Reason.FENCED, FENCE)
-    page = overview(look_at(home, NAME), (), Savepoints())
+    page = overview(look_at(Application(home, NAME)), (), Savepoints())
     assert (page.verdict, page.text, page.remedy) == ("fenced", FENCE, "nothing, if the newer driver is meant")
     capsys.readouterr()
     assert status_code() == 1
     assert "process 7 on other-host" in capsys.readouterr().out
     # No broker can be asked whether the other one still works.
-    assert reconcile(home, NAME).action == "nothing"
+    assert reconcile(Application(home, NAME)).action == "nothing"
     assert verdicts(home) == [("fenced", "fenced")]
 
 
@@ -123,16 +124,16 @@ def test_why_a_driver_ended_is_shown_when_it_is_gone(
     home: Home, job: ProcessIdentity, code: ExitCode, reason: Reason
 ) -> None:
     end_with(home, job, code, "Topics are missing: in.", "create them")
-    seen = observe(home, NAME)
+    seen = observe(Application(home, NAME))
     assert (seen.verdict, seen.reason) == (Verdict.DEAD, reason)
     assert seen.text == "Topics are missing: in."
     assert seen.remedy == "create them"
-    assert reconcile(home, NAME).action == "restart"
+    assert reconcile(Application(home, NAME)).action == "restart"
 
 
 def test_the_end_of_another_driver_is_not_taken_for_that_of_this_one(home: Home, job: ProcessIdentity) -> None:
     end_with(home, ProcessIdentity(job.pid, job.start_time - 1), ExitCode.FENCED, FENCE)
     assert job.wait_until_gone(10)
-    seen = observe(home, NAME)
+    seen = observe(Application(home, NAME))
     assert (seen.verdict, seen.reason) == (Verdict.DEAD, Reason.PROCESS_DIED)
     assert seen.text == f"process {job.pid} ended without being asked to"

@@ -15,6 +15,10 @@ from typing import Any
 import pytest
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.files import read_journal
+from millrace.install.record import JobRecord
+from millrace.install.spec import load_spec_file
 from millrace.ops import (
     Home,
     Outcome,
@@ -27,11 +31,8 @@ from millrace.ops import (
     stop,
     wait_until_ready,
 )
-from millrace.ops.files import read_journal
 from millrace.ops.operations import abandon, unfinished_operation
 from millrace.ops.readiness import last_good, previous_good
-from millrace.ops.record import JobRecord
-from millrace.ops.spec import load_spec_file
 from millrace.ops.supervise import take_over
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import ROOT, SEARCH_PATH
@@ -68,19 +69,19 @@ def hash_of(home: Home) -> str:
 def good(home: Home, write_spec: WriteSpec) -> str:
     """Hash of a specification that runs and is healthy."""
     write_spec()
-    deploy(home, NAME)
-    wait_until_ready(home, NAME, timeout_s=60)
+    deploy(Application(home, NAME))
+    wait_until_ready(Application(home, NAME), timeout_s=60)
     return hash_of(home)
 
 
 def test_a_specification_is_good_once_it_was_healthy(home: Home, write_spec: WriteSpec) -> None:
     write_spec()
-    deploy(home, NAME)
-    wait_until_ready(home, NAME, timeout_s=60)
+    deploy(Application(home, NAME))
+    wait_until_ready(Application(home, NAME), timeout_s=60)
     first = hash_of(home)
     write_spec(description="another one")
-    deploy(home, NAME)
-    wait_until_ready(home, NAME, timeout_s=60)
+    deploy(Application(home, NAME))
+    wait_until_ready(Application(home, NAME), timeout_s=60)
     last, previous = last_good(home.application(NAME)), previous_good(home.application(NAME))
     assert last is not None
     assert previous is not None
@@ -89,21 +90,21 @@ def test_a_specification_is_good_once_it_was_healthy(home: Home, write_spec: Wri
 
 def test_supervision_that_sees_it_healthy_makes_a_specification_good(home: Home, write_spec: WriteSpec) -> None:
     write_spec()
-    deploy(home, NAME)
+    deploy(Application(home, NAME))
     assert last_good(home.application(NAME)) is None
-    wait_until_ready(home, NAME, timeout_s=60)
+    wait_until_ready(Application(home, NAME), timeout_s=60)
     home.application(NAME).last_good_spec.unlink()
-    assert reconcile(home, NAME).action == "nothing"
+    assert reconcile(Application(home, NAME)).action == "nothing"
     assert last_good(home.application(NAME)) is not None
 
 
 def test_a_new_version_that_works_replaces_the_old_one(home: Home, write_spec: WriteSpec, good: str) -> None:
     write_spec(description="another one")
-    outcome = deploy(home, NAME, rollback_on_failure=True)
+    outcome = deploy(Application(home, NAME), rollback_on_failure=True)
     assert outcome.action == "upgrade"
     assert record_of(home).spec_hash == hash_of(home) != good
     assert unfinished_operation(home.application(NAME)) is None
-    assert observe(home, NAME).verdict is Verdict.HEALTHY
+    assert observe(Application(home, NAME)).verdict is Verdict.HEALTHY
 
 
 @pytest.mark.parametrize("launcher", [BROKEN, SILENT])
@@ -111,13 +112,13 @@ def test_a_new_version_that_is_not_healthy_in_time_gives_way_to_the_last_good_on
     home: Home, write_spec: WriteSpec, good: str, launcher: dict[str, Any]
 ) -> None:
     write_spec(launcher=launcher, health={"readiness_timeout_s": 3, "stop_timeout_s": 5}, rollback_on_failure=True)
-    outcome = deploy(home, NAME)
+    outcome = deploy(Application(home, NAME))
     assert outcome.action == "rolled_back"
     assert "supervision leaves" in outcome.text
     assert ("the new version does not work" in outcome.text) == (launcher is BROKEN)
     record = record_of(home)
     assert (record.spec_hash, record.rejected_hash) == (good, hash_of(home))
-    assert observe(home, NAME).verdict is Verdict.HEALTHY
+    assert observe(Application(home, NAME)).verdict is Verdict.HEALTHY
 
 
 def test_a_new_version_that_another_installation_has_taken_over_from_is_not_rolled_back(
@@ -125,30 +126,30 @@ def test_a_new_version_that_another_installation_has_taken_over_from_is_not_roll
 ) -> None:
     """The former version, launched again, would end the driver that has taken over."""
     write_spec(launcher=FENCED, rollback_on_failure=True)
-    outcome = deploy(home, NAME)
+    outcome = deploy(Application(home, NAME))
     assert outcome.action == "stopped"
     assert "neither started again nor rolled back: fenced by driver 2 on other-host" in outcome.text
     assert record_of(home).spec_hash == hash_of(home) != good
-    assert observe(home, NAME).verdict is Verdict.FENCED
-    assert reconcile(home, NAME).action == "nothing"
+    assert observe(Application(home, NAME)).verdict is Verdict.FENCED
+    assert reconcile(Application(home, NAME)).action == "nothing"
 
 
 def test_supervision_leaves_what_was_rolled_back_alone_until_it_changes(
     home: Home, write_spec: WriteSpec, good: str
 ) -> None:
     write_spec(launcher=BROKEN)
-    assert deploy(home, NAME, rollback_on_failure=True).action == "rolled_back"
-    outcome = reconcile(home, NAME)
+    assert deploy(Application(home, NAME), rollback_on_failure=True).action == "rolled_back"
+    outcome = reconcile(Application(home, NAME))
     assert outcome.action == "nothing"
     assert "was rolled back; change it, or deploy it again" in outcome.text
     process = record_of(home).process
     assert process is not None
     process.send_signal(signal.SIGKILL)
     process.wait_until_gone(10)
-    assert reconcile(home, NAME).action == "restart"
+    assert reconcile(Application(home, NAME)).action == "restart"
     assert record_of(home).spec_hash == good
     write_spec(description="corrected")
-    assert reconcile(home, NAME).action == "upgrade"
+    assert reconcile(Application(home, NAME)).action == "upgrade"
     assert record_of(home).spec_hash == hash_of(home)
 
 
@@ -156,8 +157,8 @@ def test_what_was_rolled_back_is_tried_again_when_it_is_deployed_again(
     home: Home, write_spec: WriteSpec, good: str
 ) -> None:
     write_spec(launcher=BROKEN)
-    assert deploy(home, NAME, rollback_on_failure=True).action == "rolled_back"
-    assert deploy(home, NAME, rollback_on_failure=False).action == "upgrade"
+    assert deploy(Application(home, NAME), rollback_on_failure=True).action == "rolled_back"
+    assert deploy(Application(home, NAME), rollback_on_failure=False).action == "upgrade"
     record = record_of(home)
     assert (record.spec_hash, record.rejected_hash) == (hash_of(home), "")
     assert good != record.spec_hash
@@ -169,9 +170,9 @@ def test_a_cleared_supervising_task_starts_the_good_one_and_not_the_one_that_was
     from millrace.ops import StopCause
 
     write_spec(launcher=BROKEN)
-    deploy(home, NAME, rollback_on_failure=True)
-    stop(home, NAME, cause=StopCause.TASK_KILLED)
-    assert take_over(home, NAME, owner="manual__1/2").action == "start"
+    deploy(Application(home, NAME), rollback_on_failure=True)
+    stop(Application(home, NAME), cause=StopCause.TASK_KILLED)
+    assert take_over(Application(home, NAME), owner="manual__1/2").action == "start"
     assert record_of(home).spec_hash == good
 
 
@@ -179,28 +180,28 @@ def test_supervision_goes_to_a_changed_specification_with_its_way_back(
     home: Home, write_spec: WriteSpec, good: str
 ) -> None:
     write_spec(launcher=BROKEN, rollback_on_failure=True)
-    outcome = reconcile(home, NAME)
+    outcome = reconcile(Application(home, NAME))
     assert (outcome.operation, outcome.action) == ("reconcile", "rolled_back")
     assert record_of(home).spec_hash == good
 
 
 def test_without_a_good_specification_there_is_no_way_back(home: Home, write_spec: WriteSpec) -> None:
     write_spec(launcher=BROKEN)
-    deploy(home, NAME, rollback_on_failure=True)
+    deploy(Application(home, NAME), rollback_on_failure=True)
     with pytest.raises(OperationError, match="never been healthy with another specification"):
-        rollback(home, NAME)
+        rollback(Application(home, NAME))
 
 
 def test_a_version_that_cannot_be_launched_gives_way_too(home: Home, write_spec: WriteSpec, good: str) -> None:
     write_spec(launcher={"command": ["/nonexistent/program"]})
-    outcome = deploy(home, NAME, rollback_on_failure=True)
+    outcome = deploy(Application(home, NAME), rollback_on_failure=True)
     assert outcome.action == "rolled_back"
     assert record_of(home).spec_hash == good
 
 
 def test_a_dry_run_prints_the_steps_and_the_way_back(home: Home, write_spec: WriteSpec, good: str) -> None:
     write_spec(launcher=BROKEN)
-    plan = deploy(home, NAME, rollback_on_failure=True, dry_run=True)
+    plan = deploy(Application(home, NAME), rollback_on_failure=True, dry_run=True)
     new = hash_of(home)
     assert plan.steps[-7:] == (
         f"Stop what runs of {NAME}.",
@@ -218,15 +219,15 @@ def test_a_rollback_goes_to_the_one_before_where_the_last_good_one_runs_and_not_
     home: Home, write_spec: WriteSpec, good: str
 ) -> None:
     write_spec(description="healthy, and wrong")
-    deploy(home, NAME)
-    wait_until_ready(home, NAME, timeout_s=60)
-    assert rollback(home, NAME, dry_run=True).dry_run
-    outcome = rollback(home, NAME)
+    deploy(Application(home, NAME))
+    wait_until_ready(Application(home, NAME), timeout_s=60)
+    assert rollback(Application(home, NAME), dry_run=True).dry_run
+    outcome = rollback(Application(home, NAME))
     assert outcome.action == "rolled_back"
     assert (record_of(home).spec_hash, record_of(home).rejected_hash) == (good, hash_of(home))
-    assert reconcile(home, NAME).action == "nothing"
+    assert reconcile(Application(home, NAME)).action == "nothing"
     with pytest.raises(OperationError, match="never been healthy with another specification"):
-        rollback(home, NAME)
+        rollback(Application(home, NAME))
 
 
 def test_a_stop_during_the_wait_is_not_undone_by_the_way_back(home: Home, write_spec: WriteSpec, good: str) -> None:
@@ -235,11 +236,11 @@ def test_a_stop_during_the_wait_is_not_undone_by_the_way_back(home: Home, write_
 
     def stop_it(line: str) -> None:
         if line.startswith("waiting until"):
-            stop(home, NAME)
+            stop(Application(home, NAME))
 
-    outcome = deploy(home, NAME, rollback_on_failure=True, progress=stop_it)
+    outcome = deploy(Application(home, NAME), rollback_on_failure=True, progress=stop_it)
     assert outcome.action == "stopped"
-    assert observe(home, NAME).verdict is Verdict.STOPPED
+    assert observe(Application(home, NAME)).verdict is Verdict.STOPPED
     assert record_of(home).spec_hash != good
 
 
@@ -248,8 +249,8 @@ def killed_at(point: str, home: Home, tmp_path: Path, call: str) -> None:
     points.mkdir(exist_ok=True)
     (points / point).write_text("")
     script = (
-        "import sys; from pathlib import Path; from millrace.ops import Home, deploy, rollback; "
-        f"home = Home(root=Path(sys.argv[1]), specs=Path(sys.argv[2])); {call}"
+        "import sys; from pathlib import Path; from millrace.ops import Application, Home, deploy, rollback; "
+        f"application = Application(Home(root=Path(sys.argv[1]), specs=Path(sys.argv[2])), 'payments'); {call}"
     )
     process = subprocess.run(
         [sys.executable, "-c", script, str(home.root), str(home.specs)],
@@ -269,9 +270,9 @@ def test_a_killed_upgrade_is_carried_on_by_supervision(
     home: Home, tmp_path: Path, write_spec: WriteSpec, good: str, point: str
 ) -> None:
     write_spec(launcher=BROKEN)
-    killed_at(f"upgrade-{point}", home, tmp_path, "deploy(home, 'payments', rollback_on_failure=True)")
+    killed_at(f"upgrade-{point}", home, tmp_path, "deploy(application, rollback_on_failure=True)")
     assert unfinished_operation(home.application(NAME)) is not None
-    outcome = reconcile(home, NAME)
+    outcome = reconcile(Application(home, NAME))
     assert outcome.action == "rolled_back"
     assert record_of(home).spec_hash == good
     launches = [line for line in read_journal(home.application(NAME)) if line["what"] == "launched"]
@@ -283,13 +284,13 @@ def test_a_killed_upgrade_is_carried_on_by_deploying_the_same_again_and_refuses_
     home: Home, tmp_path: Path, write_spec: WriteSpec, good: str
 ) -> None:
     write_spec(description="another one")
-    killed_at("upgrade-launch-begins", home, tmp_path, "deploy(home, 'payments', rollback_on_failure=True)")
+    killed_at("upgrade-launch-begins", home, tmp_path, "deploy(application, rollback_on_failure=True)")
     new = hash_of(home)
     write_spec(description="yet another one")
     with pytest.raises(OperationError, match="Cannot deploy payments: upgrade"):
-        deploy(home, NAME)
+        deploy(Application(home, NAME))
     write_spec(description="another one")
-    assert deploy(home, NAME).action == "upgrade"
+    assert deploy(Application(home, NAME)).action == "upgrade"
     assert record_of(home).spec_hash == new != good
 
 
@@ -306,10 +307,10 @@ def test_a_deployment_waits_for_another_to_the_same_specification(
 
         def deploy_too(line: str) -> None:
             if line.startswith("Wait until it is healthy") and not others:
-                others.append(pool.submit(deploy, home, NAME, progress=lambda _: waits.set()))
+                others.append(pool.submit(deploy, Application(home, NAME), progress=lambda _: waits.set()))
                 assert waits.wait(60)
 
-        first = deploy(home, NAME, rollback_on_failure=True, progress=deploy_too)
+        first = deploy(Application(home, NAME), rollback_on_failure=True, progress=deploy_too)
         second = others[0].result(120)
     assert (first.action, second.action) == (("rolled_back",) * 2 if launcher else ("upgrade", "nothing"))
     launches = [line for line in read_journal(home.application(NAME)) if line["what"] == "launched"]
@@ -320,16 +321,16 @@ def test_a_killed_upgrade_that_is_given_up_is_begun_anew_by_supervision(
     home: Home, tmp_path: Path, write_spec: WriteSpec, good: str
 ) -> None:
     write_spec(description="another one")
-    killed_at("upgrade-stop-ends", home, tmp_path, "deploy(home, 'payments', rollback_on_failure=True)")
-    abandon(home, NAME, reason="a test")
-    assert reconcile(home, NAME).action == "upgrade"
+    killed_at("upgrade-stop-ends", home, tmp_path, "deploy(application, rollback_on_failure=True)")
+    abandon(Application(home, NAME), reason="a test")
+    assert reconcile(Application(home, NAME)).action == "upgrade"
     assert record_of(home).spec_hash == hash_of(home) != good
 
 
 def test_a_killed_rollback_is_carried_on(home: Home, tmp_path: Path, write_spec: WriteSpec, good: str) -> None:
     write_spec(description="healthy, and wrong")
-    deploy(home, NAME)
-    wait_until_ready(home, NAME, timeout_s=60)
-    killed_at("rollback-rollback-stop-ends", home, tmp_path, "rollback(home, 'payments')")
-    assert reconcile(home, NAME).action == "rolled_back"
+    deploy(Application(home, NAME))
+    wait_until_ready(Application(home, NAME), timeout_s=60)
+    killed_at("rollback-rollback-stop-ends", home, tmp_path, "rollback(application)")
+    assert reconcile(Application(home, NAME)).action == "rolled_back"
     assert record_of(home).spec_hash == good

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from millrace.ops.spec import spec_file_of
+from millrace.install.spec import spec_file_of
 from scripts.references.pages import PAGES as GENERATED
 from tests.unit.project.pages import PAGES, ROOT, blocks, files, title
 

@@ -129,6 +129,21 @@ def test_an_interrupted_run_interrupts_the_part_beside_it_and_begins_no_other(tm
     assert not second.exists()
 
 
+def test_a_run_in_the_background_of_a_shell_can_interrupt_what_it_starts() -> None:
+    code = """
+import signal
+from scripts import run_tests
+def run(parts):
+    print("interrupts:", signal.getsignal(signal.SIGINT) is signal.default_int_handler)
+    return []
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+run_tests.run = run
+run_tests.main(["check"])
+"""
+    ran = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert "interrupts: True" in ran.stdout
+
+
 @pytest.mark.parametrize("script", ["scripts/setup.sh", ".ci/run"])
 def test_scripts_can_be_run_and_parse(script: str) -> None:
     assert os.access(ROOT / script, os.X_OK)

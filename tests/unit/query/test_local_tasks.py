@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -81,6 +81,56 @@ def world(tmp_path: Path) -> Iterator[World]:
     made = World(tmp_path)
     yield made
     made.close()
+
+
+class FlushesMeanwhile:
+    """A secondary's database whose primary writes and flushes while the first catching up is between its two halves."""
+
+    def __init__(self, database: Any, world: World) -> None:
+        self._database = database
+        self._world = world
+        self.caught_up = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._database, name)
+
+    def try_catch_up_with_primary(self) -> None:
+        self._database.try_catch_up_with_primary()
+        self.caught_up += 1
+        if self.caught_up == 1:
+            assert self._world.state is not None
+            self._world.put({b"k": b"2"})
+            assert self._world.state._database is not None
+            self._world.state._database.flush(["kv"])
+
+
+def test_what_is_flushed_while_it_catches_up_is_caught_up_too(world: World) -> None:
+    """Case Q01: the log may have the commit of a restored store before the manifest has the store's files."""
+    world.put({b"k": b"1"})
+    world.tasks.catch_up()
+    [secondary] = world.tasks._secondaries.values()
+    world.put({b"other": b"1"})
+    secondary._database = cast(Any, FlushesMeanwhile(secondary._database, world))
+    world.tasks.catch_up()
+    [value], view = world.look_up("kv", b"k")
+    assert (value, view.position.inputs) == (b"2", {("in", 3): world.commits})
+
+
+def test_what_was_flushed_before_it_was_read_is_not_hidden_by_what_was_read_before(world: World) -> None:
+    world.put({b"k": b"1"})
+    world.tasks.catch_up()
+    assert world.value(b"k") == b"1"
+    world.put({b"k": b"2"})
+    assert world.state is not None
+    assert world.state._database is not None
+    world.state._database.flush(["kv"])
+    world.tasks.catch_up()
+    assert world.value(b"k") == b"2"
+    # A commit that does not write this store.
+    world.commit()
+    world.tasks.catch_up()
+    [value], view = world.look_up("kv", b"k")
+    assert (value, view.position.inputs) == (b"2", {("in", 3): 3})
 
 
 def test_commits_are_seen_after_a_catch_up_and_uncommitted_writes_never(world: World) -> None:

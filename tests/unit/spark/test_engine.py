@@ -44,6 +44,14 @@ def test_frame_functions_cannot_idle() -> None:
         engine_of(config(max_task_idle_ms=5), topology(framed=True))
 
 
+def test_frame_functions_have_no_bound_of_what_a_commit_merges() -> None:
+    assert engine_of(config(statestore_cache_max_bytes=0), topology(framed=True)) is ProcessingEngine.MICRO_BATCHES
+    with pytest.raises(
+        ConfigurationError, match=r"statestore\.cache\.max\.bytes is 5.*`max.batch.records`.*leave it out"
+    ):
+        engine_of(config(statestore_cache_max_bytes=5), topology(framed=True))
+
+
 @pytest.mark.parametrize("process", ["driver", "executor"])
 def test_the_optimising_compiler_is_kept_for_machines_that_records_pass(process: str) -> None:
     options = {

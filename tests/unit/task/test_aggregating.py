@@ -51,7 +51,7 @@ def test_a_built_in_aggregation_has_the_serde_of_its_result(
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed.with_(TEXT, value_serde))
     stream.group_by_key().aggregate(aggregator).to_stream().to("out")
-    with TopologyTestDriver(builder.build(), {"statestore.cache.enabled": cached}) as driver:
+    with TopologyTestDriver(builder.build(), {"statestore.cache.max.bytes": None if cached else 0}) as driver:
         driver.create_input_topic("in", TEXT, value_serde).pipe_batch([TestRecord("k", value) for value in values])
         results = driver.create_output_topic("out", TEXT, result_serde).read_key_values()
         assert results[-1] == ("k", expected)

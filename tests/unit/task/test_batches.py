@@ -52,7 +52,7 @@ def _run(topology: Topology, rows: list[Row], sizes: list[int], serde: Serde, *,
         "errors.dead.letter.queue.topic.name": "dead-letters",
         "errors.dead.letter.queue.dropped.records": "all",
     }
-    with TopologyTestDriver(topology, {"statestore.cache.enabled": cached, **dead_letters}) as driver:
+    with TopologyTestDriver(topology, {"statestore.cache.max.bytes": None if cached else 0, **dead_letters}) as driver:
         topics: dict[str, TestInputTopic] = {
             name: driver.create_input_topic(name, TEXT, serde) for name in ("in", "table")
         }

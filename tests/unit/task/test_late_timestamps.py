@@ -94,7 +94,7 @@ def test_without_windows_every_time_is_valid(together: bool) -> None:
     stream.to("out", Produced.with_(TEXT, TEXT))
     stream.group_by_key().count().to_stream().to("counts", Produced.with_(TEXT, LongSerde()))
     times = [NOW, MICROS, NANOS, LARGEST, NOW + 1]
-    with TopologyTestDriver(builder.build(), {"statestore.cache.enabled": False}) as driver:
+    with TopologyTestDriver(builder.build(), {"statestore.cache.max.bytes": 0}) as driver:
         topic = driver.create_input_topic("in", TEXT, TEXT)
         records = [TestRecord("a", "v", time) for time in times]
         if together:

@@ -24,7 +24,7 @@ def counted(builder: StreamsBuilder, *, cached: bool) -> KTable:
 
 def run(builder: StreamsBuilder, *, cached: bool) -> dict[Any, Any]:
     """The last value of each key of ``out`` after two records at one time, one by one."""
-    with TopologyTestDriver(builder.build(), {"statestore.cache.enabled": cached}) as driver:
+    with TopologyTestDriver(builder.build(), {"statestore.cache.max.bytes": None if cached else 0}) as driver:
         records = driver.create_input_topic("in", TEXT, TEXT)
         for _ in range(2):
             records.pipe_batch([TestRecord("a", "v", 40)])

@@ -45,7 +45,9 @@ def run(define: Define, rows: list[tuple[Any, Any]], *, values: Any = JSON, cach
     def outcome(batches: list[list[TestRecord]]) -> Found:
         builder = StreamsBuilder()
         define(builder, builder.stream("in", Consumed.with_(TEXT, values)))
-        with TopologyTestDriver(builder.build(), SETTINGS | {"statestore.cache.enabled": cached}) as driver:
+        with TopologyTestDriver(
+            builder.build(), SETTINGS | {"statestore.cache.max.bytes": None if cached else 0}
+        ) as driver:
             topic = driver.create_input_topic("in", TEXT, values)
             for batch in batches:
                 topic.pipe_batch(batch)

@@ -46,7 +46,7 @@ SETTINGS = {
     "production.exception.handler": "continue",
     "errors.dead.letter.queue.topic.name": "dlq",
     "errors.dead.letter.queue.dropped.records": "all",
-    "statestore.cache.enabled": False,
+    "statestore.cache.max.bytes": 0,
 }
 PAGE = Path(__file__).parents[3] / "docs" / "dsl.md"
 

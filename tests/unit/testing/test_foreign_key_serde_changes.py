@@ -123,7 +123,7 @@ class _Run:
     """A driver over a directory that outlives it."""
 
     def __init__(self, topology: Topology, directory: Path, serde: Serde) -> None:
-        self.driver = TopologyTestDriver(topology, {"statestore.cache.enabled": False}, state_directory=directory)
+        self.driver = TopologyTestDriver(topology, {"statestore.cache.max.bytes": 0}, state_directory=directory)
         self.left = self.driver.create_input_topic("left", TEXT, serde)
         self.right = self.driver.create_input_topic("right", TEXT, TEXT)
         self._out = self.driver.create_output_topic("out", TEXT, TEXT)

@@ -46,7 +46,7 @@ class World:
     def __init__(self, define: Callable[[StreamsBuilder], None]) -> None:
         builder = StreamsBuilder()
         define(builder)
-        self.driver = TopologyTestDriver(builder.build(), {"statestore.cache.enabled": False})
+        self.driver = TopologyTestDriver(builder.build(), {"statestore.cache.max.bytes": 0})
 
     def pipe(self, topic: str, key: str | None, value: str | None, timestamp: int) -> list[Result]:
         """Pipes one record; what came of it."""

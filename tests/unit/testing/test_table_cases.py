@@ -171,7 +171,7 @@ def test_the_first_count_of_a_key_takes_nothing_from_another_group(cached: bool)
 
 def test_a_join_of_cached_tables_sees_every_update_and_ends_as_without_caching() -> None:
     ends = []
-    for settings in ({}, {"statestore.cache.enabled": False}):
+    for settings in ({}, {"statestore.cache.max.bytes": 0}):
         builder = StreamsBuilder()
         one, two = builder.table("in", TABLE, store("one")), builder.table("other", TABLE, store("two"))
         one.outer_join(two, lambda left, right: [left, right], store("joined"))
@@ -192,7 +192,7 @@ def test_a_join_of_cached_tables_sees_every_update_and_ends_as_without_caching()
 
 def test_what_is_grouped_behind_a_join_ends_as_without_caching() -> None:
     ends = []
-    for settings in ({}, {"statestore.cache.enabled": False}):
+    for settings in ({}, {"statestore.cache.max.bytes": 0}):
         builder = StreamsBuilder()
         one, two = builder.table("in", TABLE, store("one")), builder.table("other", TABLE, store("two"))
         joined = one.join(two, lambda left, right: f"{left}{right}")

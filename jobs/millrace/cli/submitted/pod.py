@@ -12,9 +12,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from millrace.errors import ConfigurationError
+from millrace.install.launchers.submission import spark_submit
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.kafka.java import find_java
-from millrace.ops.launchers.submission import spark_submit
 
 _BACKEND = "org.apache.spark.scheduler.cluster.k8s.KubernetesExecutorBackend"
 _OPTION = "SPARK_JAVA_OPT_"

@@ -25,6 +25,7 @@ from millrace.state.standby_copy import copied_stores
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import readable
 from millrace.task.task import TaskAction
+from millrace.topology.layout import task_name
 
 ACTION_LIMIT_S = 60.0
 """How long tasks may take for what they are asked to do between two commits, seconds."""
@@ -316,7 +317,7 @@ class StreamThreadsQuery:
 
     @property
     def _tasks(self) -> list[str]:
-        return [f"{self.sub_topology}_{partition}" for partition in range(self._plan.tasks)]
+        return [task_name(self.sub_topology, partition) for partition in range(self._plan.tasks)]
 
     def _set_progress(self, **changes: Any) -> None:
         self._progress = replace(self._progress, **changes)

@@ -12,15 +12,15 @@ from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError, OperationError, StateError
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.launchers import refuse_state_elsewhere
 from millrace.ops.audit.comparing import Comparison
 from millrace.ops.audit.database import opened
 from millrace.ops.audit.replay import OutOfTimeError, replay
 from millrace.ops.audit.report import AuditReport, Difference, DifferenceKind, StoreAudit
 from millrace.ops.audit.snapshot import Snapshot, snapshot
-from millrace.ops.files import append_journal
-from millrace.ops.home import Home
-from millrace.ops.launchers import refuse_state_elsewhere
-from millrace.ops.which_spec import Use, specification_for
+from millrace.topology.layout import task_numbers
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topology import Topology
 
@@ -43,8 +43,7 @@ class AuditOptions:
 
 
 def audit(
-    home: Home,
-    application: str,
+    application: Application,
     options: AuditOptions | None = None,
     *,
     progress: Callable[[str], None] = lambda _: None,
@@ -56,8 +55,7 @@ def audit(
     alive and for one replayed store at a time. A crash leaves files that the next audit removes.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         options: what is audited.
         progress: takes lines that say how far it is.
 
@@ -70,17 +68,17 @@ def audit(
     if not 0 < chosen.sample <= 1:
         raise ConfigurationError(f"A sample of {chosen.sample:g} is none.", remedy="give one above 0 and up to 1")
     began = time.monotonic()
-    spec = specification_for(Use.RUNNING, home, application).spec
+    spec = application.launched.spec
     refuse_state_elsewhere(spec, what="audit")
     config = spec.streams_config()
     topology = with_topics_read(load_topology(spec.module, config), config)
     _check_names(topology, chosen.stores)
-    directory = home.application(application)
+    directory = application.directory
     with snapshot(directory, config) as taken:
         auditor = _Auditor(config, topology, chosen, taken, deadline=began + chosen.budget_s, progress=progress)
         stores = tuple(auditor.run())
     report = AuditReport(
-        application=application,
+        application=application.name,
         running=taken.running,
         sample=chosen.sample,
         held_s=taken.held_s,
@@ -117,8 +115,8 @@ class _Auditor:
 
     def run(self) -> Iterator[StoreAudit]:
         """Each store of each task."""
-        for task in sorted({*self._taken.databases, *self._taken.elsewhere}, key=_numbers):
-            number, _ = _numbers(task)
+        for task in sorted({*self._taken.databases, *self._taken.elsewhere}, key=task_numbers):
+            number, _ = task_numbers(task)
             parts = [part for part in self._topology.sub_topologies if part.number == number]
             for store in [store for part in parts for store in part.stores]:
                 if self._options.stores and store.name not in self._options.stores:
@@ -133,7 +131,7 @@ class _Auditor:
     def _why_not(self, store: StoreSpec, task: str) -> str:
         if task in self._taken.elsewhere:
             return f"its database is on {self._taken.elsewhere[task]}"
-        if store.changelog_topic(self._config.application_id) is None:
+        if not store.has_changelog:
             return "it is not logged"
         if store.custom is not None:
             return "it is a store of the application's own"
@@ -151,7 +149,7 @@ class _Auditor:
                     scratch,
                     store,
                     self._config,
-                    partition=_numbers(task)[1],
+                    partition=task_numbers(task)[1],
                     position=audited.position,
                     segments=audited.segments(store),
                     sample=sample,
@@ -181,11 +179,6 @@ def _check_names(topology: Topology, names: tuple[str, ...]) -> None:
         raise OperationError(
             f"The application has no store {', '.join(unknown)}.", remedy=f"it has {', '.join(sorted(known)) or 'none'}"
         )
-
-
-def _numbers(task: str) -> tuple[int, int]:
-    sub_topology, _, partition = task.partition("_")
-    return int(sub_topology), int(partition)
 
 
 def _remove(path: Path) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from millrace.config import StreamsConfig
 from millrace.control.task_databases import LINK_DATABASES
 from millrace.errors import OperationError
+from millrace.install.home import ApplicationDirectory
+from millrace.install.record import read_record
 from millrace.ops.control_client import request_operation
-from millrace.ops.home import ApplicationDirectory
-from millrace.ops.record import read_record
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.state.directory import DATABASE_DIRECTORY
 

@@ -8,9 +8,9 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
-from millrace.ops.files import read_json
-from millrace.ops.home import Home
-from millrace.ops.spec import SpecFile
+from millrace.install.application import Application
+from millrace.install.files import read_json
+from millrace.install.spec import SpecFile
 
 SUFFIX = "-canary"
 _DEAD_LETTERS = "errors.dead.letter.queue.topic.name"
@@ -41,18 +41,18 @@ def clone_of(application: str) -> str:
     return f"{application}{SUFFIX}"
 
 
-def canary_path(home: Home, application: str) -> Path:
+def canary_path(application: Application) -> Path:
     """The file that says what the canary of an application is."""
-    return home.application(clone_of(application)).path / "canary.json"
+    return application.home.application(clone_of(application.name)).path / "canary.json"
 
 
-def canary_of(home: Home, application: str) -> Canary:
+def canary_of(application: Application) -> Canary:
     """The canary of an application.
 
     Raises:
         OperationError: it has none.
     """
-    values = read_json(canary_path(home, application))
+    values = read_json(canary_path(application))
     if values is None:
         raise OperationError(
             f"{application} has no canary.", remedy=f"start one: `millrace canary start {application} --spec FILE`"

@@ -9,15 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.connection import Connection
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
 from millrace.ops.canary.clone import canary_of, clone_of
-from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.reading import records
-from millrace.ops.home import Home
 from millrace.ops.reset.subject import subject_of
-from millrace.ops.savepoints.location import repository_of
-from millrace.ops.which_spec import Use, specification_for
+from millrace.ops.savepoints.location import launched_repository
 
 _POLL_S = 0.5
 _SHOWN_BYTES = 80
@@ -65,8 +64,7 @@ class Comparison:
 
 
 def compare(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     every_record: bool = False,
     wait_s: float = 60.0,
@@ -78,7 +76,6 @@ def compare(
     of records does not matter in either case. It waits until both have processed the same input, and all of it.
 
     Args:
-        home: the installation.
         application: the application, not the canary.
         every_record: compare how often each key came with each value: for outputs that are no tables.
         wait_s: longest time to wait until both have processed the same input, seconds.
@@ -88,21 +85,21 @@ def compare(
         OperationError: it has no canary, or the canary writes to no topic.
         BrokerUnavailableError: the topics cannot be read.
     """
-    canary, clone = canary_of(home, application), clone_of(application)
+    canary, clone = canary_of(application), clone_of(application.name)
     if not canary.outputs:
         raise OperationError(
             f"The canary of {application} writes to no topic.", remedy="compare its stores with `millrace query`"
         )
-    subject = subject_of(home, application)
+    subject = subject_of(application)
     connection = Connection.of(subject.config)
     admin = connection.administrator()
-    repository = repository_of(home, specification_for(Use.RUNNING, home, application).spec)
+    repository = launched_repository(application)
     point = repository.read(canary.savepoint).point
     assert point is not None, "the canary was restored from it"
-    cloned = subject_of(home, clone)
+    cloned = subject_of(Application(application.home, clone))
     read = {
         name: (each.current.inputs, each.current.repartition_topics)
-        for name, each in ((application, subject), (clone, cloned))
+        for name, each in ((application.name, subject), (clone, cloned))
     }
     at_rest = _wait_until_level(admin, read, wait_s=wait_s, progress=progress)
     originals = _starts(admin, canary.outputs, point.output_ends)

@@ -6,28 +6,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from millrace.control.matched_topics import with_topics_read
-from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.connection import Connection
+from millrace.install.spec import spec_file_of
 from millrace.kafka.groups import delete_group
 from millrace.ops.canary.clone import canary_of, canary_path, clone_of
-from millrace.ops.connection import Connection
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.reset.belongings import belongings
-from millrace.ops.savepoints.location import repository_of
-from millrace.ops.spec import spec_file_of
+from millrace.ops.savepoints.location import launched_repository
 from millrace.ops.stop import stop
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 
 KIND = "canary-drop"
 
 
 def drop(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     reason: str = "its canary was dropped",
     dry_run: bool = False,
@@ -38,7 +35,6 @@ def drop(
     Every topic that is deleted begins with ``<application>-canary-``. The journals stay in its run directory.
 
     Args:
-        home: the installation.
         application: the application, not the canary.
         reason: for the journal.
         dry_run: only say what would be done.
@@ -48,12 +44,12 @@ def drop(
         OperationError: it has no canary, or something of it does not have its name.
         MillraceError: a step failed; it can be resumed, under the name of the clone.
     """
-    canary, clone = canary_of(home, application), clone_of(application)
-    chosen = specification_for(Use.RUNNING, home, clone)
+    canary, clone = canary_of(application), clone_of(application.name)
+    chosen = Application(application.home, clone).launched
     spec = chosen.spec
     config = spec.streams_config()
     connection = Connection.of(config)
-    statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
+    statuses = connection.statuses()
     own = belongings(clone, with_topics_read(load_topology(spec.module, config), config), statuses.get(clone))
     topics = sorted({*canary.made, *own.internal})
     if foreign := [name for name in topics if not name.startswith(f"{clone}-")]:
@@ -66,7 +62,7 @@ def drop(
         application=clone,
         reason=reason,
         decisions={
-            "of": application,
+            "of": application.name,
             "savepoint": canary.savepoint,
             "topics": topics,
             "state_dir": str(config.state_dir),
@@ -75,7 +71,7 @@ def drop(
         },
         holds_application=True,
     )
-    return perform(home, plan, dry_run=dry_run, progress=progress)
+    return perform(application.home, plan, dry_run=dry_run, progress=progress)
 
 
 @operation(KIND)
@@ -102,7 +98,7 @@ def _connection(context: StepContext) -> Connection:
 
 
 def _stop(context: StepContext) -> Mapping[str, Any]:
-    return {"steps": list(stop(context.home, context.plan.application, reason=context.plan.reason).steps)}
+    return {"steps": list(stop(context.application, reason=context.plan.reason).steps)}
 
 
 def _topics(context: StepContext) -> Mapping[str, Any]:
@@ -122,7 +118,7 @@ def _state(context: StepContext) -> None:
 
 def _savepoint(context: StepContext) -> Mapping[str, Any]:
     of, name = context.plan.decisions["of"], context.plan.decisions["savepoint"]
-    repository = repository_of(context.home, specification_for(Use.RUNNING, context.home, of).spec)
+    repository = launched_repository(Application(context.home, of))
     return {"freed_bytes": repository.remove(name) if name in repository.names() else 0}
 
 
@@ -139,6 +135,6 @@ def _files(context: StepContext) -> None:
         directory.previous_good_spec,
         directory.supervision,
         # Last: without it there is no canary to drop any more.
-        canary_path(home, context.plan.decisions["of"]),
+        canary_path(Application(home, context.plan.decisions["of"])),
     ):
         path.unlink(missing_ok=True)

@@ -6,17 +6,17 @@ from collections.abc import Callable
 
 import yaml
 
+from millrace.install.application import Application
+from millrace.install.files import write_atomically
+from millrace.install.spec import UpgradeMode
+from millrace.ops.action import Action
 from millrace.ops.canary.clone import canary_of
 from millrace.ops.deploy import deploy
-from millrace.ops.files import write_atomically
-from millrace.ops.home import Home
 from millrace.ops.outcome import Outcome
-from millrace.ops.spec import UpgradeMode
 
 
 def promote(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     upgrade_mode: UpgradeMode | None = None,
     rollback_on_failure: bool | None = True,
@@ -29,7 +29,6 @@ def promote(
     The canary goes on until it is dropped. Repeating it after a crash is harmless.
 
     Args:
-        home: the installation.
         application: the application, not the canary.
         upgrade_mode: see :func:`millrace.ops.deploy`.
         rollback_on_failure: see :func:`millrace.ops.deploy`.
@@ -41,20 +40,19 @@ def promote(
         OperationError: it has no canary.
         MillraceError: as :func:`millrace.ops.deploy`.
     """
-    canary = canary_of(home, application)
-    path = home.spec_path(application)
+    canary = canary_of(application)
+    path = application.spec_path
     if dry_run:
         return Outcome(
-            application=application,
+            application=application.name,
             operation="canary promote",
-            action="promote",
+            action=Action.PROMOTE,
             text=f"{path} gets the specification of the canary",
             dry_run=True,
             steps=(f"write {path}", f"deploy {application}"),
         )
     write_atomically(path, yaml.safe_dump(canary.candidate, sort_keys=False).encode())
     return deploy(
-        home,
         application,
         reason=reason,
         upgrade_mode=upgrade_mode,

@@ -11,31 +11,28 @@ import yaml
 
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.connection import Connection
+from millrace.install.files import write_atomically, write_json
+from millrace.install.spec import load_spec_file, spec_file_of
 from millrace.kafka.topics import TopicSpec
 from millrace.ops.canary.clone import Canary, canary_path, clone_document, clone_of
-from millrace.ops.connection import Connection
 from millrace.ops.deploy import deploy
-from millrace.ops.files import write_atomically, write_json
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform, resume, unfinished_operation
 from millrace.ops.operations.embedding import embedded
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
 from millrace.ops.savepoints.create import KIND as SAVEPOINT
 from millrace.ops.savepoints.create import create_savepoint
-from millrace.ops.savepoints.location import repository_of
+from millrace.ops.savepoints.location import launched_repository
 from millrace.ops.savepoints.manifest import SavepointState
 from millrace.ops.savepoints.restore import KIND as RESTORE
 from millrace.ops.savepoints.restore import RESTORATION_STEPS, plan_restoration, restore_operation
-from millrace.ops.spec import load_spec_file, spec_file_of
-from millrace.ops.which_spec import Use, specification_for
 
 KIND = "canary-start"
 
 
 def start(
-    home: Home,
-    application: str,
+    application: Application,
     spec: Path,
     *,
     starts: Sequence[str] = (),
@@ -50,7 +47,6 @@ def start(
     ``<application>-canary-``.
 
     Args:
-        home: the installation.
         application: its name; it was deployed here.
         spec: file with the new specification of the application. It is not the one in ``config/apps``, to which
             supervision would go by itself.
@@ -65,20 +61,21 @@ def start(
         TopologyError: the new topology chooses its topics by the records, or does not fit the savepoint.
         MillraceError: a step failed; it can be resumed, under the name of the clone.
     """
-    clone = clone_of(application)
+    clone = clone_of(application.name)
     candidate = load_spec_file(spec)
-    if candidate.spec.name != application:
+    if candidate.spec.name != application.name:
         raise OperationError(
-            f"{spec} describes {candidate.spec.name!r}, not {application!r}.", remedy="name the file of its new version"
+            f"{spec} describes {candidate.spec.name!r}, not {application.name!r}.",
+            remedy="name the file of its new version",
         )
-    if read_record(home.application(application)) is None:
+    if application.record is None:
         raise OperationError(f"{application} was never deployed here.", remedy="deploy it first")
-    if canary_path(home, application).exists() or home.spec_path(clone).exists():
+    if canary_path(application).exists() or application.home.spec_path(clone).exists():
         raise OperationError(
-            f"{application} has a canary already, or {home.spec_path(clone)} is something else's.",
+            f"{application} has a canary already, or {application.home.spec_path(clone)} is something else's.",
             remedy=f"promote or drop it: `millrace canary drop {application}`",
         )
-    document = clone_document(candidate, application)
+    document = clone_document(candidate, application.name)
     config = spec_file_of(document, where=f"the canary's specification, made of {spec},").spec.streams_config()
     topology = load_topology(candidate.spec.module, config)
     prefix = f"{clone}-"
@@ -89,7 +86,7 @@ def start(
         application=clone,
         reason=reason,
         decisions={
-            "of": application,
+            "of": application.name,
             "savepoint": f"canary-{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}",
             "document": document,
             "candidate": candidate.raw,
@@ -99,7 +96,7 @@ def start(
         },
         holds_application=True,
     )
-    return perform(home, plan, dry_run=dry_run, progress=progress)
+    return perform(application.home, plan, dry_run=dry_run, progress=progress)
 
 
 @operation(KIND)
@@ -113,7 +110,9 @@ def start_steps(plan: OperationPlan) -> Sequence[Step]:
 
     def decide(context: StepContext) -> Mapping[str, Any]:
         of, savepoint = decided["of"], decided["savepoint"]
-        return plan_restoration(context.home, of, savepoint, into=clone, starts=decided["starts"]).decisions
+        return plan_restoration(
+            Application(context.home, of), savepoint, into=clone, starts=decided["starts"]
+        ).decisions
 
     texts = [(name, f"Restoration of the savepoint into {clone}: {name}.") for name in RESTORATION_STEPS]
     return [
@@ -138,12 +137,12 @@ def _savepoint(context: StepContext) -> Mapping[str, Any]:
     home, of, name = context.home, context.plan.decisions["of"], context.plan.decisions["savepoint"]
     unfinished = unfinished_operation(home.application(of))
     if unfinished is not None and unfinished.plan.operation == SAVEPOINT and unfinished.plan.decisions["name"] == name:
-        resume(home, of, progress=context.progress)
+        resume(Application(home, of), progress=context.progress)
         return {}
-    repository = repository_of(home, specification_for(Use.RUNNING, home, of).spec)
+    repository = launched_repository(Application(home, of))
     if name in repository.names() and repository.read(name).state is SavepointState.COMPLETED:
         return {}
-    create_savepoint(home, of, name=name, reason=context.plan.reason, progress=context.progress)
+    create_savepoint(Application(home, of), name=name, reason=context.plan.reason, progress=context.progress)
     return {}
 
 
@@ -176,14 +175,12 @@ def _specify(context: StepContext) -> Mapping[str, Any]:
         outputs=decided["outputs"],
         made=tuple(decided["copies"].values()),
     )
-    write_json(canary_path(context.home, canary.of), canary.model_dump(mode="json"))
+    write_json(canary_path(Application(context.home, canary.of)), canary.model_dump(mode="json"))
     path = context.home.spec_path(context.plan.application)
     write_atomically(path, yaml.safe_dump(decided["document"], sort_keys=False).encode())
     return {"spec": str(path)}
 
 
 def _launch(context: StepContext) -> Mapping[str, Any]:
-    outcome = deploy(
-        context.home, context.plan.application, reason=context.plan.reason, within=context.id, progress=context.progress
-    )
-    return {"action": outcome.action}
+    outcome = deploy(context.application, reason=context.plan.reason, within=context.id, progress=context.progress)
+    return {"action": outcome.done}

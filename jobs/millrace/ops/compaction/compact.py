@@ -8,26 +8,24 @@ from typing import Any
 from millrace.config import StreamsConfig
 from millrace.control.task_databases import PURGE, purge
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.connection import admin_of
+from millrace.install.launchers.instance import DriverInstance
+from millrace.install.record import read_record
 from millrace.kafka.log_dirs import log_bytes
 from millrace.ops.compaction.cleaning import roll_segments, wait_for_cleaner
 from millrace.ops.compaction.plan import CompactionOptions, plan_compaction
 from millrace.ops.compaction.settings import COMPACT, TEMPORARY, differing, put_back
 from millrace.ops.compaction.stores import compact_running, compact_stopped
-from millrace.ops.connection import admin_of
 from millrace.ops.control_client import request_operation
-from millrace.ops.home import Home
-from millrace.ops.launchers.instance import DriverInstance
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
-from millrace.ops.which_spec import Use, specification_for
 
 _PURGE_LIMIT_S = 60.0
 
 
 def compact(
-    home: Home,
-    application: str,
+    application: Application,
     options: CompactionOptions | None = None,
     *,
     reason: str,
@@ -42,8 +40,7 @@ def compact(
     rewritten in the background, without what was deleted or has expired.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         options: what is compacted.
         reason: for the journal.
         dry_run: only look and say what would be done.
@@ -56,8 +53,8 @@ def compact(
         OperationError: another operation has not ended, or the driver does not answer.
         MillraceError: the broker or a store did not do its part; the operation can be resumed.
     """
-    plan = plan_compaction(home, application, options or CompactionOptions(), reason=reason)
-    return perform(home, plan, dry_run=dry_run, progress=progress)
+    plan = plan_compaction(application, options or CompactionOptions(), reason=reason)
+    return perform(application.home, plan, dry_run=dry_run, progress=progress)
 
 
 @operation(COMPACT)
@@ -172,7 +169,7 @@ def _check(context: StepContext) -> Mapping[str, Any]:
 
 
 def _config(context: StepContext) -> StreamsConfig:
-    return specification_for(Use.RUNNING, context.home, context.plan.application).spec.streams_config()
+    return context.application.config
 
 
 def _driver(context: StepContext) -> DriverInstance | None:

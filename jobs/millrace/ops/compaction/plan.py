@@ -8,17 +8,15 @@ from typing import Any
 from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
+from millrace.install.application import Application
+from millrace.install.connection import admin_of
+from millrace.install.launchers import refuse_state_elsewhere
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.log_dirs import log_bytes
 from millrace.ops.compaction.estimate import superfluous_share
 from millrace.ops.compaction.settings import COMPACT, left_behind, original_settings
-from millrace.ops.connection import admin_of
-from millrace.ops.home import Home
-from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.operations import OperationPlan
-from millrace.ops.record import read_record
-from millrace.ops.which_spec import Use, specification_for
-from millrace.topology.topology import full_topic_name
+from millrace.topology.layout import ApplicationTopics
 
 MEBIBYTE = 1 << 20
 
@@ -44,38 +42,31 @@ class CompactionOptions:
     stores: bool = True
 
 
-def plan_compaction(home: Home, application: str, options: CompactionOptions, *, reason: str) -> OperationPlan:
+def plan_compaction(application: Application, options: CompactionOptions, *, reason: str) -> OperationPlan:
     """Look at the logs and decide.
 
     Raises:
         MillraceError: the application is not known, the broker does not answer, or the stores of a stopped
             application are not on this host.
     """
-    spec = specification_for(Use.RUNNING, home, application).spec
+    spec = application.launched.spec
     config = spec.streams_config()
     topology = with_topics_read(load_topology(spec.module, config), config)
     admin = admin_of(config)
-    directory = home.application(application)
-    record = read_record(directory)
+    directory = application.directory
+    record = application.record
     rewrites = options.stores and any(part.stores for part in topology.sub_topologies)
     if rewrites and (record is None or not record.is_driver_alive(directory)):
         # A running one's workers do it, wherever they are.
         refuse_state_elsewhere(spec, what="rewrite the files of the stores of the stopped application")
-    own = sorted(
-        name
-        for part in topology.sub_topologies
-        for store in part.stores
-        if store.source_topic is None and (name := store.changelog_topic(config.application_id)) is not None
-    )
-    existing = sorted(admin.describe_topics(own))
+    topics = ApplicationTopics(topology, config.application_id)
+    existing = sorted(admin.describe_topics(sorted(topics.own_changelogs.values())))
     wrong = left_behind(admin, directory, topology, existing)
     logs, passed_over = _changelogs(config, admin, existing if options.changelogs else [], options)
-    repartition = [
-        full_topic_name(spec.name, config.application_id, internal=True) for spec in topology.repartition_topics
-    ]
+    repartition = sorted(topics.repartition_topics)
     return OperationPlan(
         operation=COMPACT,
-        application=application,
+        application=application.name,
         reason=reason,
         decisions={
             "logs": logs,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from millrace.install.home import ApplicationDirectory
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.topics import changelog_topic
-from millrace.ops.home import ApplicationDirectory
 from millrace.ops.operations.journal import operations_of
 from millrace.topology.topology import Topology
 

@@ -11,9 +11,9 @@ from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.config import StreamsConfig
 from millrace.control.task_databases import BEGIN_COMPACTION, LOOK_AT_COMPACTION
+from millrace.install.home import ApplicationDirectory
+from millrace.install.launchers.instance import DriverInstance
 from millrace.ops.control_client import request_operation
-from millrace.ops.home import ApplicationDirectory
-from millrace.ops.launchers.instance import DriverInstance
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.state.directory import DATABASE_DIRECTORY
 from millrace.state.file_compaction import CompactionProgress

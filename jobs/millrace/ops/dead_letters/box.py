@@ -6,14 +6,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.connection import Connection, config_of
 from millrace.kafka.offsets import Place, begin_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
-from millrace.ops.connection import Connection, config_of
 from millrace.ops.dead_letters.letter import DeadLetter
 from millrace.ops.dead_letters.markers import Marker, read_markers
 from millrace.ops.dead_letters.reading import letters
 from millrace.ops.dead_letters.selection import Selection
-from millrace.ops.home import Home
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +84,7 @@ def _last(known: Iterable[KnownLetter], count: int | None) -> list[KnownLetter]:
     return sorted(kept, key=lambda each: each.letter.place)
 
 
-def letter_box(home: Home, application: str) -> LetterBox:
+def letter_box(application: Application) -> LetterBox:
     """The dead letter topic of an application.
 
     Raises:
@@ -92,7 +92,7 @@ def letter_box(home: Home, application: str) -> LetterBox:
         OperationError: it has no dead letter topic.
         PreflightError: the topic does not exist.
     """
-    config = config_of(home, application)
+    config = config_of(application)
     name = config.errors_dead_letter_queue_topic_name
     if name is None:
         raise OperationError(
@@ -107,20 +107,19 @@ def letter_box(home: Home, application: str) -> LetterBox:
 
 
 def list_letters(
-    home: Home, application: str, *, selection: Selection | None = None, limit: int | None = None
+    application: Application, *, selection: Selection | None = None, limit: int | None = None
 ) -> list[KnownLetter]:
     """The dead letters of an application, by partition and offset.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         selection: which; by default all.
         limit: how many at most, those with the latest records.
 
     Raises:
         MillraceError: see :func:`letter_box` and :meth:`LetterBox.select`.
     """
-    box, selection = letter_box(home, application), selection or Selection()
+    box, selection = letter_box(application), selection or Selection()
     if limit is not None and selection == Selection():
         return box.latest(limit)
     return _last(box.select(selection), limit)

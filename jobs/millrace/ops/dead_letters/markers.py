@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 import orjson
 
+from millrace.install.connection import Connection
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import begin_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.reading import records
 
 MARKER_TOPIC = "_millrace-replayed-letters"

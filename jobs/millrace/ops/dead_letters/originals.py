@@ -10,8 +10,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from millrace.errors import OperationError
+from millrace.install.connection import Connection
 from millrace.kafka.clients import base_settings, kafka_error, translate
-from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.letter import DeadLetter
 
 _LIMIT_S = 30.0

@@ -8,6 +8,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
 from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets, offsets_for_times
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.dead_letters.box import LetterBox, letter_box
@@ -19,7 +20,6 @@ from millrace.ops.dead_letters.markers import (
     times_of_now,
 )
 from millrace.ops.dead_letters.selection import Selection
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 
@@ -44,8 +44,7 @@ class PurgeDecisions(BaseModel):
 
 
 def purge_letters(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     before_offset: tuple[int, int] | None = None,
     before_ms: int | None = None,
@@ -56,8 +55,7 @@ def purge_letters(
     """Delete dead letters for good. With neither limit all that are there now.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         before_offset: partition, and the first offset of it that stays; other partitions stay as they are.
         before_ms: those before the first letter of this time or later, milliseconds since 1970.
         dry_run: only say what would be deleted.
@@ -67,12 +65,12 @@ def purge_letters(
     Raises:
         OperationError: nothing is there to delete, or the topic does not allow it.
     """
-    box = letter_box(home, application)
+    box = letter_box(application)
     decided = _decide(box, before_offset=before_offset, before_ms=before_ms)
     plan = OperationPlan(
-        operation=KIND, application=application, reason=reason, decisions=decided.model_dump(mode="json")
+        operation=KIND, application=application.name, reason=reason, decisions=decided.model_dump(mode="json")
     )
-    return perform(home, plan, dry_run=dry_run, progress=progress)
+    return perform(application.home, plan, dry_run=dry_run, progress=progress)
 
 
 @operation(KIND)
@@ -133,7 +131,7 @@ def _decide(box: LetterBox, *, before_offset: tuple[int, int] | None, before_ms:
 
 
 def _same_box(context: StepContext, decided: PurgeDecisions) -> LetterBox:
-    box = letter_box(context.home, context.plan.application)
+    box = letter_box(context.application)
     if box.topic.topic_id != decided.topic_id:
         raise OperationError(
             f"{decided.topic} was deleted and created again: its letters are gone.",

@@ -9,9 +9,9 @@ from typing import Any
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
 
 from millrace.errors import BrokerUnavailableError
+from millrace.install.connection import Connection
 from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
 from millrace.kafka.offsets import End, Place, end_offsets
-from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.letter import DeadLetter, letter_of
 
 _SILENCE_LIMIT_S = 30.0

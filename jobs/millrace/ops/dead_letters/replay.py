@@ -12,10 +12,12 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.connection import Connection
+from millrace.install.files import now_text
 from millrace.kafka.murmur2 import partition_for
 from millrace.kafka.offsets import Place, begin_offsets
 from millrace.kafka.producer import TaskProducer
-from millrace.ops.connection import Connection
 from millrace.ops.dead_letters.box import LetterBox, letter_box
 from millrace.ops.dead_letters.letter import DeadLetter
 from millrace.ops.dead_letters.markers import (
@@ -31,8 +33,6 @@ from millrace.ops.dead_letters.markers import (
 from millrace.ops.dead_letters.originals import with_originals
 from millrace.ops.dead_letters.reading import letters
 from millrace.ops.dead_letters.selection import Selection, as_ranges
-from millrace.ops.files import now_text
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.reset.subject import Subject, subject_of
@@ -88,8 +88,7 @@ class ReplayDecisions(BaseModel):
 
 
 def replay_letters(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     selection: Selection | None = None,
     to_source_partition: bool = False,
@@ -104,8 +103,7 @@ def replay_letters(
     mark is left out, or refused where it was named, unless forced. The application may run meanwhile.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         selection: which letters; by default all that have not been replayed.
         to_source_partition: back to the partition where it was read, whatever its key; by default murmur2 of the key
             decides, as for every record that Kafka's own producers send, and only those without a key go back there.
@@ -118,13 +116,13 @@ def replay_letters(
         OperationError: there is nothing to replay, or a letter that was named cannot be, or was already.
         MillraceError: a step failed; the replay can be resumed.
     """
-    box = letter_box(home, application)
-    subject = subject_of(home, application)
+    box = letter_box(application)
+    subject = subject_of(application)
     decided = _decide(box, subject, selection or Selection(), to_source_partition=to_source_partition, force=force)
     plan = OperationPlan(
-        operation=KIND, application=application, reason=reason, decisions=decided.model_dump(mode="json")
+        operation=KIND, application=application.name, reason=reason, decisions=decided.model_dump(mode="json")
     )
-    return perform(home, plan, dry_run=dry_run, progress=progress)
+    return perform(application.home, plan, dry_run=dry_run, progress=progress)
 
 
 @operation(KIND)
@@ -276,7 +274,7 @@ def _send(context: StepContext, decided: ReplayDecisions) -> Mapping[str, Any]:
 
 
 def _same_box(context: StepContext, decided: ReplayDecisions) -> LetterBox:
-    box = letter_box(context.home, context.plan.application)
+    box = letter_box(context.application)
     if box.topic.topic_id != decided.topic_id:
         raise OperationError(
             f"{decided.topic} was deleted and created again: the letters that were to go are lost.",

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field
 import structlog
 
 from millrace.errors import MillraceError
+from millrace.install.home import Home
 from millrace.metrics import exported as m
 from millrace.metrics.exported import ExportPart
 from millrace.ops.export import from_broker, from_driver, from_files
 from millrace.ops.export.series import Sample
 from millrace.ops.export.subject import Clusters, Subject
 from millrace.ops.export.targets import MetricsTarget
-from millrace.ops.home import Home
 from millrace.ops.scrape_target import remove_scrape_targets_of_others
 
 log = structlog.get_logger(__name__)

@@ -15,7 +15,7 @@ from millrace.ops.export.lag import records_behind
 from millrace.ops.export.series import Sample
 from millrace.ops.export.subject import Subject
 from millrace.ops.recovery import estimate_for
-from millrace.topology.topology import full_topic_name
+from millrace.topology.layout import ApplicationTopics
 
 DIRTY_SAMPLE_RECORDS = 100_000
 _STATES = {
@@ -31,12 +31,7 @@ _STATES = {
 
 def changelogs(subject: Subject) -> Iterable[Sample]:
     """Sizes of changelogs, and how much of them is superfluous."""
-    names = {
-        name
-        for part in subject.topology.sub_topologies
-        for store in part.stores
-        if store.source_topic is None and (name := store.changelog_topic(subject.config.application_id)) is not None
-    }
+    names = set(ApplicationTopics(subject.topology, subject.config.application_id).own_changelogs.values())
     existing = sorted(subject.admin.describe_topics(sorted(names)))
     sizes = log_bytes(subject.config.bootstrap_servers, existing, settings=subject.admin.settings)
     for topic in existing:
@@ -75,9 +70,7 @@ def own_transactional_ids(application_id: str) -> re.Pattern[str]:
 
 def lag(subject: Subject) -> Iterable[Sample]:
     """Records behind in each input partition that the group has committed."""
-    topology, application_id = subject.topology, subject.config.application_id
-    inputs = topology.external_inputs - topology.global_topics
-    inputs |= {full_topic_name(each.name, application_id, internal=True) for each in topology.repartition_topics}
+    inputs = ApplicationTopics(subject.topology, subject.config.application_id).inputs
     places = [place for topic in subject.admin.describe_topics(sorted(inputs)).values() for place in topic.places]
     for (topic, partition), records in sorted(records_behind(subject.admin, subject.config, places).items()):
         yield Sample(m.GROUP_LAG, records, (topic, str(partition)))

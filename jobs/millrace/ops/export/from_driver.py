@@ -9,12 +9,12 @@ import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
 from millrace.errors import OperationError
+from millrace.install.record import read_record
 from millrace.metrics import exported as m
 from millrace.metrics.definitions import PHASE_SECONDS_TOTAL, Phase
 from millrace.ops.control_client import ANSWER_LIMIT_S
 from millrace.ops.export.series import Sample
 from millrace.ops.export.subject import Subject
-from millrace.ops.record import read_record
 
 
 def eos(subject: Subject) -> Iterable[Sample]:

@@ -13,24 +13,24 @@ from typing import Any
 import orjson
 
 from millrace.errors import OperationError
+from millrace.install.files import read_json
+from millrace.install.record import DesiredState
+from millrace.install.spec import RunState
 from millrace.metrics import exported as m
 from millrace.metrics.exported import DrillResult, OperationResult
 from millrace.ops.control_client import ask
 from millrace.ops.export.series import Sample
 from millrace.ops.export.subject import Subject
-from millrace.ops.files import read_json
 from millrace.ops.observe import Reason, Verdict, judge, look
 from millrace.ops.operations.journal import OperationRecord, OperationState, operations_of
-from millrace.ops.record import DesiredState
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import SavepointState
-from millrace.ops.spec import RunState
 from millrace.ops.standby.status import read_standby_status
 
 
 def supervision(subject: Subject) -> Iterable[Sample]:
     """Whether it shall run and does, and who looks after it. Leaves no trace of its own look."""
-    evidence = look(subject.home, subject.application)
+    evidence = look(subject.handle)
     record = evidence.record
     if record is None:
         return

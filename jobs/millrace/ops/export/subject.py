@@ -10,12 +10,12 @@ from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
+from millrace.install.application import Application
+from millrace.install.connection import admin_of
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.spec import ApplicationSpec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.transactions import list_transactions
-from millrace.ops.connection import admin_of
-from millrace.ops.home import ApplicationDirectory, Home
-from millrace.ops.spec import ApplicationSpec
-from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.topology import Topology
 
 ClusterKey = tuple[str, tuple[tuple[str, str], ...]]
@@ -76,14 +76,19 @@ class Subject:
     clusters: Clusters
 
     @property
+    def handle(self) -> Application:
+        """The handle of operations."""
+        return Application(self.home, self.application)
+
+    @property
     def directory(self) -> ApplicationDirectory:
         """Its files."""
-        return self.home.application(self.application)
+        return self.handle.directory
 
     @cached_property
     def spec(self) -> ApplicationSpec:
         """The specification that it was launched with, or the desired one where it never was."""
-        return specification_for(Use.RUNNING, self.home, self.application).spec
+        return self.handle.launched.spec
 
     @cached_property
     def config(self) -> StreamsConfig:

@@ -12,8 +12,11 @@ from typing import Any
 import structlog
 
 from millrace.errors import MillraceError, OperationError
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.home import ApplicationDirectory, Home
+from millrace.install.locks import application_lock
+from millrace.ops.action import Action
 from millrace.ops.operations.caller import OperationStoppedError, current_caller
 from millrace.ops.operations.journal import (
     OperationJournal,
@@ -54,7 +57,7 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
     """
     steps = steps_of(plan)
     if dry_run:
-        return _outcome(plan, "plan", tuple(step.text for step in steps), dry_run=True)
+        return _outcome(plan, Action.PLAN, tuple(step.text for step in steps), dry_run=True)
     directory = home.application(plan.application)
     with _running(directory, plan.operation):
         with application_lock(directory):
@@ -66,26 +69,25 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
         return _carry_out(home, operation_id, plan, {}, progress)
 
 
-def resume(home: Home, application: str, *, progress: Progress = lambda _: None) -> Outcome:
+def resume(application: Application, *, progress: Progress = lambda _: None) -> Outcome:
     """Go on with the operation that was killed or has failed, at the step that it did not complete.
 
     Raises:
         OperationError: there is none, or it runs in another process.
         MillraceError: a step failed; the operation can be resumed again.
     """
-    directory = home.application(application)
+    directory = application.directory
     with _running(directory, "resume"):
         record = _unfinished(directory)
         append_journal(directory, record.plan.operation, "resumed", id=record.id, after=list(record.results))
-        return _carry_out(home, record.id, record.plan, dict(record.results), progress)
+        return _carry_out(application.home, record.id, record.plan, dict(record.results), progress)
 
 
-def carry_on_or(home: Home, application: str, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
+def carry_on_or(application: Application, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
     """What a caller that may have been killed does: go on with the operation that it began, or begin it.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         begin: begins the operation; runs only where this caller (:func:`called_by`) has none that is unfinished, and
             none that was completed without its knowledge.
         reported: id of the operation whose completion the caller knows of.
@@ -97,24 +99,24 @@ def carry_on_or(home: Home, application: str, begin: Callable[[], Outcome], *, r
         MillraceError: as :func:`resume` and ``begin``.
     """
     caller = current_caller()
-    own = [each for each in operations_of(home.application(application)) if each.requested_by == caller.name]
+    own = [each for each in operations_of(application.directory) if each.requested_by == caller.name]
     if not caller.name or not own or own[-1].id == reported:
         return begin()
     if own[-1].state is OperationState.UNFINISHED:
-        return resume(home, application, progress=caller.progress)
+        return resume(application, progress=caller.progress)
     if own[-1].state is OperationState.COMPLETED:
         plan = own[-1].plan
-        return _outcome(plan, plan.operation, tuple(step.text for step in steps_of(plan)), results=own[-1].results)
+        return _outcome(plan, Action.PERFORM, tuple(step.text for step in steps_of(plan)), results=own[-1].results)
     return begin()
 
 
-def abandon(home: Home, application: str, *, reason: str) -> OperationRecord:
+def abandon(application: Application, *, reason: str) -> OperationRecord:
     """Give the operation up that was killed or has failed; what it has done until then stays done.
 
     Raises:
         OperationError: there is none, or it runs in another process.
     """
-    directory = home.application(application)
+    directory = application.directory
     with _running(directory, "abandon"):
         record = _unfinished(directory)
         OperationJournal(directory, record.id).end(OperationState.ABANDONED, reason)
@@ -155,12 +157,12 @@ def _carry_out(
         log.info("step done", operation=plan.operation, application=plan.application, step=step.name)
     journal.end(OperationState.COMPLETED, "")
     append_journal(directory, plan.operation, "completed", id=operation_id)
-    return _outcome(plan, plan.operation, tuple(done), results=results)
+    return _outcome(plan, Action.PERFORM, tuple(done), results=results)
 
 
 def _outcome(
     plan: OperationPlan,
-    action: str,
+    action: Action,
     steps: tuple[str, ...],
     *,
     dry_run: bool = False,

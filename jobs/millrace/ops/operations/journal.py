@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from millrace.errors import OperationError
-from millrace.ops.files import now_text, strict_json
-from millrace.ops.home import ApplicationDirectory
+from millrace.install.files import now_text, strict_json
+from millrace.install.home import ApplicationDirectory
 from millrace.ops.operations.operation import OperationPlan
 
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.errors import OperationError
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.application import Application
+from millrace.install.home import ApplicationDirectory, Home
 
 _MODULES: tuple[str, ...] = (
     "millrace.ops.compaction.compact",
@@ -63,9 +64,14 @@ class StepContext:
     progress: Callable[[str], None]
 
     @property
+    def application(self) -> Application:
+        """The application that the operation is about."""
+        return Application(self.home, self.plan.application)
+
+    @property
     def directory(self) -> ApplicationDirectory:
         """The application's directory."""
-        return self.home.application(self.plan.application)
+        return self.application.directory
 
 
 @dataclass(frozen=True, kw_only=True)

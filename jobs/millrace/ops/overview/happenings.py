@@ -9,7 +9,8 @@ import orjson
 import structlog
 
 from millrace.errors import MillraceError
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.application import Application
+from millrace.install.home import ApplicationDirectory
 from millrace.ops.operations import OperationRecord, operations_of
 from millrace.ops.overview.model import JournalEntry, OperationView, Savepoints, SavepointView
 from millrace.ops.savepoints import Manifest, list_savepoints
@@ -96,15 +97,15 @@ def _operation(record: OperationRecord) -> OperationView:
     )
 
 
-def savepoints_of(home: Home, application: str) -> Savepoints:
+def savepoints_of(application: Application) -> Savepoints:
     """The savepoints of an application; where they lie far away, this takes as long as that place does."""
     try:
-        manifests = list_savepoints(home, application)
+        manifests = list_savepoints(application)
     except MillraceError as error:
         return Savepoints(problem=str(error))
     except Exception as error:
         # Places of savepoints are of many kinds, each with errors of its own.
-        log.exception("savepoints could not be listed", application=application)
+        log.exception("savepoints could not be listed", application=application.name)
         return Savepoints(problem=f"{type(error).__name__}: {error}")
     newest_first = sorted(manifests, key=lambda manifest: -manifest.created_at)
     return Savepoints(known=True, all=tuple(_savepoint(each) for each in newest_first))

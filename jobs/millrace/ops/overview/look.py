@@ -10,13 +10,13 @@ import structlog
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import MillraceError
+from millrace.install.application import Application
+from millrace.install.launchers.instance import Sight
+from millrace.install.record import DesiredState
 from millrace.ops.control_client import ANSWER_LIMIT_S, ask
-from millrace.ops.home import Home
-from millrace.ops.launchers.instance import Sight
 from millrace.ops.observe import Observation, Reason, Verdict, judge, look, with_published
 from millrace.ops.overview.history import Sample
 from millrace.ops.overview.measurements import Measurements, measurements
-from millrace.ops.record import DesiredState
 
 log = structlog.get_logger(__name__)
 
@@ -63,24 +63,23 @@ class Look:
         )
 
 
-def look_at(home: Home, application: str, *, timeout_s: float = ANSWER_LIMIT_S) -> Look:
+def look_at(application: Application, *, timeout_s: float = ANSWER_LIMIT_S) -> Look:
     """Look at an application; takes milliseconds, or some seconds where its driver is slow.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         timeout_s: limit of each of the three requests to its driver, seconds.
     """
     now = time.time()
     try:
-        return _look(home, application, timeout_s)
+        return _look(application, timeout_s)
     except MillraceError as error:
         problem = str(error)
     except Exception as error:
         # The others must be shown whatever is wrong with this one; the entry says what.
-        log.exception("an application could not be looked at", application=application)
+        log.exception("an application could not be looked at", application=application.name)
         problem = f"{type(error).__name__}: {error}"
-    return unknown(application, problem, at=now)
+    return unknown(application.name, problem, at=now)
 
 
 def unknown(application: str, problem: str, *, at: float) -> Look:
@@ -97,8 +96,8 @@ def unknown(application: str, problem: str, *, at: float) -> Look:
     return Look(application=application, at=at, observation=observation, problem=problem)
 
 
-def _look(home: Home, application: str, timeout_s: float) -> Look:
-    evidence = look(home, application)
+def _look(application: Application, timeout_s: float) -> Look:
+    evidence = look(application)
     stopping = evidence.record is not None and evidence.record.desired is DesiredState.STOPPED
     answer = measured = None
     problems = [evidence.spec_error, evidence.note, evidence.code_note]
@@ -113,7 +112,7 @@ def _look(home: Home, application: str, timeout_s: float) -> Look:
     spec = evidence.judged_by.spec if evidence.judged_by else None
     topic = str(spec.config.get("errors.dead.letter.queue.topic.name") or "") if spec else ""
     return Look(
-        application=application,
+        application=application.name,
         at=now,
         observation=observation,
         status=answer.status if answer else None,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.home import Home
 from millrace.ops.overview.model import ApplicationDetails, ApplicationOverview
 from millrace.ops.overview.watch import OverviewWatch, WatchOptions
 
@@ -21,19 +22,18 @@ def applications_overview(home: Home, *, timeout_s: float = 10.0) -> tuple[Appli
         watch.close()
 
 
-def application_overview(home: Home, name: str, *, timeout_s: float = 10.0) -> ApplicationDetails:
+def application_overview(application: Application, *, timeout_s: float = 10.0) -> ApplicationDetails:
     """One application, as :func:`applications_overview`.
 
     Args:
-        home: the installation.
-        name: its name.
+        application: which.
         timeout_s: longest wait.
 
     Raises:
         OperationError: there is none of that name.
     """
-    watch = OverviewWatch(home, WatchOptions(first_look_s=timeout_s))
+    watch = OverviewWatch(application.home, WatchOptions(first_look_s=timeout_s))
     try:
-        return watch.application(name)
+        return watch.application(application.name)
     finally:
         watch.close()

@@ -15,13 +15,14 @@ import structlog
 
 from millrace.control.status import ApplicationStatus
 from millrace.errors import ConfigurationError, OperationError
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.home import Home
+from millrace.install.spec import load_specs
 from millrace.ops.overview.assemble import details, overview
 from millrace.ops.overview.happenings import journal_end, last_operations, savepoints_of
 from millrace.ops.overview.history import History
 from millrace.ops.overview.look import Look, look_at, unknown
 from millrace.ops.overview.model import ApplicationDetails, ApplicationOverview, Savepoints
-from millrace.ops.spec import load_specs
 
 log = structlog.get_logger(__name__)
 
@@ -160,7 +161,7 @@ class OverviewWatch:
                     watched.gone.set()
 
     def _look_again(self, watched: _Watched) -> None:
-        look = look_at(self.home, watched.name)
+        look = look_at(Application(self.home, watched.name))
         watched.look = look
         watched.last_status = look.status or watched.last_status
         if (sample := look.sample()) is not None:
@@ -168,7 +169,7 @@ class OverviewWatch:
         watched.looked.set()
 
     def _list_savepoints(self, watched: _Watched) -> None:
-        watched.savepoints = savepoints_of(self.home, watched.name)
+        watched.savepoints = savepoints_of(Application(self.home, watched.name))
 
     def _look(self, watched: _Watched) -> Look:
         now = time.time()

@@ -1,6 +1,6 @@
 """Application reset: offsets, internal topics, local state and everything else that an application leaves behind."""
 
-from millrace.ops.connection import NamedCluster
+from millrace.install.connection import NamedCluster
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.reset import reset
 from millrace.ops.reset.targets import (

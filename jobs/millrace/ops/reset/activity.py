@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from millrace.control.health import HealthLimits, HealthReason, assess
 from millrace.control.status import ApplicationStatus
 from millrace.errors import OperationError
+from millrace.install.home import ApplicationDirectory
+from millrace.install.launchers.base import lives
+from millrace.install.record import read_record
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import live_members
-from millrace.ops.home import ApplicationDirectory
-from millrace.ops.launchers.base import lives
-from millrace.ops.record import read_record
 
 
 def runs_here(directory: ApplicationDirectory) -> str:

@@ -2,29 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
 from millrace.control.status import ApplicationStatus
-from millrace.topology.summary import numbered_parts, summarize
-from millrace.topology.topology import Topology
-
-
-@dataclass(frozen=True, kw_only=True)
-class TaskGroup:
-    """The tasks of one sub-topology.
-
-    Args:
-        number: number of the sub-topology.
-        inputs: topics that it reads, internal ones included; full names.
-        changelogs: changelog topic of each of its stores that has one of its own.
-    """
-
-    number: int
-    inputs: frozenset[str]
-    changelogs: Mapping[str, str] = field(default_factory=dict)
+from millrace.topology.layout import ApplicationTopics, SubTopologyLayout, layouts_of_summary
+from millrace.topology.summary import numbered_parts
+from millrace.topology.topology import Topology, full_topic_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +24,7 @@ class Belongings:
         global_topics: topics of global stores, of which the group commits nothing.
         repartition_topics: topics between its sub-topologies.
         changelogs: topics that back its stores, other than input topics that do so.
-        groups: its sub-topologies.
+        sub_topologies: the topics of each.
     """
 
     inputs: frozenset[str] = frozenset()
@@ -45,7 +32,7 @@ class Belongings:
     global_topics: frozenset[str] = frozenset()
     repartition_topics: frozenset[str] = frozenset()
     changelogs: frozenset[str] = frozenset()
-    groups: tuple[TaskGroup, ...] = ()
+    sub_topologies: tuple[SubTopologyLayout, ...] = ()
 
     @property
     def internal(self) -> frozenset[str]:
@@ -60,7 +47,7 @@ class Belongings:
             global_topics=self.global_topics | other.global_topics,
             repartition_topics=self.repartition_topics | other.repartition_topics,
             changelogs=self.changelogs | other.changelogs,
-            groups=self.groups or other.groups,
+            sub_topologies=self.sub_topologies or other.sub_topologies,
         )
 
 
@@ -74,41 +61,55 @@ def belongings(application_id: str, topology: Topology | None, status: Applicati
     """
     found: list[Belongings] = []
     if topology is not None:
-        found.append(_of_summary(application_id, summarize(topology)))
+        found.append(_of_topology(ApplicationTopics(topology, application_id)))
     if status is not None:
-        found.append(_of_summary(application_id, status.topology_summary))
+        found.append(_of_summary(application_id, status.topology_summary, read=frozenset(status.partitions)))
         if not status.topology_summary:
             # After a reset nothing of the last topology is left but where its inputs begin.
             found.append(Belongings(inputs=frozenset(status.partitions)))
     return reduce(Belongings.__or__, found, Belongings())
 
 
-def _of_summary(application_id: str, summary: Mapping[str, Any]) -> Belongings:
-    repartition = set(summary.get("repartition_topics", ()))
-    stores: Mapping[str, Mapping[str, Any]] = summary.get("stores", {})
-    own = {
-        name: f"{application_id}-{name}-changelog"
-        for name, store in stores.items()
-        if store["logged"] and store["source_topic"] is None
-    }
-
-    def full(topics: Iterable[str]) -> frozenset[str]:
-        return frozenset(f"{application_id}-{topic}" if topic in repartition else topic for topic in topics)
-
-    global_stores = summary.get("global_stores", {}).values()
-    groups, inputs, outputs = [], set[str](), set[str]()
-    for number, nodes in numbered_parts(summary):
-        read = {topic for node in nodes if node["kind"] == "Source" for topic in node["topics"]}
-        inputs |= read - repartition
-        # A sink that chooses its topic for each record has none here.
-        outputs |= {node["topic"] for node in nodes if node["kind"] == "Sink" and "topic" in node} - repartition
-        changelogs = {name: own[name] for name in own if stores[name]["sub_topology"] == number}
-        groups.append(TaskGroup(number=number, inputs=full(read), changelogs=changelogs))
+def _of_topology(topics: ApplicationTopics) -> Belongings:
     return Belongings(
-        inputs=frozenset(inputs),
-        outputs=frozenset(outputs),
-        global_topics=frozenset(each["topic"] for each in global_stores),
-        repartition_topics=full(repartition),
-        changelogs=frozenset(own.values()),
-        groups=tuple(groups),
+        inputs=topics.inputs - topics.repartition_topics.keys(),
+        outputs=topics.topology.external_outputs,
+        global_topics=topics.topology.global_topics,
+        repartition_topics=frozenset(topics.repartition_topics),
+        changelogs=frozenset(topics.own_changelogs.values()),
+        sub_topologies=topics.sub_topologies,
     )
+
+
+def _of_summary(application_id: str, summary: Mapping[str, Any], *, read: frozenset[str]) -> Belongings:
+    """What belongs to a topology of which only a summary is left, which has patterns in place of what they match.
+
+    Args:
+        application_id: the prefix of its internal topics.
+        summary: of the topology.
+        read: the topics that its tasks read.
+    """
+    repartition = set(summary.get("repartition_topics", ()))
+    full = {full_topic_name(topic, application_id, internal=True) for topic in repartition}
+    layouts = tuple(_with_matched(layout, read) for layout in layouts_of_summary(summary, application_id))
+    nodes = [node for _, of_part in numbered_parts(summary) for node in of_part]
+    return Belongings(
+        inputs=frozenset(topic for layout in layouts for topic in layout.inputs) - full,
+        # A sink that chooses its topic for each record has none here.
+        outputs=frozenset(each["topic"] for each in nodes if each["kind"] == "Sink" and "topic" in each) - repartition,
+        global_topics=frozenset(each["topic"] for each in summary.get("global_stores", {}).values()),
+        repartition_topics=frozenset(full),
+        changelogs=frozenset(topic for layout in layouts for topic in layout.own_changelogs.values()),
+        sub_topologies=layouts,
+    )
+
+
+def _with_matched(layout: SubTopologyLayout, read: frozenset[str]) -> SubTopologyLayout:
+    """The sub-topology with the topics that it read where the summary has the pattern that they matched."""
+    if read.issuperset(layout.inputs):
+        return layout
+    matched = (
+        {name} if name in read else {topic for topic in read if re.fullmatch(name, topic)} or {name}
+        for name in layout.inputs
+    )
+    return replace(layout, inputs=tuple(sorted(set().union(*matched))))

@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from millrace.control.status_topic import read_statuses
 from millrace.errors import OperationError
+from millrace.install.connection import Connection
 from millrace.kafka.offsets import begin_offsets, committed_offsets
 from millrace.ops.checks import Check
-from millrace.ops.connection import Connection
 from millrace.ops.operations import StepContext
 from millrace.ops.reset import activity
 from millrace.ops.reset.decisions import ResetDecisions
-from millrace.ops.savepoints.location import repository_of
-from millrace.ops.which_spec import Use, specification_for
+from millrace.ops.savepoints.location import launched_repository
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
 
@@ -83,12 +81,11 @@ def _checks(context: StepContext, decided: ResetDecisions, connection: Connectio
             else f"{len(ends)} partitions are empty up to what they had",
         )
     if decided.savepoints:
-        application = context.plan.application
-        names = repository_of(context.home, specification_for(Use.RUNNING, context.home, application).spec).names()
+        names = launched_repository(context.application).names()
         kept = sorted(set(names) & set(decided.savepoints))
         text = f"{', '.join(kept)} is still there" if kept else f"{len(decided.savepoints)} are deleted"
         yield Check(name="savepoints", ok=not kept, text=text)
-    statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
+    statuses = connection.statuses()
     status = statuses.get(decided.application_id)
     is_ours = status is not None and status.run_id == context.id
     yield Check(

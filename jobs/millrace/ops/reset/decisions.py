@@ -7,10 +7,10 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
+from millrace.install.connection import NamedCluster
+from millrace.install.which_spec import Use
 from millrace.kafka.offsets import Place
-from millrace.ops.connection import NamedCluster
 from millrace.ops.reset.targets import Move
-from millrace.ops.which_spec import Use
 
 
 class _Model(BaseModel):

@@ -6,9 +6,10 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from millrace.config import ProcessingGuarantee
-from millrace.control.preparation import Preparer, start_transactional_id
+from millrace.control.preparation import Preparer
 from millrace.control.start_commits import number_of_run
 from millrace.errors import OperationError, PreflightError
+from millrace.install.connection import Connection, NamedCluster
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.commit_metadata import UNKNOWN_TIME, CommitMetadata
 from millrace.kafka.offsets import (
@@ -21,13 +22,13 @@ from millrace.kafka.offsets import (
     offsets_for_times,
 )
 from millrace.kafka.topics import TopicDescription
-from millrace.ops.connection import Connection, NamedCluster
-from millrace.ops.reset.belongings import TaskGroup, belongings
+from millrace.ops.reset.belongings import belongings
 from millrace.ops.reset.decisions import Emptying, PartitionMove, ResetDecisions, TaskReset
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.subject import Subject
 from millrace.ops.reset.targets import Move, PartitionLog, ShiftBy, ToTime, clamped, moves
 from millrace.task.signature import Signature
+from millrace.topology.layout import SubTopologyLayout, start_transactional_id
 
 
 def decide(
@@ -149,23 +150,23 @@ class _Planner:
         wanted: frozenset[str],
         keeps: Collection[str],
     ) -> tuple[TaskReset, ...]:
-        groups = self._groups()
-        kept_inputs = {topic for group in groups for topic in group.inputs} - wanted
+        parts = [part.within(topics) for part in self._sub_topologies()]
+        partitions = {name: topic.partitions for name, topic in topics.items()}
+        kept_inputs = {topic for part in parts for topic in part.inputs} - wanted
         kept_inputs &= self.subject.current.inputs | set(keeps)
         reset = self._moves([place for name in sorted(wanted) for place in topics[name].places], commits)
         kept = self._kept([place for name in sorted(kept_inputs) for place in topics[name].places], commits, keeps)
         tasks = []
-        for group in groups:
-            read = sorted(name for name in group.inputs if name in wanted or name in kept_inputs)
-            count = max((topics[name].partitions for name in group.inputs if name in topics), default=0)
-            changelogs = self._kept_changelogs(group, topics, keeps, tasks=count)
-            for number in range(count):
-                places = [(name, number) for name in read if number < topics[name].partitions]
+        for part in parts:
+            changelogs = self._kept_changelogs(part, topics, keeps)
+            for task in part.tasks(partitions):
+                number = task.partition
+                places = [place for place in task.inputs if place[0] in wanted or place[0] in kept_inputs]
                 found = {place: reset.get(place) or kept.get(place) for place in places}
                 before = Signature.of({place: commits[place] for place in places if place in commits})
                 tasks.append(
                     TaskReset(
-                        name=f"{group.number}_{number}",
+                        name=task.name,
                         moves=tuple(
                             _partition_move(place, move, commits.get(place), is_kept=place not in reset)
                             for place, move in found.items()
@@ -185,13 +186,18 @@ class _Planner:
                 )
         return tuple(task for task in tasks if task.moves)
 
-    def _groups(self) -> tuple[TaskGroup, ...]:
+    def _sub_topologies(self) -> tuple[SubTopologyLayout, ...]:
         current = self.subject.current
-        covered = {topic for group in current.groups for topic in group.inputs}
+        covered = {topic for part in current.sub_topologies for topic in part.inputs}
         if loose := current.inputs - covered:
             # Nothing is known of the tasks: after a reset no topology is on record.
-            return (*current.groups, TaskGroup(number=len(current.groups), inputs=loose))
-        return current.groups
+            unknown = SubTopologyLayout(
+                application_id=self.subject.application_id,
+                number=len(current.sub_topologies),
+                inputs=tuple(sorted(loose)),
+            )
+            return (*current.sub_topologies, unknown)
+        return current.sub_topologies
 
     def _moves(self, places: list[Place], commits: Mapping[Place, CommittedOffset]) -> dict[Place, Move]:
         target, admin = self.options.to, self.admin
@@ -222,10 +228,11 @@ class _Planner:
         })  # fmt: skip
 
     def _kept_changelogs(
-        self, group: TaskGroup, topics: Mapping[str, TopicDescription], keeps: Collection[str], *, tasks: int
+        self, part: SubTopologyLayout, topics: Mapping[str, TopicDescription], keeps: Collection[str]
     ) -> dict[int, dict[str, int]]:
-        """By partition, the end of each changelog of the group that is kept."""
-        kept = {store: topic for store, topic in group.changelogs.items() if topic in keeps}
+        """By partition, the end of each changelog of the sub-topology that is kept."""
+        tasks = part.count({name: topic.partitions for name, topic in topics.items()})
+        kept = {store: topic for store, topic in part.own_changelogs.items() if topic in keeps}
         for topic in kept.values():
             if topics[topic].partitions != tasks:
                 raise OperationError(
@@ -242,9 +249,9 @@ class _Planner:
         application_id, status = self.subject.application_id, self.subject.status
         ids = list(status.transactional_ids) if status else []
         if not ids and self.subject.config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
-            for group in self._groups():
-                count = max((topics[name].partitions for name in group.inputs if name in topics), default=0)
-                ids += [f"{application_id}-{group.number}_{number}" for number in range(count)]
+            partitions = {name: topic.partitions for name, topic in topics.items()}
+            for part in self._sub_topologies():
+                ids += [task.transactional_id for task in part.within(topics).tasks(partitions)]
         return sorted({*ids, start_transactional_id(application_id)})
 
     def _empties(self) -> Iterable[Emptying]:

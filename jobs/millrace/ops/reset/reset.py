@@ -6,25 +6,23 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millrace.errors import OperationError
-from millrace.ops.connection import Connection, NamedCluster
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.connection import Connection, NamedCluster
 from millrace.ops.operations import OperationPlan, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.reset import activity
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.plan import decide
 from millrace.ops.reset.subject import Subject, subject_of
-from millrace.ops.savepoints.location import repository_of
+from millrace.ops.savepoints.location import launched_repository
 from millrace.ops.stop import stop
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state.directory import StateDirectory
 
 KIND = "reset"
 
 
 def reset(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     options: ResetOptions | None = None,
     cluster: NamedCluster | None = None,
@@ -39,7 +37,6 @@ def reset(
     before anything changes; what is killed midway is carried on by :func:`millrace.ops.operations.resume`.
 
     Args:
-        home: the installation.
         application: its name; its id, where it has no specification here.
         options: what is to be done; by default all input topics go to their beginning.
         cluster: of an application without a specification here: what belongs to it is then what the status topic has
@@ -57,19 +54,19 @@ def reset(
         MillraceError: a step failed; the reset can be resumed.
     """
     options = options or ResetOptions()
-    subject = subject_of(home, application, cluster)
+    subject = subject_of(application, cluster)
     stopped: tuple[str, ...] = ()
-    if options.stop and (who := activity.runs_here(home.application(application))):
+    if options.stop and (who := activity.runs_here(application.directory)):
         stopped = (f"Stop it: {who}.",)
         if not dry_run:
             progress(f"stopping {application}: {who}")
-            stop(home, application, reason=reason)
+            stop(application, reason=reason)
             # It has committed and published since.
-            subject = subject_of(home, application, cluster)
-    _refuse_running(home, application, subject, options, will_stop=bool(stopped) and dry_run)
+            subject = subject_of(application, cluster)
+    _refuse_running(application, subject, options, will_stop=bool(stopped) and dry_run)
     savepoints: list[str] = []
     if options.deletes_savepoints:
-        savepoints = repository_of(home, specification_for(Use.RUNNING, home, application).spec).names()
+        savepoints = launched_repository(application).names()
     decided = decide(subject, options, cluster=cluster, savepoints=savepoints)
     if not decided.tasks and not decided.deletes:
         raise OperationError(
@@ -78,30 +75,30 @@ def reset(
         )
     plan = OperationPlan(
         operation=KIND,
-        application=application,
+        application=application.name,
         reason=reason,
         decisions=decided.to_json(),
         holds_application=True,
     )
-    outcome = perform(home, plan, dry_run=dry_run, progress=progress)
-    return replace(outcome, steps=(*_which(home, application, cluster), *stopped, *outcome.steps))
+    outcome = perform(application.home, plan, dry_run=dry_run, progress=progress)
+    return replace(outcome, steps=(*_which(application, cluster), *stopped, *outcome.steps))
 
 
-def _which(home: Home, application: str, cluster: NamedCluster | None) -> tuple[str, ...]:
+def _which(application: Application, cluster: NamedCluster | None) -> tuple[str, ...]:
     """A line where what was launched and the file differ: a reset is about both."""
-    if cluster is not None or not specification_for(Use.RUNNING, home, application).note:
+    if cluster is not None or not application.launched.note:
         return ()
-    file = home.spec_path(application)
+    file = application.spec_path
     return (f"Go by what was launched for cluster, id and state.dir; the topology that starts next is that of {file}.",)
 
 
-def _refuse_running(home: Home, application: str, subject: Subject, options: ResetOptions, *, will_stop: bool) -> None:
+def _refuse_running(application: Application, subject: Subject, options: ResetOptions, *, will_stop: bool) -> None:
     if will_stop:
         return
-    signs = [activity.runs_here(home.application(application))]
+    signs = [activity.runs_here(application.directory)]
     if not options.force:
         admin = Connection.of(subject.config).administrator()
         signs += [activity.runs_elsewhere(subject.status), activity.members(admin, subject.application_id)]
     if any(signs):
-        raise activity.refusal(application, list(filter(None, signs)), what=KIND)
+        raise activity.refusal(application.name, list(filter(None, signs)), what=KIND)
     StateDirectory(subject.config.state_dir).check_unused(subject.application_id)

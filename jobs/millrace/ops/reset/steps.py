@@ -13,20 +13,20 @@ from typing import Any
 
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.control.status_topic import StatusPublisher, read_statuses
+from millrace.control.status_topic import StatusPublisher
+from millrace.install.connection import Connection, config_of
 from millrace.kafka.groups import commit_in_place_of
 from millrace.kafka.offsets import Place, begin_offsets
 from millrace.kafka.producer import Offsets
-from millrace.ops.connection import Connection, config_of
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation
 from millrace.ops.reset import activity
 from millrace.ops.reset.check import check
 from millrace.ops.reset.decisions import PartitionMove, ResetDecisions
 from millrace.ops.reset.plan import clamped_again
-from millrace.ops.savepoints.location import repository_of
-from millrace.ops.which_spec import Use, specification_for
+from millrace.ops.savepoints.location import launched_repository
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
+from millrace.topology.layout import task_name
 
 KIND = "reset"
 
@@ -99,7 +99,7 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
 
 def connection_of(context: StepContext, decided: ResetDecisions) -> Connection:
     """How the cluster is reached."""
-    return Connection.of(config_of(context.home, context.plan.application, decided.cluster, use=decided.use))
+    return Connection.of(config_of(context.application, decided.cluster, use=decided.use))
 
 
 def _moves_text(moves: Sequence[PartitionMove]) -> str:
@@ -114,7 +114,7 @@ def _moves_text(moves: Sequence[PartitionMove]) -> str:
 
 def _fence(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
     connection = connection_of(context, decided)
-    statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
+    statuses = connection.statuses()
     last = statuses.get(decided.application_id)
     refuse_running(context, connection, last, decided)
     return {"driver_epoch": _publish(context, decided, connection, {"reason": f"{context.id} is under way"})}
@@ -180,7 +180,7 @@ def _delete_topics(context: StepContext, decided: ResetDecisions) -> Mapping[str
 
 def _remove_state(decided: ResetDecisions) -> Mapping[str, Any]:
     tasks = StateDirectory(decided.state_dir).clean(decided.application_id)
-    return {"tasks": [f"{number}_{partition}" for number, partition in tasks]}
+    return {"tasks": [task_name(number, partition) for number, partition in tasks]}
 
 
 def _delete_records(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
@@ -193,8 +193,7 @@ def _delete_records(context: StepContext, decided: ResetDecisions) -> Mapping[st
 
 
 def _delete_savepoints(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
-    application = context.plan.application
-    repository = repository_of(context.home, specification_for(Use.RUNNING, context.home, application).spec)
+    repository = launched_repository(context.application)
     return {"freed_bytes": sum(repository.remove(name) for name in decided.savepoints)}
 
 

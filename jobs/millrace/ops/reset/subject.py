@@ -9,13 +9,11 @@ from functools import cached_property
 from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.control.status import ApplicationStatus
-from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
-from millrace.ops.connection import Connection, NamedCluster, config_of
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.connection import Connection, NamedCluster, config_of
 from millrace.ops.reset.belongings import Belongings, belongings
-from millrace.ops.which_spec import Use, specification_for
 from millrace.topology.topology import Topology
 
 
@@ -56,23 +54,23 @@ class Subject:
         return belongings(self.application_id, self.topology, self.status)
 
 
-def subject_of(home: Home, application: str, cluster: NamedCluster | None = None) -> Subject:
+def subject_of(application: Application, cluster: NamedCluster | None = None) -> Subject:
     """What is known of an application.
 
     Raises:
         OperationError: nothing is: it has neither a specification here nor a record in the status topic.
         MillraceError: the specification is wrong, its topology cannot be built, or the broker does not answer.
     """
-    config = config_of(home, application, cluster)
+    config = config_of(application, cluster)
     connection = Connection.of(config)
-    statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
+    statuses = connection.statuses()
     topology = None
     if cluster is None:
-        following = specification_for(Use.NEXT_START, home, application).spec
+        following = application.following.spec
         config_of_next = following.streams_config()
         topology = with_topics_read(load_topology(following.module, config_of_next), config_of_next)
-    if topology is None and application not in statuses:
-        near = difflib.get_close_matches(application, statuses, n=3, cutoff=0.5)
+    if topology is None and application.name not in statuses:
+        near = difflib.get_close_matches(application.name, statuses, n=3, cutoff=0.5)
         raise OperationError(
             f"Nothing is known of application {application}: it has neither a specification here nor a record in the "
             "status topic. Nothing was changed.",

@@ -12,26 +12,24 @@ from typing import Any
 
 from millrace.control.savepoint import SAVEPOINT_OPERATION, ApplicationPoint, Checkpoints
 from millrace.errors import MillraceError, OperationError
+from millrace.install.application import Application
+from millrace.install.launchers import refuse_state_elsewhere
+from millrace.install.record import read_record
 from millrace.ops.control_client import request_operation
-from millrace.ops.home import Home
-from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon, operation, perform, unfinished_operation
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
 from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.location import repository_of, target_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 from millrace.ops.savepoints.repository import SavepointRepository, saved_file
 from millrace.ops.savepoints.stopped import checkpoint_stopped
-from millrace.ops.which_spec import Use, specification_for
 
 KIND = "savepoint"
 _KEPT_SETTINGS = ("processing.guarantee", "commit.interval.ms", "state.dir", "bootstrap.servers", "auto.offset.reset")
 
 
 def create_savepoint(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     name: str = "",
     reason: str = "taken by hand",
@@ -46,8 +44,7 @@ def create_savepoint(
     failed is given up, its manifest says why, and nothing of it is in the way.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         name: of the savepoint; by default the time, UTC.
         reason: for the manifest and the journal.
         dry_run: only say what would be done.
@@ -58,24 +55,23 @@ def create_savepoint(
         OperationError: there is one of that name, another operation has not ended, or the driver refuses.
         StateError: the state of a stopped application does not fit its offsets.
     """
-    directory = home.application(application)
-    record = read_record(directory)
+    directory = application.directory
+    record = application.record
     running = record is not None and record.is_driver_alive(directory)
-    plan = plan_savepoint(home, application, name=name, running=running, reason=reason, timeout_s=timeout_s)
+    plan = plan_savepoint(application, name=name, running=running, reason=reason, timeout_s=timeout_s)
     try:
-        return perform(home, plan, dry_run=dry_run, progress=progress)
+        return perform(application.home, plan, dry_run=dry_run, progress=progress)
     except MillraceError as error:
-        _give_up(home, application, str(plan.decisions["name"]), error)
+        _give_up(application, str(plan.decisions["name"]), error)
         raise
 
 
 def plan_savepoint(
-    home: Home, application: str, *, name: str, running: bool, reason: str = "", timeout_s: float = 600.0
+    application: Application, *, name: str, running: bool, reason: str = "", timeout_s: float = 600.0
 ) -> OperationPlan:
     """The savepoint that :func:`create_savepoint` takes, decided and checked.
 
     Args:
-        home: see there.
         application: see there.
         name: see there.
         running: whether the application runs.
@@ -85,15 +81,15 @@ def plan_savepoint(
     Raises:
         OperationError: there is one of that name, or the stores are not on this host.
     """
-    spec = specification_for(Use.RUNNING, home, application).spec
+    spec = application.launched.spec
     refuse_state_elsewhere(spec, what="take a savepoint of")
-    repository = repository_of(home, spec)
+    repository = repository_of(application.home, spec)
     name = name or f"{datetime.now(UTC):%Y%m%dT%H%M%S.%fZ}"
     if name in repository.names():
         raise OperationError(f"{application} has a savepoint {name} already.", remedy="choose another name")
     return OperationPlan(
         operation=KIND,
-        application=application,
+        application=application.name,
         reason=reason,
         decisions={
             "name": name,
@@ -129,7 +125,7 @@ def savepoint_steps(plan: OperationPlan) -> Sequence[Step]:
 
 
 def _begin(context: StepContext) -> Mapping[str, Any]:
-    spec = specification_for(Use.RUNNING, context.home, context.plan.application).spec
+    spec = context.application.launched.spec
     target = target_of(spec)
     repository = _repository(context)
     complete = [each for each in repository.manifests() if each.state is SavepointState.COMPLETED]
@@ -157,7 +153,7 @@ def _begin(context: StepContext) -> Mapping[str, Any]:
 def _checkpoint(context: StepContext) -> Mapping[str, Any]:
     application, name = context.plan.application, context.plan.decisions["name"]
     if not context.plan.decisions["running"]:
-        target = target_of(specification_for(Use.RUNNING, context.home, application).spec)
+        target = target_of(context.application.launched.spec)
         return checkpoint_stopped(target.config, target.topology, name).model_dump(mode="json")
     record = read_record(context.directory)
     if record is None or record.driver is None or not record.is_driver_alive(context.directory):
@@ -217,20 +213,20 @@ def _repository(context: StepContext) -> SavepointRepository:
     return SavepointRepository(context.plan.decisions["repository"], context.plan.application)
 
 
-def _give_up(home: Home, application: str, name: str, error: MillraceError) -> None:
+def _give_up(application: Application, name: str, error: MillraceError) -> None:
     """Ends a savepoint that failed, so that it is in nobody's way."""
-    unfinished = unfinished_operation(home.application(application))
+    unfinished = unfinished_operation(application.directory)
     if unfinished is None or unfinished.plan.operation != KIND or unfinished.plan.decisions["name"] != name:
         return
     mark_failed(
-        home, application, SavepointRepository(unfinished.plan.decisions["repository"], application), name, error
+        application, SavepointRepository(unfinished.plan.decisions["repository"], application.name), name, error
     )
-    abandon(home, application, reason=error.message)
+    abandon(application, reason=error.message)
 
 
-def mark_failed(home: Home, application: str, repository: SavepointRepository, name: str, error: MillraceError) -> None:
+def mark_failed(application: Application, repository: SavepointRepository, name: str, error: MillraceError) -> None:
     """Says in the manifest of a savepoint that it failed, and removes its links."""
-    target = target_of(specification_for(Use.RUNNING, home, application).spec)
+    target = target_of(application.launched.spec)
     shutil.rmtree(ApplicationPoint(target.config, target.topology).directory(name), ignore_errors=True)
     if name in repository.names():
         manifest = repository.read(name)
@@ -239,4 +235,4 @@ def mark_failed(home: Home, application: str, repository: SavepointRepository, n
                 update={"state": SavepointState.FAILED, "reason": error.message, "completed_at": time.time()}
             )
         )
-        write_index(home.application(application), repository.manifests())
+        write_index(application.directory, repository.manifests())

@@ -7,16 +7,17 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from millrace.errors import OperationError
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.locks import application_lock
+from millrace.install.spec import SavepointSettings
+from millrace.ops.action import Action
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.savepoint_index import write_index
 from millrace.ops.savepoints.create import create_savepoint
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
-from millrace.ops.spec import SavepointSettings
-from millrace.ops.which_spec import Use, specification_for
 
 
 def outdated(
@@ -53,7 +54,7 @@ def is_due(manifests: Sequence[Manifest], settings: SavepointSettings, *, now: f
     return not complete or now - max(complete) >= settings.interval_s
 
 
-def take_due_savepoint(home: Home, application: str, *, progress: Any = lambda _: None) -> Outcome:
+def take_due_savepoint(application: Application, *, progress: Any = lambda _: None) -> Outcome:
     """Take a savepoint where the newest is older than ``savepoints.interval_s``, then delete those that are not kept.
 
     For whatever comes by now and then: cron, Airflow, a supervising loop.
@@ -61,30 +62,29 @@ def take_due_savepoint(home: Home, application: str, *, progress: Any = lambda _
     Raises:
         OperationError: the specification has no interval, or the savepoint failed.
     """
-    spec = specification_for(Use.RUNNING, home, application).spec
+    spec = application.launched.spec
     if spec.savepoints.interval_s is None:
         raise OperationError(
             f"The specification of {application} says nothing about when savepoints are due.",
             remedy="set `savepoints.interval_s`",
         )
-    if not is_due(repository_of(home, spec).manifests(), spec.savepoints, now=time.time()):
+    if not is_due(repository_of(application.home, spec).manifests(), spec.savepoints, now=time.time()):
         text = f"the newest is younger than {spec.savepoints.interval_s:g} s"
-        return Outcome(application=application, operation="savepoint", action="nothing", text=text)
-    taken = create_savepoint(home, application, reason="taken by itself", progress=progress)
-    prune_savepoints(home, application)
+        return Outcome(application=application.name, operation="savepoint", action=Action.NOTHING, text=text)
+    taken = create_savepoint(application, reason="taken by itself", progress=progress)
+    prune_savepoints(application)
     return taken
 
 
-def prune_savepoints(home: Home, application: str, *, dry_run: bool = False) -> Outcome:
+def prune_savepoints(application: Application, *, dry_run: bool = False) -> Outcome:
     """Delete the savepoints that are not kept. Repeating it after a crash is harmless.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         dry_run: only say which.
     """
-    spec = specification_for(Use.RUNNING, home, application).spec
-    repository, directory = repository_of(home, spec), home.application(application)
+    spec = application.launched.spec
+    repository, directory = repository_of(application.home, spec), application.directory
     directory.path.mkdir(parents=True, exist_ok=True)
     freed = 0
     with application_lock(directory):
@@ -102,9 +102,9 @@ def prune_savepoints(home: Home, application: str, *, dry_run: bool = False) -> 
     elif not dry_run:
         text += f", {freed / 1e6:.1f} MB freed"
     return Outcome(
-        application=application,
+        application=application.name,
         operation="savepoint prune",
-        action="delete" if going and unfinished is None else "nothing",
+        action=Action.DELETE if going and unfinished is None else Action.NOTHING,
         text=text,
         dry_run=dry_run,
         steps=tuple(f"delete {each.name}, {each.state}" for each in going),

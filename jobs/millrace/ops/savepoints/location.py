@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from millrace.config import StreamsConfig
 from millrace.control.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.home import Home
+from millrace.install.spec import ApplicationSpec
 from millrace.ops.savepoints.repository import SavepointRepository
-from millrace.ops.spec import ApplicationSpec
 from millrace.topology.topology import Topology
 
 
@@ -44,3 +45,12 @@ def repository_of(home: Home, spec: ApplicationSpec, *, application: str | None 
     """
     url = spec.savepoints.directory or str(home.root / "savepoints")
     return SavepointRepository(url, application or spec.name)
+
+
+def launched_repository(application: Application) -> SavepointRepository:
+    """Where the savepoints of an application are, as what it was launched with says.
+
+    Raises:
+        ConfigurationError: there is no valid specification.
+    """
+    return repository_of(application.home, application.launched.spec)

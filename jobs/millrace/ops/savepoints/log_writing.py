@@ -9,12 +9,12 @@ from confluent_kafka import KafkaError, KafkaException
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from millrace.config import StreamsConfig
+from millrace.install.connection import admin_of
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import kafka_error
 from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.connection import admin_of
 from millrace.state.record_file import RecordBatch
 
 POLICY_LIMIT_S = 10.0

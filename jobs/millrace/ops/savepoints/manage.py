@@ -5,40 +5,41 @@ from __future__ import annotations
 from typing import Any
 
 from millrace.errors import OperationError
-from millrace.ops.files import append_journal, application_lock
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.locks import application_lock
+from millrace.ops.action import Action
 from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.savepoint_index import write_index
-from millrace.ops.savepoints.location import repository_of
+from millrace.ops.savepoints.location import launched_repository
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.ops.savepoints.repository import SavepointRepository
-from millrace.ops.which_spec import Use, specification_for
 
 
-def list_savepoints(home: Home, application: str) -> list[Manifest]:
+def list_savepoints(application: Application) -> list[Manifest]:
     """The savepoints of an application in whatever state, the oldest first."""
-    manifests = _repository(home, application).manifests()
-    write_index(home.application(application), manifests)
+    manifests = _repository(application).manifests()
+    write_index(application.directory, manifests)
     return manifests
 
 
-def show_savepoint(home: Home, application: str, name: str) -> Manifest:
+def show_savepoint(application: Application, name: str) -> Manifest:
     """One savepoint.
 
     Raises:
         OperationError: there is none of that name.
     """
-    return _repository(home, application).read(name)
+    return _repository(application).read(name)
 
 
-def verify_savepoint(home: Home, application: str, name: str, *, progress: Any = lambda _: None) -> Outcome:
+def verify_savepoint(application: Application, name: str, *, progress: Any = lambda _: None) -> Outcome:
     """Read every file of a savepoint and compare it with the manifest.
 
     Raises:
         OperationError: files are missing or damaged; all of them are named.
     """
-    repository = _repository(home, application)
+    repository = _repository(application)
     manifest = repository.read(name)
     problems = []
     for number, file in enumerate(manifest.files, 1):
@@ -53,20 +54,20 @@ def verify_savepoint(home: Home, application: str, name: str, *, progress: Any =
             remedy="restore another one, and delete this one",
         )
     text = f"{len(manifest.files)} files, {manifest.size / 1e6:.1f} MB, all as the manifest says"
-    return Outcome(application=application, operation="savepoint verify", action="nothing", text=text)
+    return Outcome(application=application.name, operation="savepoint verify", action=Action.NOTHING, text=text)
 
 
 def delete_savepoint(
-    home: Home, application: str, name: str, *, reason: str = "deleted by hand", dry_run: bool = False
+    application: Application, name: str, *, reason: str = "deleted by hand", dry_run: bool = False
 ) -> Outcome:
     """Delete a savepoint, and the files that no other one needs. Repeating it after a crash is harmless.
 
     Raises:
         OperationError: there is none of that name, or an operation with savepoints has not ended.
     """
-    repository = _repository(home, application)
+    repository = _repository(application)
     manifest = repository.read(name)
-    directory = home.application(application)
+    directory = application.directory
     freed = 0
     if not dry_run:
         with application_lock(directory):
@@ -80,13 +81,13 @@ def delete_savepoint(
             append_journal(directory, "savepoint delete", "deleted", name=name, freed_bytes=freed)
             write_index(directory, repository.manifests())
     return Outcome(
-        application=application,
+        application=application.name,
         operation="savepoint delete",
-        action="delete",
+        action=Action.DELETE,
         text=f"{name}, {manifest.state}, {freed / 1e6:.1f} MB freed" if not dry_run else f"{name}, {manifest.state}",
         dry_run=dry_run,
     )
 
 
-def _repository(home: Home, application: str) -> SavepointRepository:
-    return repository_of(home, specification_for(Use.RUNNING, home, application).spec)
+def _repository(application: Application) -> SavepointRepository:
+    return launched_repository(application)

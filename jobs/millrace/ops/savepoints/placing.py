@@ -9,6 +9,7 @@ import numpy as np
 
 from millrace.control.savepoint import InputPosition, WaitingRecords
 from millrace.errors import StateError
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.kafka.murmur2 import partitions_for
 from millrace.kafka.offsets import Place
 from millrace.kafka.topics import TopicDescription
@@ -16,7 +17,7 @@ from millrace.ops.savepoints.manifest import Manifest
 from millrace.state.contents import routing_key
 from millrace.state.record_file import RecordBatch
 from millrace.task.signature import Signature
-from millrace.topology.partitions import task_counts
+from millrace.topology.layout import TopologyLayout, task_numbers
 from millrace.topology.stores import StoreSpec
 from millrace.topology.topology import SubTopology, Topology, full_topic_name
 
@@ -44,56 +45,51 @@ class Placing:
         self._manifest = manifest
         self._point = manifest.point
         self._topology = topology
+        self._layout = TopologyLayout.of(topology, application_id, partitions)
         self._application_id = application_id
         self._partitions = partitions
         self._starts = starts
         self._parts = {part.number: part for part in topology.sub_topologies}
         self._owner = {store.name: part for part in topology.sub_topologies for store in part.stores}
-        self._tasks = {
-            part.number: max(partitions[name] for name in part.input_topics(application_id))
-            for part in topology.sub_topologies
-        }
+        self._tasks = self._layout.task_counts
 
     @property
     def tasks(self) -> list[str]:
         """Names of the target's tasks."""
-        return [f"{number}_{partition}" for number, count in self._tasks.items() for partition in range(count)]
+        return list(self._layout.tasks)
+
+    @property
+    def own_changelogs(self) -> Mapping[str, str]:
+        """The target's own changelog of each store that has one."""
+        return self._layout.topics.own_changelogs
 
     def part_of(self, task: str) -> SubTopology:
         """The sub-topology of a task of the target."""
-        return self._parts[int(task.partition("_")[0])]
+        return self._parts[task_numbers(task)[0]]
 
     def saved_stores(self, task: str) -> tuple[StoreSpec, ...]:
         """The stores that a task of the savepoint had and the target has."""
-        number = int(task.partition("_")[0])
+        number, _ = task_numbers(task)
         names = [name for name, store in self._manifest.summary["stores"].items() if store["sub_topology"] == number]
         specs = {store.name: store for part in self._topology.sub_topologies for store in part.stores}
         return tuple(specs[name] for name in names if name in specs)
 
     def changelogs(self) -> list[Place]:
         """All partitions of the target's own changelogs."""
-        return [
-            (topic, number)
-            for part in self._topology.sub_topologies
-            for store in part.stores
-            if store.source_topic is None and (topic := store.changelog_topic(self._application_id)) is not None
-            for number in range(self._tasks[part.number])
-        ]
+        return self._layout.own_changelogs
 
     def repartition_places(self) -> list[Place]:
         """All partitions of the target's repartition topics."""
         return [
             (name, number)
-            for spec in self._topology.repartition_topics
-            for name in (full_topic_name(spec.name, self._application_id, internal=True),)
+            for name in self._layout.topics.repartition_topics
             for number in range(self._partitions[name])
         ]
 
     def split(self, store: StoreSpec, task: str, batch: RecordBatch) -> Iterator[tuple[Place, RecordBatch]]:
         """Rows of a store of a task of the savepoint, by the partition of the target's changelog that they go to."""
-        topic = store.changelog_topic(self._application_id)
-        assert topic is not None
-        partition = int(task.rpartition("_")[2])
+        topic = self.own_changelogs[store.name]
+        _, partition = task_numbers(task)
         count = self._tasks[self._owner[store.name].number]
         if count == self._saved_tasks(task):
             yield (topic, partition), batch
@@ -123,13 +119,7 @@ class Placing:
             repartition_starts: first offset of what waits in each partition of the target's repartition topics.
         """
         starts = {**self._starts, **repartition_starts}
-        offsets: dict[str, dict[Place, int]] = {}
-        for part in self._topology.sub_topologies:
-            names = part.input_topics(self._application_id)
-            for number in range(self._tasks[part.number]):
-                places = [(name, number) for name in names if number < self._partitions[name]]
-                offsets[f"{part.number}_{number}"] = {place: starts[place] for place in places}
-        return offsets
+        return {task.name: {place: starts[place] for place in task.inputs} for task in self._layout.tasks.values()}
 
     def signature(self, task: str, changelog_ends: Mapping[Place, int], *, run: int) -> Signature:
         """What is committed with the offsets of a task of the target.
@@ -139,7 +129,8 @@ class Placing:
             changelog_ends: end of each changelog partition.
             run: number of the run that commits.
         """
-        part, partition = self.part_of(task), int(task.rpartition("_")[2])
+        part, layout = self.part_of(task), self._layout.tasks[task]
+        partition = layout.partition
         times = {
             self._renamed(each.topic): each.partition_time
             for each in self._saved_inputs()
@@ -150,28 +141,22 @@ class Placing:
         for saved, point in self._point.tasks.items():
             # Where keys change their tasks, a store is as far as the furthest of those that it gets rows from.
             moved = self._saved_tasks(saved) != self._tasks[part.number]
-            if not moved and int(saved.rpartition("_")[2]) != partition:
+            if not moved and task_numbers(saved)[1] != partition:
                 continue
             for store, time in point.stream_times.items():
                 if store in names:
                     stream_times[store] = max(stream_times.get(store, time), time)
         return Signature(
             run=run,
-            partition_times={
-                (name, partition): times.get(name, -1) for name in part.input_topics(self._application_id)
-            },
-            changelogs={
-                store.name: changelog_ends[topic, partition]
-                for store in part.stores
-                if store.source_topic is None and (topic := store.changelog_topic(self._application_id)) is not None
-            },
+            partition_times={place: times.get(place[0], UNKNOWN_TIME) for place in layout.inputs},
+            changelogs={store: changelog_ends[place] for store, place in layout.own_changelogs.items()},
             stream_times=stream_times,
         )
 
     def _saved_tasks(self, task: str) -> int:
         """How many tasks the sub-topology of a task of the savepoint had."""
-        number = task.partition("_")[0]
-        return sum(1 for each in self._point.tasks if each.partition("_")[0] == number)
+        number, _ = task_numbers(task)
+        return sum(1 for each in self._point.tasks if task_numbers(each)[0] == number)
 
     def _saved_inputs(self) -> Iterator[InputPosition]:
         for task in self._point.tasks.values():
@@ -201,11 +186,11 @@ def moves_keys(
     """
     assert manifest.point is not None
     partitions = {name: topic.partitions for name, topic in inputs.items()}
-    before = Counter(task.partition("_")[0] for task in manifest.point.tasks)
+    before = Counter(task_numbers(task)[0] for task in manifest.point.tasks)
     moved = [
         part
-        for part, count in task_counts(topology, partitions).items()
-        if str(part) in before and before[str(part)] != count
+        for part, count in TopologyLayout.over_inputs(topology, application_id, partitions).task_counts.items()
+        if part in before and before[part] != count
     ]
     from_inputs = sorted(
         store.name for part in topology.sub_topologies for store in part.stores if store.source_topic is not None

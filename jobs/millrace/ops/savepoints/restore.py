@@ -7,32 +7,29 @@ from typing import Any
 
 from millrace.control.preparation import Preparer
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.connection import admin_of
+from millrace.install.launchers import refuse_state_elsewhere
+from millrace.install.spec import ApplicationSpec
 from millrace.kafka.groups import live_members
 from millrace.kafka.offsets import End, end_offsets
-from millrace.ops.connection import admin_of
-from millrace.ops.home import Home
-from millrace.ops.launchers import refuse_state_elsewhere
 from millrace.ops.operations import OperationPlan, Step, operation, perform
 from millrace.ops.outcome import Outcome
-from millrace.ops.record import read_record
 from millrace.ops.savepoints import restore_steps as steps
 from millrace.ops.savepoints.fit import RestoreMode, check_outputs, check_topology, irrevocable, unlogged_stores
 from millrace.ops.savepoints.inputs import Inputs, parse_starts
-from millrace.ops.savepoints.location import Target, repository_of, target_of
+from millrace.ops.savepoints.location import Target, launched_repository, repository_of, target_of
 from millrace.ops.savepoints.log_writing import policies_to_restore
 from millrace.ops.savepoints.manifest import SavepointState
 from millrace.ops.savepoints.placing import by_topic, moves_keys
 from millrace.ops.savepoints.repository import SavepointRepository
-from millrace.ops.spec import ApplicationSpec
-from millrace.ops.which_spec import Use, specification_for
 
 KIND = "restore"
 _SHOWN = 20
 
 
 def restore_savepoint(
-    home: Home,
-    application: str,
+    application: Application,
     savepoint: str,
     *,
     into: str = "",
@@ -50,7 +47,6 @@ def restore_savepoint(
     processed again, and its results are written again: the plan lists what is in the output topics since.
 
     Args:
-        home: the installation.
         application: of which the savepoint is.
         savepoint: its name.
         into: the application that gets it; by default the one that it was taken of. Another one is a clone, with its
@@ -70,7 +66,6 @@ def restore_savepoint(
         StateError: input that the savepoint needs is not in the topics any more.
     """
     plan = plan_restoration(
-        home,
         application,
         savepoint,
         into=into,
@@ -79,12 +74,11 @@ def restore_savepoint(
         starts=starts,
         reason=reason,
     )
-    return perform(home, plan, dry_run=dry_run, progress=progress)
+    return perform(application.home, plan, dry_run=dry_run, progress=progress)
 
 
 def plan_restoration(
-    home: Home,
-    application: str,
+    application: Application,
     savepoint: str,
     *,
     into: str = "",
@@ -97,7 +91,6 @@ def plan_restoration(
     """What a restoration would do, decided and checked; arguments and errors as of :func:`restore_savepoint`.
 
     Args:
-        home: the installation.
         application: see there.
         savepoint: see there.
         into: see there.
@@ -107,19 +100,20 @@ def plan_restoration(
         starts: see there.
         reason: see there.
     """
-    name = into or application
-    target = target_of(specification_for(Use.RUNNING if as_launched else Use.DEPLOYMENT, home, name).spec)
+    receiver = Application(application.home, into or application.name)
+    name = receiver.name
+    target = target_of((receiver.launched if as_launched else receiver.desired).spec)
     refuse_state_elsewhere(target.spec, what="restore a savepoint into")
-    repository = _repository_of_source(home, application, target.spec)
+    repository = _repository_of_source(application, target.spec)
     manifest = repository.read(savepoint)
     if manifest.state is not SavepointState.COMPLETED or manifest.point is None:
         raise OperationError(
             f"Savepoint {savepoint} of {application} is {manifest.state}, not complete.",
             remedy=f"choose another one: `millrace savepoint list {application}`",
         )
-    _check_stopped(home, target)
+    _check_stopped(receiver, target)
     dropped = check_topology(manifest, target.topology, dropped=allow_dropped_stores)
-    if name != application:
+    if receiver != application:
         check_outputs(manifest, target.topology, shared=allow_shared_outputs)
     admin = admin_of(target.config)
     inputs = Inputs(admin, manifest, target, parse_starts(starts))
@@ -141,7 +135,7 @@ def plan_restoration(
         decisions={
             "savepoint": savepoint,
             "as_launched": as_launched,
-            "of": application,
+            "of": application.name,
             "repository": repository.url,
             "mode": str(mode),
             "policies": policies_to_restore(admin, internal),
@@ -149,21 +143,21 @@ def plan_restoration(
             "recreated": recreated,
             "dropped": list(dropped),
             "unlogged": unlogged_stores(manifest.summary, mode),
-            "stays": irrevocable(manifest, by_topic(ends)) if name == application else [],
+            "stays": irrevocable(manifest, by_topic(ends)) if receiver == application else [],
         },
         holds_application=True,
     )
 
 
-def _repository_of_source(home: Home, application: str, target: ApplicationSpec) -> SavepointRepository:
+def _repository_of_source(application: Application, target: ApplicationSpec) -> SavepointRepository:
     """Where the application that the savepoint is of has put it; where that is not known here, as the target does."""
-    if application == target.name or _is_known(home, application):
-        return repository_of(home, specification_for(Use.RUNNING, home, application).spec)
-    return repository_of(home, target, application=application)
+    if application.name == target.name or _is_known(application):
+        return launched_repository(application)
+    return repository_of(application.home, target, application=application.name)
 
 
-def _is_known(home: Home, application: str) -> bool:
-    return home.application(application).spec.exists() or home.spec_path(application).exists()
+def _is_known(application: Application) -> bool:
+    return application.directory.spec.exists() or application.spec_path.exists()
 
 
 @operation(KIND)
@@ -221,11 +215,10 @@ RESTORATION_STEPS = (
 """Names of the steps of a restoration, for operations that contain one."""
 
 
-def _check_stopped(home: Home, target: Target) -> None:
+def _check_stopped(application: Application, target: Target) -> None:
     name = target.config.application_id
-    directory = home.application(name)
-    record = read_record(directory)
-    if record is not None and record.is_driver_alive(directory):
+    record = application.record
+    if record is not None and record.is_driver_alive(application.directory):
         raise OperationError(f"{name} runs.", remedy=f"stop it with `millrace stop {name}`")
     admin = admin_of(target.config)
     membership = live_members(admin, name)

@@ -11,16 +11,17 @@ from uuid import uuid4
 
 from millrace.config import ProcessingGuarantee
 from millrace.control.lifecycle import ApplicationState
-from millrace.control.preparation import Preparer, start_transactional_id
+from millrace.control.preparation import Preparer
 from millrace.control.start_commits import number_of_run
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
 from millrace.errors import OperationError
+from millrace.install.connection import admin_of
+from millrace.install.which_spec import Use
 from millrace.kafka.groups import fence_transactional_ids
 from millrace.kafka.offsets import End, Place, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicDescription
-from millrace.ops.connection import admin_of
 from millrace.ops.operations import StepContext
 from millrace.ops.savepoints.fit import RestoreMode
 from millrace.ops.savepoints.location import Target, target_of
@@ -29,12 +30,12 @@ from millrace.ops.savepoints.manifest import Manifest
 from millrace.ops.savepoints.placing import Placing, by_topic
 from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.staging import fetch, is_in_database, opened, saved_records, staging_directory
-from millrace.ops.which_spec import Use, specification_for
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskPosition, TaskState
 from millrace.state.custom import open_custom_store
 from millrace.state.directory import DATABASE_DIRECTORY
 from millrace.state.record_file import RecordBatch, read_records
 from millrace.task.signature import Signature
+from millrace.topology.layout import start_transactional_id, task_name, task_numbers, task_transactional_id
 
 
 def use_of(decisions: Mapping[str, Any]) -> Use:
@@ -52,9 +53,7 @@ class Restoration:
     def __init__(self, context: StepContext) -> None:
         decisions = context.plan.decisions
         self.context = context
-        self.target: Target = target_of(
-            specification_for(use_of(decisions), context.home, context.plan.application).spec
-        )
+        self.target: Target = target_of(context.application.specification(use_of(decisions)).spec)
         self.config, self.topology = self.target.config, self.target.topology
         self.admin = admin_of(self.config)
         self.preparer = Preparer(self.config, self.topology)
@@ -90,7 +89,7 @@ class Restoration:
         """Those of the target's tasks."""
         if self.config.processing_guarantee is not ProcessingGuarantee.EXACTLY_ONCE_V2:
             return []
-        return [f"{self.config.application_id}-{task}" for task in placing.tasks]
+        return [task_transactional_id(self.config.application_id, task) for task in placing.tasks]
 
     def publisher(self) -> StatusPublisher:
         """Publishes the target's status; opening it fences its driver."""
@@ -151,7 +150,7 @@ def _rows(work: Restoration, placing: Placing) -> Iterator[tuple[Place, RecordBa
             continue
         with opened(work.staging / task, stores, work.config) as state:
             for store in stores:
-                if store.source_topic is None and store.logged:
+                if store.name in placing.own_changelogs:
                     work.context.progress(f"store {store.name} of task {task}")
                     for batch in saved_records(state, store):
                         yield from placing.split(store, task, batch)
@@ -195,7 +194,7 @@ def install(context: StepContext) -> Mapping[str, Any]:
         for task in placing.tasks:
             _wipe_outside(work, placing, task)
         for number, partition in work.state.tasks(application):
-            if work.mode is RestoreMode.REWRITE or f"{number}_{partition}" not in placing.tasks:
+            if work.mode is RestoreMode.REWRITE or task_name(number, partition) not in placing.tasks:
                 shutil.rmtree(work.state.task(application, number, partition))
         if work.mode is RestoreMode.INSTALL:
             for task in placing.tasks:
@@ -206,8 +205,7 @@ def install(context: StepContext) -> Mapping[str, Any]:
 
 
 def _directory(work: Restoration, task: str) -> Path:
-    number, _, partition = task.partition("_")
-    return work.state.task(work.config.application_id, int(number), int(partition))
+    return work.state.task(work.config.application_id, *task_numbers(task))
 
 
 def _wipe_outside(work: Restoration, placing: Placing, task: str) -> None:

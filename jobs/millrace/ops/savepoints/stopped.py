@@ -6,16 +6,16 @@ import shutil
 from pathlib import Path
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
-from millrace.control.preparation import start_transactional_id
 from millrace.control.savepoint import ApplicationPoint, Checkpoints
 from millrace.errors import OffsetsMovedError
+from millrace.install.connection import admin_of
 from millrace.kafka.groups import fence_transactional_ids
 from millrace.kafka.offsets import Place, committed_offsets
-from millrace.ops.connection import admin_of
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskState
 from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
+from millrace.topology.layout import start_transactional_id
 from millrace.topology.topology import SubTopology, Topology
 
 
@@ -62,21 +62,18 @@ def task_specs(config: StreamsConfig, topology: Topology, point: ApplicationPoin
     """All tasks over the topics as they are."""
     topics = point.input_topics()
     parts: dict[int, SubTopology] = {part.number: part for part in topology.sub_topologies}
-    specs = []
-    for name, inputs in point.tasks(topics).items():
-        number, _, partition = name.partition("_")
-        specs.append(
-            TaskSpec(
-                sub_topology=parts[int(number)],
-                partition=int(partition),
-                config=config,
-                run_id=0,
-                inputs=tuple(inputs),
-                topic_ids={},
-                partition_counts={},
-            )
+    return [
+        TaskSpec(
+            sub_topology=parts[task.sub_topology],
+            partition=task.partition,
+            config=config,
+            run_id=0,
+            inputs=task.inputs,
+            topic_ids={},
+            partition_counts={},
         )
-    return specs
+        for task in point.layout(topics).tasks.values()
+    ]
 
 
 def _checkpoint_task(spec: TaskSpec, directory: Path) -> dict[Place, int]:

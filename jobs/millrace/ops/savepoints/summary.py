@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from millrace.ops.home import Home
+from millrace.install.application import Application
 from millrace.ops.savepoints.manage import list_savepoints
 from millrace.ops.savepoints.manifest import Manifest, SavepointState
 
@@ -40,7 +40,7 @@ class SavepointSummary:
     reason: str
 
 
-def summary(home: Home, application: str) -> tuple[SavepointSummary, ...]:
+def summary(application: Application) -> tuple[SavepointSummary, ...]:
     """The savepoints of an application in whatever state, the oldest first.
 
     The driver does not know them: they are taken and kept by operations, so its control plane cannot list them.
@@ -49,7 +49,7 @@ def summary(home: Home, application: str) -> tuple[SavepointSummary, ...]:
         ConfigurationError: the application has no specification.
         SerializationError: a manifest cannot be read.
     """
-    return summarized(list_savepoints(home, application), now=time.time())
+    return summarized(list_savepoints(application), now=time.time())
 
 
 def summarized(manifests: Iterable[Manifest], *, now: float) -> tuple[SavepointSummary, ...]:

@@ -14,8 +14,8 @@ from prometheus_client import start_http_server
 
 from millrace.config import StreamsConfig
 from millrace.control.status_topic import read_statuses
+from millrace.install.connection import admin_of
 from millrace.kafka.offsets import committed_offsets
-from millrace.ops.connection import admin_of
 from millrace.ops.standby.status import (
     StandbyMetrics,
     StandbyStatus,

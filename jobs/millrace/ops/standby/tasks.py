@@ -13,7 +13,7 @@ from millrace.errors import PreflightError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.state import StateDirectory, lock_holder
 from millrace.state.standby_copy import CopiedTask, copied_stores
-from millrace.topology.partitions import task_counts
+from millrace.topology.layout import TopologyLayout, task_name
 from millrace.topology.topology import Topology
 
 _DEFAULT_TOMBSTONE_RETENTION_MS = 86_400_000
@@ -42,7 +42,8 @@ def copied_tasks(
             f"Topics of application {config.application_id} are missing: {', '.join(missing)}.",
             remedy="create them (millrace topics create)",
         )
-    counts = task_counts(topology, {name: topic.partitions for name, topic in inputs.items()})
+    partitions = {name: topic.partitions for name, topic in inputs.items()}
+    layout = TopologyLayout.over_inputs(topology, config.application_id, partitions)
     tasks = {}
     for part in topology.sub_topologies:
         changelogs = copied_stores(part.stores, config.application_id)
@@ -53,8 +54,8 @@ def copied_tasks(
             int(admin.topic_settings(name).get("delete.retention.ms", _DEFAULT_TOMBSTONE_RETENTION_MS))
             for name in topics
         )
-        for partition in range(min(counts[part.number], *(topic.partitions for topic in topics.values()))):
-            name = f"{part.number}_{partition}"
+        for partition in range(min(layout.task_counts[part.number], *(topic.partitions for topic in topics.values()))):
+            name = task_name(part.number, partition)
             tasks[name] = CopiedTask(
                 name=name,
                 partition=partition,
@@ -63,7 +64,7 @@ def copied_tasks(
                 changelogs=changelogs,
                 source_topics=frozenset(store.source_topic for store in part.stores if store.source_topic),
                 tombstone_retention_ms=retention_ms,
-                inputs=tuple((topic, partition) for topic in part.input_topics(config.application_id)),
+                inputs=layout.tasks[name].inputs,
             )
     return tasks
 

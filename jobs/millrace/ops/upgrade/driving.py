@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
 
 from millrace.errors import MillraceError
+from millrace.install.locks import application_lock
+from millrace.install.record import DesiredState, JobRecord, read_record, write_record
+from millrace.install.spec import SpecFile
 from millrace.ops.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
-from millrace.ops.files import application_lock
 from millrace.ops.observe import Verdict, observe
 from millrace.ops.operations import StepContext
-from millrace.ops.readiness import failure_of_start, is_proven, mark_good, why_not_proven
-from millrace.ops.record import DesiredState, JobRecord, read_record, write_record
-from millrace.ops.spec import SpecFile
+from millrace.ops.readiness import cause_of_failure, is_proven, mark_good, why_not_proven
 from millrace.ops.upgrade.plan import ROLLBACK
+from millrace.ops.upgrade.results import DriverResult
 
 _POLL_S = 0.5
 
+ASKED_TO_STOP = "it was asked to stop"
 
-def end(context: StepContext, *, owner: str = "") -> Mapping[str, Any]:
+
+def end(context: StepContext, *, owner: str = "") -> DriverResult:
     """End the driver; the wish that the application runs is written first, so that it can be told when that changes.
 
     Raises:
@@ -31,11 +32,12 @@ def end(context: StepContext, *, owner: str = "") -> Mapping[str, Any]:
         record = record.with_changes(desired=DesiredState.RUNNING, stop_cause=None, owner=owner or record.owner)
         write_record(directory, record)
         if record.driver is None:
-            return {"steps": []}
-        return {"steps": list(end_driver(directory, record.driver, limits=stop_limits(directory), operation=operation))}
+            return DriverResult()
+        steps = end_driver(directory, record.driver, limits=stop_limits(directory), operation=operation)
+        return DriverResult(steps=steps)
 
 
-def go_back(context: StepContext, spec: SpecFile, *, rejects: str) -> Mapping[str, Any]:
+def go_back(context: StepContext, spec: SpecFile, *, rejects: str) -> DriverResult:
     """End the driver, and write that what runs next is an older specification, unless a stop was asked for meanwhile.
 
     Args:
@@ -47,7 +49,7 @@ def go_back(context: StepContext, spec: SpecFile, *, rejects: str) -> Mapping[st
         OperationError: something survived SIGKILL.
     """
     if context.plan.operation != ROLLBACK and _record(context).desired is DesiredState.STOPPED:
-        return {"stopped": True}
+        return DriverResult(stopped=True)
     result = end(context)
     with application_lock(context.directory):
         spec.save(context.directory.spec)
@@ -56,7 +58,7 @@ def go_back(context: StepContext, spec: SpecFile, *, rejects: str) -> Mapping[st
     return result
 
 
-def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> Mapping[str, Any]:
+def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> DriverResult:
     """Launch the driver, unless the application was asked to stop since the operation began.
 
     Args:
@@ -71,7 +73,7 @@ def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> Mapp
     with application_lock(directory):
         record = adopt_unrecorded_driver(directory, _record(context), operation=operation)
         if record.desired is DesiredState.STOPPED:
-            return {"stopped": True}
+            return DriverResult(stopped=True)
         if not (record.is_driver_alive(directory) and record.spec_hash == spec.hash):
             record = launch_driver(
                 directory,
@@ -85,10 +87,10 @@ def launch(context: StepContext, spec: SpecFile, *, savepoint: str = "") -> Mapp
         if savepoint and record.savepoint != savepoint:
             record = record.with_changes(savepoint=savepoint)
             write_record(directory, record)
-        return {"driver": record.driver.name if record.driver else None}
+        return DriverResult(driver=record.driver.name if record.driver else None)
 
 
-def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str, Any]:
+def wait_until_healthy(context: StepContext, *, timeout_s: float) -> DriverResult:
     """Wait until the driver that was launched is proven, dead, unhealthy or late.
 
     Args:
@@ -96,45 +98,40 @@ def wait_until_healthy(context: StepContext, *, timeout_s: float) -> Mapping[str
         timeout_s: counted from the launch, seconds.
 
     Returns:
-        ``healthy``; ``text``, with the end of its log where it is not; ``stopped`` where it was asked to stop, or
-        another installation has taken it over (``fenced``).
+        Whether it is healthy, and the end of its log where it is not; or that it was asked to stop, or that another
+        installation has taken it over.
     """
     directory, name = context.directory, context.plan.application
     deadline = _record(context).launched_at + timeout_s
     shown = ""
     while True:
-        observation = observe(context.home, name)
+        observation = observe(context.application)
         if observation.desired is DesiredState.STOPPED:
-            return {"healthy": False, "stopped": True, "text": "it was asked to stop"}
+            return DriverResult(healthy=False, stopped=True, text=ASKED_TO_STOP)
         if observation.verdict is Verdict.FENCED:
             # A way back would launch a driver that takes the application away from the one that has taken it over.
-            return {"healthy": False, "stopped": True, "fenced": True, "text": observation.text}
+            return DriverResult(healthy=False, stopped=True, fenced=True, text=observation.text)
         if is_proven(observation):
             with application_lock(directory):
                 mark_good(directory)
-            return {"healthy": True, "text": observation.text}
+            return DriverResult(healthy=True, text=observation.text)
         late = time.time() >= deadline
         if late or observation.verdict not in {Verdict.WAITING, Verdict.STALLED, Verdict.HEALTHY}:
             when = f"{timeout_s:g} s after its launch" if late else "after its launch"
-            error = failure_of_start(directory, observation, when=when)
-            return {"healthy": False, "text": f"{when}: {_cause(error.message, when)}"}
+            cause = cause_of_failure(directory, observation)
+            return DriverResult(healthy=False, text=f"{when}: {cause.rstrip('.')}")
         if (now := why_not_proven(observation)) != shown:
             shown = now
             context.progress(f"waiting until {name} is healthy: {shown}")
         time.sleep(_POLL_S)
 
 
-def _cause(message: str, when: str) -> str:
-    """What follows the time in the message of a failure: the sentence around it is another one here."""
-    return message.partition(f"{when}: ")[2].rstrip(".")
-
-
-def launch_or_say_why(context: StepContext, spec: SpecFile, *, savepoint: str) -> Mapping[str, Any]:
+def launch_or_say_why(context: StepContext, spec: SpecFile, *, savepoint: str) -> DriverResult:
     """As :func:`launch`; where it cannot be started, ``failed`` says why: for where there is a way back."""
     try:
         return launch(context, spec, savepoint=savepoint)
     except MillraceError as error:
-        return {"failed": error.message}
+        return DriverResult(failed=error.message)
 
 
 def _record(context: StepContext) -> JobRecord:

@@ -8,20 +8,21 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from millrace.errors import MillraceError
-from millrace.ops.files import append_journal
-from millrace.ops.home import ApplicationDirectory, Home
+from millrace.install.application import Application
+from millrace.install.files import append_journal
+from millrace.install.home import ApplicationDirectory
+from millrace.install.spec import SpecFile
 from millrace.ops.observe import observe
 from millrace.ops.operations import perform, resume, unfinished_operation
 from millrace.ops.outcome import Outcome
-from millrace.ops.spec import SpecFile
 from millrace.ops.upgrade.plan import ROLLBACK, UPGRADE, UpgradePlan
+from millrace.ops.upgrade.results import Conclusion
 
 Progress = Callable[[str], None]
 
 
 def upgrade(
-    home: Home,
-    application: str,
+    application: Application,
     plan: UpgradePlan,
     *,
     reason: str,
@@ -40,23 +41,23 @@ def upgrade(
             goes on; else it is carried on by :func:`millrace.ops.operations.resume`, by a deployment of the same
             specification, or by the next reconcile.
     """
-    operation = plan.operation(UPGRADE, application, reason)
+    operation = plan.operation(UPGRADE, application.name, reason)
     return carried_out(
-        home, application, lambda: perform(home, operation, dry_run=dry_run, progress=progress), dry_run=dry_run
+        application, lambda: perform(application.home, operation, dry_run=dry_run, progress=progress), dry_run=dry_run
     )
 
 
-def carry_on_upgrade(home: Home, application: str, *, progress: Progress = lambda _: None) -> Outcome | None:
+def carry_on_upgrade(application: Application, *, progress: Progress = lambda _: None) -> Outcome | None:
     """Go on with an upgrade or rollback whose process died or that failed; ``None`` where there is none to go on with.
 
     Raises:
         MillraceError: a step failed, as in :func:`upgrade`.
     """
-    directory = home.application(application)
+    directory = application.directory
     unfinished = unfinished_operation(directory)
     if unfinished is None or unfinished.plan.operation not in {UPGRADE, ROLLBACK} or is_carried_out(directory):
         return None
-    return carried_out(home, application, lambda: resume(home, application, progress=progress))
+    return carried_out(application, lambda: resume(application, progress=progress))
 
 
 def is_upgrade_to(directory: ApplicationDirectory, spec: SpecFile) -> bool:
@@ -87,26 +88,21 @@ def wait_for_whoever_carries_out(directory: ApplicationDirectory) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def carried_out(home: Home, application: str, run: Callable[[], Outcome], *, dry_run: bool = False) -> Outcome:
+def carried_out(application: Application, run: Callable[[], Outcome], *, dry_run: bool = False) -> Outcome:
     """What an upgrade or a rollback, which ``run`` carries out, comes to; gives up what failed before any change."""
     try:
         outcome = run()
     except MillraceError as error:
-        _give_up(home, application, error)
+        _give_up(application, error)
         raise
     if dry_run:
         return outcome
-    conclusion = outcome.results["conclude"]
-    return replace(
-        outcome,
-        action=str(conclusion["action"]),
-        text=str(conclusion["text"]),
-        observation=observe(home, application),
-    )
+    conclusion = Conclusion.model_validate(outcome.results["conclude"])
+    return replace(outcome, action=conclusion.action, text=conclusion.text, observation=observe(application))
 
 
-def _give_up(home: Home, application: str, error: MillraceError) -> None:
-    directory = home.application(application)
+def _give_up(application: Application, error: MillraceError) -> None:
+    directory = application.directory
     unfinished = unfinished_operation(directory)
     if unfinished is None or unfinished.plan.operation != UPGRADE or is_carried_out(directory):
         return
@@ -117,4 +113,4 @@ def _give_up(home: Home, application: str, error: MillraceError) -> None:
     from millrace.ops.upgrade.state import give_savepoint_up
 
     append_journal(directory, UPGRADE, "given up", id=unfinished.id, error=error.message)
-    give_savepoint_up(home, application, taken, error)
+    give_savepoint_up(application, taken, error)

@@ -6,11 +6,11 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.record import JobRecord
+from millrace.install.spec import SpecFile, UpgradeMode, spec_file_of
 from millrace.ops.operations import OperationPlan
 from millrace.ops.readiness import last_good
-from millrace.ops.record import JobRecord
-from millrace.ops.spec import SpecFile, UpgradeMode, spec_file_of
 
 UPGRADE = "upgrade"
 ROLLBACK = "rollback"
@@ -103,7 +103,7 @@ class UpgradePlan(BaseModel):
 
 
 def plan_upgrade(
-    home: Home,
+    application: Application,
     record: JobRecord,
     new: SpecFile,
     *,
@@ -116,7 +116,7 @@ def plan_upgrade(
     """The plan of going to a changed specification, where that takes more than a stop and a start; else nothing.
 
     Args:
-        home: the installation.
+        application: which.
         record: the application's record.
         new: the specification to go to.
         mode: what happens to the state.
@@ -128,11 +128,11 @@ def plan_upgrade(
     """
     if not record.spec_hash or (record.spec_hash == new.hash and not is_same_changed):
         return None
-    good = last_good(home.application(record.application)) if rolls_back else None
+    good = last_good(application.directory) if rolls_back else None
     back = good if good is not None and good.hash != new.hash else None
     if mode is UpgradeMode.LAST_STATE and back is None:
         return None
-    savepoint = _savepoint(home, record) if mode is UpgradeMode.SAVEPOINT else None
+    savepoint = _savepoint(application, record) if mode is UpgradeMode.SAVEPOINT else None
     return UpgradePlan(
         mode=mode,
         new=Document.of(new),
@@ -144,11 +144,9 @@ def plan_upgrade(
     )
 
 
-def _savepoint(home: Home, record: JobRecord) -> SavepointDecisions:
+def _savepoint(application: Application, record: JobRecord) -> SavepointDecisions:
     # DAG files import this module, and are parsed fast: what loads topologies is imported where it is needed.
     from millrace.ops.savepoints.create import plan_savepoint
 
-    running = record.is_driver_alive(home.application(record.application))
-    return SavepointDecisions.model_validate(
-        plan_savepoint(home, record.application, name="", running=running).decisions
-    )
+    running = record.is_driver_alive(application.directory)
+    return SavepointDecisions.model_validate(plan_savepoint(application, name="", running=running).decisions)

@@ -5,21 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from millrace.errors import ConfigurationError, OperationError
-from millrace.ops.home import Home
+from millrace.install.application import Application
+from millrace.install.spec import UpgradeMode
 from millrace.ops.operations import perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.readiness import last_good, previous_good
-from millrace.ops.record import read_record
-from millrace.ops.spec import UpgradeMode
 from millrace.ops.upgrade.execute import carried_out
 from millrace.ops.upgrade.plan import ROLLBACK, Document, UpgradePlan
-from millrace.ops.which_spec import Use, specification_for
 
 
 def rollback(
-    home: Home,
-    application: str,
+    application: Application,
     *,
     reason: str = "a rollback was asked for",
     dry_run: bool = False,
@@ -32,8 +29,7 @@ def rollback(
     changes or is deployed again.
 
     Args:
-        home: the installation.
-        application: its name.
+        application: which.
         reason: for the record and the journal.
         dry_run: only say what would be done.
         progress: takes lines that say how far it is.
@@ -46,25 +42,25 @@ def rollback(
         PreflightError: a check failed; what runs goes on.
         MillraceError: a step failed; it can be resumed.
     """
-    directory = home.application(application)
-    record = read_record(directory)
+    directory = application.directory
+    record = application.record
     if record is None:
         raise OperationError(
-            f"{application} was never deployed here ({home.root}).", remedy="name an application that was"
+            f"{application} was never deployed here ({application.home.root}).", remedy="name an application that was"
         )
-    launched = specification_for(Use.RUNNING, home, application).file
+    launched = application.launched.file
     good = [file for file in (last_good(directory), previous_good(directory)) if file and file.hash != launched.hash]
     if not good:
         raise OperationError(
             f"{application} has never been healthy with another specification than {launched.hash}, so that there is "
             "nothing to go back to.",
-            remedy=f"bring an older {home.spec_path(application)} back and deploy it",
+            remedy=f"bring an older {application.spec_path} back and deploy it",
         )
     back = good[0]
-    restores = record.savepoint if record.savepoint and _is_kept(home, application, record.savepoint) else ""
+    restores = record.savepoint if record.savepoint and _is_kept(application, record.savepoint) else ""
     preflight(back.spec, forgets_state=bool(restores)).raise_if_failed()
     try:
-        rejects = specification_for(Use.DEPLOYMENT, home, application).file.hash
+        rejects = application.desired.file.hash
     except ConfigurationError:
         rejects = launched.hash  # what is not valid is not gone to in any case
     plan = UpgradePlan(
@@ -75,15 +71,14 @@ def rollback(
         rejects=rejects,
         ready_timeout_s=back.spec.health.readiness_timeout_s,
     )
-    operation = plan.operation(ROLLBACK, application, reason)
+    operation = plan.operation(ROLLBACK, application.name, reason)
     return carried_out(
-        home, application, lambda: perform(home, operation, dry_run=dry_run, progress=progress), dry_run=dry_run
+        application, lambda: perform(application.home, operation, dry_run=dry_run, progress=progress), dry_run=dry_run
     )
 
 
-def _is_kept(home: Home, application: str, savepoint: str) -> bool:
+def _is_kept(application: Application, savepoint: str) -> bool:
     # Loads topologies, which DAG files, that import this module, must not wait for.
-    from millrace.ops.savepoints.location import repository_of
-    from millrace.ops.which_spec import Use, specification_for
+    from millrace.ops.savepoints.location import launched_repository
 
-    return savepoint in repository_of(home, specification_for(Use.RUNNING, home, application).spec).names()
+    return savepoint in launched_repository(application).names()

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from millrace.control.matched_topics import with_topics_to_read
-from millrace.control.status_topic import read_statuses
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
+from millrace.install.application import Application
+from millrace.install.connection import Connection
+from millrace.install.spec import SpecFile
+from millrace.install.which_spec import Use
 from millrace.kafka.offsets import Place, begin_offsets, committed_offsets, end_offsets
-from millrace.ops.connection import Connection
-from millrace.ops.home import Home
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon
 from millrace.ops.operations.embedding import embedded
 from millrace.ops.reset.decisions import ResetDecisions
@@ -26,9 +27,7 @@ from millrace.ops.savepoints.create import SAVEPOINT_STEPS, mark_failed, savepoi
 from millrace.ops.savepoints.manage import verify_savepoint
 from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.restore import RESTORATION_STEPS, plan_restoration, restore_operation
-from millrace.ops.spec import SpecFile
 from millrace.ops.upgrade.plan import SavepointDecisions, UpgradePlan
-from millrace.ops.which_spec import Use
 from millrace.topology.diff import diff
 from millrace.topology.topology import Topology, full_topic_name
 
@@ -52,16 +51,16 @@ def taking_a_savepoint(name: str, decided: SavepointDecisions) -> list[Step]:
     verify = Step(
         name="savepoint-verify",
         text=f"Read every file of savepoint {decided.name} back and compare it with the manifest.",
-        run=lambda context: {"text": verify_savepoint(context.home, name, decided.name).text},
+        run=lambda context: {"text": verify_savepoint(context.application, decided.name).text},
     )
     return [*steps, verify]
 
 
-def give_savepoint_up(home: Home, application: str, decided: SavepointDecisions, error: MillraceError) -> None:
+def give_savepoint_up(application: Application, decided: SavepointDecisions, error: MillraceError) -> None:
     """Ends an upgrade whose savepoint failed: nothing was stopped, and nothing of it is in anybody's way."""
-    repository = SavepointRepository(decided.repository, application)
-    mark_failed(home, application, repository, decided.name, error)
-    abandon(home, application, reason=error.message)
+    repository = SavepointRepository(decided.repository, application.name)
+    mark_failed(application, repository, decided.name, error)
+    abandon(application, reason=error.message)
 
 
 def giving_state_up(
@@ -105,7 +104,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
     subject = Subject(
         config=config,
         topology=topology,
-        statuses=read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0),
+        statuses=connection.statuses(),
     )
     admin = connection.administrator()
     found = admin.describe_topics(sorted(subject.current.inputs)).values()
@@ -139,7 +138,7 @@ def misfit(spec: SpecFile) -> str:
     config = spec.spec.streams_config()
     topology = load_topology(spec.spec.module, config)
     connection = Connection.of(config)
-    statuses = read_statuses(connection.bootstrap_servers, client_settings=connection.admin, timeout_s=30.0)
+    statuses = connection.statuses()
     status = statuses.get(config.application_id)
     if status is None or not status.topology_summary or status.topology_fingerprint == topology.fingerprint:
         return ""
@@ -160,8 +159,7 @@ def restoring(prefix: str, decided: UpgradePlan, *, when: str, is_wanted: Any) -
     def decide_it(context: StepContext) -> Mapping[str, Any]:
         if not is_wanted(context):
             return {"skipped": True}
-        name = context.plan.application
-        plan = plan_restoration(context.home, name, decided.way_back, as_launched=True, reason=context.plan.reason)
+        plan = plan_restoration(context.application, decided.way_back, as_launched=True, reason=context.plan.reason)
         return plan.decisions
 
     def plan_of(context: StepContext) -> OperationPlan | None:

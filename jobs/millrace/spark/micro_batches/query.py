@@ -14,6 +14,7 @@ from typing import Any
 import structlog
 from pyspark.sql import DataFrame, SparkSession
 
+from millrace.config import ProcessingEngine
 from millrace.errors import (
     DriverFencedError,
 )
@@ -35,6 +36,7 @@ from millrace.spark.streaming_run import StreamingRun
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import OffsetRange, TopicPartition, readable
 from millrace.task.task import TaskAction
+from millrace.topology.layout import task_name
 
 IDLE_COMMIT_S = 1.0
 """How long input without records (markers, aborted transactions) may stay uncommitted."""
@@ -161,7 +163,7 @@ class SparkQuery:
         )
         frame = streaming_frame(self._spark, self._plan.sub_topology, self._plan.config, self._committed)
         self._refuse_if_fenced()
-        interval = f"{self._plan.config.commit_interval_ms} milliseconds"
+        interval = f"{self._plan.config.commit_interval_ms_of(ProcessingEngine.MICRO_BATCHES)} milliseconds"
         self._run.start(frame.writeStream.trigger(processingTime=interval).foreachBatch(self._on_batch))
         self._log.info("query started", offsets=readable(self._committed))
 
@@ -479,7 +481,7 @@ class SparkQuery:
             raise self._fenced
 
     def _task_names(self) -> list[str]:
-        return [f"{self.sub_topology}_{partition}" for partition in range(self._plan.tasks)]
+        return [task_name(self.sub_topology, partition) for partition in range(self._plan.tasks)]
 
     def _set_progress(self, **changes: Any) -> None:
         self._progress = replace(self._progress, **changes)

@@ -158,6 +158,8 @@ def source_options(topics: Sequence[str], config: StreamsConfig) -> dict[str, st
     settings = java_consumer(config.client_settings("consumer."))
     # It may not be shorter than that of one request.
     own = {} if "request.timeout.ms" in settings else {"kafka.default.api.timeout.ms": str(_API_TIMEOUT_MS)}
+    if config.max_poll_records is not None:
+        own["kafka.max.poll.records"] = str(config.max_poll_records)
     return {
         **_OPTIONS,
         **own,

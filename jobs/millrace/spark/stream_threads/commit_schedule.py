@@ -44,7 +44,8 @@ class CommitSchedule:
     """When a task is due.
 
     Args:
-        interval_s: least time between the starts of two batches, seconds.
+        interval_s: time between the starts of two batches with rows, seconds; it is not waited for where the input is
+            full.
         recommit_s: after how long offsets that have not moved are committed again, seconds.
         wall_clock_ms: the clock of punctuations, milliseconds since the epoch.
     """
@@ -64,9 +65,10 @@ class CommitSchedule:
         self._punctuation_ms = punctuation_ms
         self._recommit_at = now + IDLE_COMMIT_S
 
-    def begin(self, now: float) -> None:
-        """A batch begins."""
-        self._began_at = now
+    def begin(self, now: float, *, takes_rows: bool) -> None:
+        """A batch begins. One without rows, of positions only, makes no record wait for the interval."""
+        if takes_rows:
+            self._began_at = now
         self._asked = False
 
     def end(self, now: float, *, committed: bool, punctuation_ms: int | None, is_empty: bool) -> None:
@@ -105,11 +107,15 @@ class CommitSchedule:
         if decidable_in > 0 and decidable_in != float("inf"):
             waits.append(decidable_in)
         elif decidable_in == 0:
-            wait = self._began_at + self._interval_s - now
-            if read.has_backlog and not read.is_full and not self._asked:
-                wait = max(wait, (now if self._moved_at is None else self._moved_at) + FILL_S - now)
-            waits.append(0.0 if self._asked else wait)
+            waits.append(0.0 if self._asked or read.is_full else self._filled_in(now, read))
         elif read.has_passed_markers:
             moved_at = now if self._moved_at is None else self._moved_at
             waits.append(0.0 if self._asked else moved_at + IDLE_COMMIT_S - now)
         return max(0.0, min(waits))
+
+    def _filled_in(self, now: float, read: TaskInput) -> float:
+        """Seconds until what is buffered and not full is a batch."""
+        wait = self._began_at + self._interval_s - now
+        if read.has_backlog:
+            return max(wait, (now if self._moved_at is None else self._moved_at) + FILL_S - now)
+        return wait

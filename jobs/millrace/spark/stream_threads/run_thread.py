@@ -14,6 +14,7 @@ import pyarrow as pa
 import structlog
 from pyspark import TaskContext
 
+from millrace.config import ProcessingEngine
 from millrace.errors import OperationError
 from millrace.kafka.columns import ReaderSettings, open_reader
 from millrace.processes import ProcessIdentity
@@ -25,6 +26,7 @@ from millrace.spark.stream_threads.messages import Assignment, HeldState, HeldTa
 from millrace.spark.stream_threads.standby_copies import StandbyCopies
 from millrace.spark.stream_threads.task_input import WAITS_FOR_NOTHING
 from millrace.spark.stream_threads.thread import StreamThread
+from millrace.spark.stream_threads.thread_limits import ThreadLimits
 from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
 from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import WarmTasks, take_from_holder, warm_tasks
@@ -108,6 +110,7 @@ class RunThread:
                 maker=maker,
                 executor=executor,
                 standbys=standbys,
+                limits=ThreadLimits.from_config(config),
             )
             reason = thread.run()
         _log.info("stream thread ended", application=self.application, slot=slot, reason=reason)
@@ -171,7 +174,6 @@ class _TaskMaker:
     def make(self, assignment: Assignment) -> tuple[OpenTask, TaskSettings]:
         """See :class:`millrace.spark.stream_threads.surroundings.TaskMaker`."""
         plan, spec = self._spec(assignment)
-        most, idle_ms = plan.config.max_batch_records, plan.config.max_task_idle_ms
         return (
             HeldThreadTask(
                 spec,
@@ -180,13 +182,7 @@ class _TaskMaker:
                 _act,
                 is_stale=assignment.is_stale,
             ),
-            TaskSettings(
-                commit_interval_s=plan.config.commit_interval_ms / 1000,
-                recommit_s=plan.offsets_retention_s / 4,
-                most_records=MOST_RECORDS if most is None else max(1, most // plan.tasks),
-                wall_clock_ms=lambda: time.time() * 1000,
-                idle_s=WAITS_FOR_NOTHING if idle_ms < 0 else idle_ms / 1000,
-            ),
+            task_settings(plan),
         )
 
     def copied(self, assignment: Assignment) -> CopiedTask | None:
@@ -207,6 +203,25 @@ class _TaskMaker:
         self._batches += 1
         row = statistics_of(outcome, batch_id=self._batches, run_id=self._run, failed_attempts=failed_attempts)
         return row.to_bytes().decode()
+
+
+def task_settings(plan: QueryPlan) -> TaskSettings:
+    """What the settings of an application say of each task of a sub-topology.
+
+    Args:
+        plan: of the sub-topology.
+    """
+    config = plan.config
+    most, idle_ms = config.max_batch_records, config.max_task_idle_ms
+    return TaskSettings(
+        commit_interval_s=config.commit_interval_ms_of(ProcessingEngine.STREAM_THREADS) / 1000,
+        recommit_s=plan.offsets_retention_s / 4,
+        most_records=MOST_RECORDS if most is None else max(1, most // plan.tasks),
+        wall_clock_ms=lambda: time.time() * 1000,
+        idle_s=WAITS_FOR_NOTHING if idle_ms < 0 else idle_ms / 1000,
+        most_buffered=config.buffered_records_per_partition,
+        merges=any(store.is_in_record_cache for store in plan.sub_topology.stores),
+    )
 
 
 def _act(task: Task, action: str, arguments: Mapping[str, object]) -> object:

@@ -71,9 +71,31 @@ class ReadColumns(Protocol):
 
 @dataclass(frozen=True)
 class _Part:
+    """What a poll brought of a partition, as far as it is not committed: rows from ``first`` on."""
+
     rows: InputBatch
     position: int
     size_bytes: int
+    first: int = 0
+
+    def __len__(self) -> int:
+        return len(self.rows) - self.first
+
+    def taken(self, rows: int) -> InputBatch:
+        """The first of its rows. A part that is taken bit by bit is not copied as a whole each time."""
+        if rows == len(self.rows):
+            return self.rows
+        return self.rows.take(np.arange(self.first, self.first + rows, dtype=np.int64))
+
+    def position_after(self, rows: int) -> int:
+        """The offset to read next behind the first of its rows."""
+        return self.position if rows == len(self) else int(self.rows.offset[self.first + rows - 1]) + 1
+
+    def since(self, offset: int) -> _Part:
+        """What it has at and behind an offset; there must be some."""
+        first = int(np.searchsorted(self.rows.offset, offset))
+        kept = len(self.rows) - first
+        return replace(self, first=first, size_bytes=self.size_bytes * kept // len(self))
 
 
 @dataclass
@@ -100,6 +122,7 @@ class TaskInput:
         idle_s: how long records wait for producers of another input of which nothing is there, seconds
             (``max.task.idle.ms``, KIP-695); 0 waits only for what is on the broker, :data:`WAITS_FOR_NOTHING` for
             nothing at all.
+        most_buffered: records of one partition at which it is read no further; ``None`` for two batches.
     """
 
     def __init__(
@@ -109,12 +132,16 @@ class TaskInput:
         *,
         most_records: int,
         idle_s: float = 0.0,
+        most_buffered: int | None = None,
     ) -> None:
         self._idle_s = idle_s
+        self._most_buffered = most_buffered
         self._topics = tuple(sorted({topic for topic, _ in inputs}))
         self.most_records = most_records
         self.most_bytes = 2 * MOST_BATCH_BYTES
         """How much of one partition may be buffered, bytes of keys and values."""
+        self.most_rows: int | None = None
+        """Most rows that a batch takes over all partitions (one of each, if that is more); ``None`` for any number."""
         self._committed = {place: committed[place] for place in inputs}
         self._partitions = {place: _Partition(self._topics.index(place[0]), committed[place]) for place in inputs}
 
@@ -181,19 +208,23 @@ class TaskInput:
 
     @property
     def is_full(self) -> bool:
-        """Whether some partition has a whole batch buffered."""
-        most_bytes = min(MOST_BATCH_BYTES, self.most_bytes // 2)
+        """Whether a whole batch is buffered, or so much of a partition that it is read no further."""
+        if self.most_rows is not None and self.records >= self.most_rows:
+            return True
+        most_bytes = max(1, min(MOST_BATCH_BYTES, self.most_bytes // 2))
+        most_records = min(self.most_records, self._most_buffered or self.most_records)
         return any(
-            partition.records >= self.most_records or partition.size_bytes >= most_bytes
+            partition.records >= most_records or partition.size_bytes >= most_bytes
             for partition in self._partitions.values()
         )
 
     def overflowing(self) -> list[TopicPartition]:
         """Partitions of which two whole batches are buffered, or all that may be: reading on would only take memory."""
+        most_records = min(2 * self.most_records, self._most_buffered or 2 * self.most_records)
         return [
             place
             for place, partition in self._partitions.items()
-            if partition.records >= 2 * self.most_records or partition.size_bytes >= self.most_bytes
+            if partition.records >= most_records or partition.size_bytes >= self.most_bytes
         ]
 
     def decidable_in(self, now: float) -> float:
@@ -223,7 +254,8 @@ class TaskInput:
     def _has_more(self, partition: _Partition, now: float, *, taken_whole: bool) -> bool:
         """Whether records behind those that a batch takes of a partition may be older than others of the batch."""
         if self._idle_s == WAITS_FOR_NOTHING:
-            return False
+            # Those that are buffered are there, and nothing is waited for.
+            return not taken_whole
         if not (taken_whole and partition.at_end):
             return True
         return self._idle_s > 0 and (bool(partition.records) or self._empty_for(partition, now) > 0)
@@ -246,24 +278,52 @@ class TaskInput:
         """
         rows: list[InputBatch] = []
         ranges = {}
+        most_rows = self._rows_of_each()
         for place, partition in self._partitions.items():
-            records = size_bytes = taken = 0
-            end = self._committed[place]
-            for part in partition.parts:
-                if taken and (
-                    records + len(part.rows) > self.most_records or size_bytes + part.size_bytes > MOST_BATCH_BYTES
-                ):
-                    break
-                rows.append(part.rows)
-                records += len(part.rows)
-                size_bytes += part.size_bytes
-                end = part.position
-                taken += 1
-            whole = taken == len(partition.parts)
+            taken, position = self._take(partition, most_rows.get(place))
+            rows += taken
+            whole = sum(map(len, taken)) == partition.records
+            end = self._committed[place] if position is None else position
             end = max(end, partition.position) if whole else end
             has_more = self._has_more(partition, now, taken_whole=whole)
             ranges[place] = OffsetRange(self._committed[place], end, end + 1 if has_more else end)
         return rows, ranges
+
+    def _take(self, partition: _Partition, most_rows: int | None) -> tuple[list[InputBatch], int | None]:
+        """What a batch takes of a partition, and the position behind it; ``None`` where it takes nothing.
+
+        What a poll brought is taken whole, unless ``most_rows`` end within it.
+        """
+        taken: list[InputBatch] = []
+        records = size_bytes = 0
+        position = None
+        for part in partition.parts:
+            room = len(part) if most_rows is None else most_rows - records
+            exceeds = records + len(part) > self.most_records or size_bytes + part.size_bytes > MOST_BATCH_BYTES
+            if room <= 0 or (taken and exceeds):
+                break
+            count = min(room, len(part))
+            taken.append(part.taken(count))
+            position = part.position_after(count)
+            records += count
+            size_bytes += part.size_bytes
+        return taken, position
+
+    def _rows_of_each(self) -> dict[TopicPartition, int]:
+        """How many rows a batch takes of each partition that has some, where their number is limited.
+
+        Each gives one at least: with nothing of a partition that has records, none of the others would be certain.
+        What one does not need the others get.
+        """
+        if self.most_rows is None:
+            return {}
+        filled = {place: each.records for place, each in self._partitions.items() if each.records}
+        most: dict[TopicPartition, int] = {}
+        remaining = self.most_rows
+        for place in sorted(filled, key=lambda each: filled[each]):
+            most[place] = min(filled[place], max(1, remaining // (len(filled) - len(most))))
+            remaining = max(0, remaining - most[place])
+        return most
 
     def commit_to(self, positions: Mapping[TopicPartition, int]) -> None:
         """Forgets the rows before the positions, which are committed.
@@ -286,13 +346,10 @@ class TaskInput:
         parts = partition.parts
         while parts and int(parts[0].rows.offset[-1]) < position:
             gone = parts.popleft()
-            partition.records -= len(gone.rows)
+            partition.records -= len(gone)
             partition.size_bytes -= gone.size_bytes
-        if parts and int(parts[0].rows.offset[0]) < position:
-            first = parts[0]
-            cut = int(np.searchsorted(first.rows.offset, position))
-            kept = first.rows.take(np.arange(cut, len(first.rows), dtype=np.int64))
-            size_bytes = first.size_bytes * len(kept) // len(first.rows)
-            parts[0] = replace(first, rows=kept, size_bytes=size_bytes)
-            partition.records -= cut
-            partition.size_bytes -= first.size_bytes - size_bytes
+        if parts and int(parts[0].rows.offset[parts[0].first]) < position:
+            before = parts[0]
+            parts[0] = before.since(position)
+            partition.records -= len(before) - len(parts[0])
+            partition.size_bytes -= before.size_bytes - parts[0].size_bytes

@@ -30,6 +30,7 @@ from millrace.spark.stream_threads.problems import problem_of
 from millrace.spark.stream_threads.standby_copies import NoStandbys, Standbys
 from millrace.spark.stream_threads.surroundings import DriverConnection, TaskMaker
 from millrace.spark.stream_threads.task_counts import TaskCounts, take_report
+from millrace.spark.stream_threads.thread_limits import ThreadLimits
 from millrace.spark.stream_threads.thread_task import Activity, Ended, ThreadTask
 from millrace.spark.stream_threads.timing import LoopTiming
 from millrace.task.crash_points import CrashPoint, crash_here
@@ -41,15 +42,6 @@ REPORT_S = 1.0
 
 COMMIT_REPORT_S = 0.2
 """The same where something was committed: what follows the application need not lag behind it by more."""
-
-POLL_RECORDS = 200_000
-"""Most records of one poll, over all partitions."""
-
-MOST_BUFFERED_BYTES = 512 * 1024 * 1024
-"""Keys and values that a thread buffers over all its partitions, beside what the client has queued."""
-
-_LEAST_SHARE_BYTES = 4 * 1024 * 1024
-"""What a partition may have of that in any case."""
 
 _LONGEST_POLL_S = 0.05
 _LONGEST_POLL_BUSY_S = 0.02
@@ -76,6 +68,7 @@ class StreamThread:
         maker: makes tasks.
         executor: runs what takes long; as many things at a time as it likes, never two of one task.
         standbys: the standby copies that the thread keeps; the thread closes them.
+        limits: what it may hold.
         clock: a monotonic clock, seconds.
         wall_clock: seconds since the epoch.
     """
@@ -88,6 +81,7 @@ class StreamThread:
         maker: TaskMaker,
         executor: Executor,
         standbys: Standbys | None = None,
+        limits: ThreadLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
         wall_clock: Callable[[], float] = time.time,
     ) -> None:
@@ -96,6 +90,7 @@ class StreamThread:
         self._maker = maker
         self._executor = executor
         self._standbys = standbys or NoStandbys()
+        self._limits = limits or ThreadLimits()
         self._clock = clock
         self._wall_clock = wall_clock
         self._tasks: dict[str, ThreadTask] = {}
@@ -237,7 +232,7 @@ class StreamThread:
         self._owners.update(dict.fromkeys(starts, task))
         task.suspended.clear()
         self._reader.assign(starts)
-        self._share_buffers()
+        self._limits.share(self._tasks.values())
         self._has_news = True
 
     def _processed(self, task: ThreadTask, ended: Ended) -> None:
@@ -306,13 +301,7 @@ class StreamThread:
             del self._owners[place]
         if own:
             self._reader.unassign(own)
-            self._share_buffers()
-
-    def _share_buffers(self) -> None:
-        share = max(_LEAST_SHARE_BYTES, MOST_BUFFERED_BYTES // max(1, len(self._owners)))
-        for task in self._tasks.values():
-            if task.input is not None:
-                task.input.most_bytes = share
+            self._limits.share(self._tasks.values())
 
     def _begin_what_is_due(self) -> None:
         now = self._clock()
@@ -358,7 +347,7 @@ class StreamThread:
     def _poll(self, wait_s: float) -> None:
         began = self._clock()
         try:
-            news = self._reader.poll(wait_s, POLL_RECORDS)
+            news = self._reader.poll(wait_s, self._limits.poll_records)
         except MillraceError as error:
             self._reading_failed(error)
             return

@@ -15,6 +15,7 @@ from millrace.errors import (
     TaskMigratedError,
     TransactionAbortedError,
 )
+from millrace.spark.stream_threads.cache_limit import CacheLimit
 from millrace.spark.stream_threads.commit_schedule import BatchLimit, CommitSchedule
 from millrace.spark.stream_threads.task_input import TaskInput
 from millrace.task.input import InputBatch, OffsetRange, TopicPartition
@@ -94,12 +95,15 @@ class TaskSettings:
     """What the loop must know of a task's application.
 
     Args:
-        commit_interval_s: least time between the starts of two batches, seconds.
+        commit_interval_s: time between the starts of two batches, seconds; it is shorter where the input is full.
         recommit_s: after how long offsets that have not moved are committed again, seconds.
         most_records: most records of one partition that a batch takes.
         wall_clock_ms: the clock of punctuations, milliseconds since the epoch.
         idle_s: how long records wait for producers of another input, see
             :class:`millrace.spark.stream_threads.task_input.TaskInput`.
+        most_buffered: records of one partition that are buffered before it is read no further; ``None`` leaves it to
+            the limits of batches and bytes.
+        merges: whether the task has cached stores, so that it takes a share of the record cache.
     """
 
     commit_interval_s: float
@@ -107,6 +111,8 @@ class TaskSettings:
     most_records: int
     wall_clock_ms: Callable[[], float]
     idle_s: float = 0.0
+    most_buffered: int | None = None
+    merges: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,6 +161,7 @@ class ThreadTask:
         self._executor = executor
         self._schedule = self._new_schedule()
         self._limit = BatchLimit(settings.most_records)
+        self._cache: CacheLimit | None = None
         self._running: Future[object] | None = None
         self._began_at = 0.0
         self._took = 0
@@ -163,6 +170,32 @@ class ThreadTask:
     def name(self) -> str:
         """The task's name."""
         return self.task.name
+
+    @property
+    def merges(self) -> bool:
+        """Whether it takes a share of the record cache."""
+        return self._settings.merges
+
+    def share(self, *, partition_bytes: int, cache_bytes: int | None) -> None:
+        """Give the open task its shares of what its thread may hold.
+
+        Args:
+            partition_bytes: what may be buffered of each of its partitions.
+            cache_bytes: what its updates that are merged for a commit may take; ``None`` where that is not bounded.
+        """
+        assert self.input is not None
+        self.input.most_bytes = partition_bytes
+        if cache_bytes is None:
+            self._cache = None
+        elif self._cache is None:
+            self._cache = CacheLimit(cache_bytes)
+        else:
+            self._cache.share_bytes = cache_bytes
+        self._limit_rows(self.input)
+
+    def _limit_rows(self, read: TaskInput) -> None:
+        read.most_records = self._limit.records
+        read.most_rows = None if self._cache is None else self._cache.rows
 
     @property
     def is_busy(self) -> bool:
@@ -179,7 +212,7 @@ class ThreadTask:
         rows, ranges = self.input.batch(now)
         self._took = sum(len(batch) for batch in rows)
         recommit = self._schedule.recommits(now)
-        self._schedule.begin(now)
+        self._schedule.begin(now, takes_rows=self._took > 0)
         self._start(Activity.PROCESSING, now, lambda: self.task.run(rows, ranges, recommit=recommit))
 
     def act(self, now: float, action: str, arguments: Mapping[str, object]) -> None:
@@ -261,6 +294,7 @@ class ThreadTask:
             ended.outcome.positions,
             most_records=self._limit.records,
             idle_s=self._settings.idle_s,
+            most_buffered=self._settings.most_buffered,
         )
         self._schedule = self._new_schedule()
         self._schedule.open(now, punctuation_ms=ended.outcome.next_punctuation_ms)
@@ -273,7 +307,9 @@ class ThreadTask:
         self.attempts = 0
         self.input.commit_to(outcome.positions)
         self._limit.observe(self._took, now - ended.began_at)
-        self.input.most_records = self._limit.records
+        if self._cache is not None:
+            self._cache.observe(outcome.counts.get("read", 0), outcome.merged_bytes)
+        self._limit_rows(self.input)
         self._schedule.end(
             now,
             committed="commit" in outcome.durations,

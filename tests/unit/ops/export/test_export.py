@@ -17,6 +17,8 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from millrace.errors import BrokerUnavailableError, OperationError
+from millrace.install.application import Application
+from millrace.install.spec import load_spec
 from millrace.kafka.transactions import parse_table
 from millrace.metrics import exported as m
 from millrace.metrics.exported import ExportPart
@@ -29,7 +31,6 @@ from millrace.ops.export.series import Sample, openmetrics, text_format
 from millrace.ops.export.subject import Clusters
 from millrace.ops.operations.journal import OperationJournal, OperationState
 from millrace.ops.operations.operation import OperationPlan
-from millrace.ops.spec import load_spec
 
 NAME = "payments"
 FILES = (ExportPart.SUPERVISION, ExportPart.OPERATIONS)
@@ -56,10 +57,10 @@ def home(tmp_path: Path) -> Home:
 
 @pytest.fixture
 def running(home: Home):
-    deploy(home, NAME)
-    wait_until_ready(home, NAME, timeout_s=60)
+    deploy(Application(home, NAME))
+    wait_until_ready(Application(home, NAME), timeout_s=60)
     yield home
-    stop(home, NAME, limits=UNRESPONSIVE)
+    stop(Application(home, NAME), limits=UNRESPONSIVE)
 
 
 def _values(samples, metric) -> dict[tuple[str, ...], float]:
@@ -69,7 +70,7 @@ def _values(samples, metric) -> dict[tuple[str, ...], float]:
 def test_what_the_broker_does_not_answer_is_left_out_and_told_and_the_rest_is_exported(
     running: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("millrace.ops.connection.ADMIN_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("millrace.install.connection.ADMIN_TIMEOUT_S", 1.0)
     operations = OperationJournal(running.application(NAME), "20260101T000000.000000-reset")
     operations.begin(OperationPlan(operation="reset", application=NAME, reason="", decisions={}))
     operations.step_begins("fence")
@@ -102,7 +103,7 @@ def test_what_the_broker_does_not_answer_is_left_out_and_told_and_the_rest_is_ex
 def test_a_cluster_that_does_not_answer_is_asked_once_for_all_parts(
     home: Home, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("millrace.ops.connection.ADMIN_TIMEOUT_S", 1.0)
+    monkeypatch.setattr("millrace.install.connection.ADMIN_TIMEOUT_S", 1.0)
     clusters = Clusters()
     config = load_spec(home.spec_path(NAME)).streams_config()
     with pytest.raises(BrokerUnavailableError) as first:
@@ -131,9 +132,9 @@ def test_the_look_of_an_export_or_a_person_is_none_of_a_supervisor(running: Home
     assert _values(export.samples, m.SUPERVISED) == {}
     from millrace.ops import reconcile
 
-    reconcile(running, NAME)
+    reconcile(Application(running, NAME))
     supervised = _values(export_metrics(running, parts=FILES).applications[0].samples, m.SUPERVISED)[()]
-    observe(running, NAME)
+    observe(Application(running, NAME))
     assert _values(export_metrics(running, parts=FILES).applications[0].samples, m.SUPERVISED) == {(): supervised}
 
 
@@ -145,13 +146,13 @@ def test_prometheus_finds_a_driver_while_it_is_wanted_and_at_its_new_address_aft
     ]
     assert orjson.loads(path.read_bytes()) == expected
     os.kill(control["pid"], 9)
-    observe(running, NAME)
+    observe(Application(running, NAME))
     assert orjson.loads(path.read_bytes()) == expected, "a scrape that fails is how Prometheus learns of it"
-    deploy(running, NAME)
-    wait_until_ready(running, NAME, timeout_s=60)
+    deploy(Application(running, NAME))
+    wait_until_ready(Application(running, NAME), timeout_s=60)
     again = orjson.loads(running.application(NAME).control.read_bytes())["address"]
     assert orjson.loads(path.read_bytes())[0]["targets"] == [again.removeprefix("http://")]
-    stop(running, NAME, limits=UNRESPONSIVE)
+    stop(Application(running, NAME), limits=UNRESPONSIVE)
     assert not path.exists()
 
 

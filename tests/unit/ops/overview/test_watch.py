@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import OperationError
+from millrace.install.application import Application
+from millrace.install.files import append_journal
 from millrace.ops import Home, deploy, observe
-from millrace.ops.files import append_journal
 from millrace.ops.overview import OverviewWatch, WatchOptions, application_overview, applications_overview
 from millrace.ops.overview.happenings import journal_end
 from tests.waiting import eventually, stop_process
@@ -18,7 +19,7 @@ LIMIT_S = 60
 
 
 def wait_until_healthy(home: Home, name: str) -> None:
-    eventually(lambda: observe(home, name).verdict.value, "healthy", limit_s=LIMIT_S)
+    eventually(lambda: observe(Application(home, name)).verdict.value, "healthy", limit_s=LIMIT_S)
 
 
 @pytest.fixture
@@ -51,10 +52,10 @@ def test_one_bad_application_is_shown_with_what_is_wrong_and_hides_no_other(
 
 def test_a_driver_is_seen_and_its_journal_and_nothing_is_written(home: Home, write_spec: Callable[..., Path]) -> None:
     write_spec()
-    deploy(home, "payments", reason="for a test")
+    deploy(Application(home, "payments"), reason="for a test")
     wait_until_healthy(home, "payments")
     supervision = home.application("payments").supervision.read_bytes()
-    found = application_overview(home, "payments")
+    found = application_overview(Application(home, "payments"))
     assert found.overview.verdict == "healthy"
     assert found.overview.lag == 0
     assert any(entry.what == "launch" and "for a test" in entry.details for entry in found.journal)
@@ -63,7 +64,7 @@ def test_a_driver_is_seen_and_its_journal_and_nothing_is_written(home: Home, wri
 
 def test_rates_come_with_the_second_look(home: Home, write_spec: Callable[..., Path], watch: OverviewWatch) -> None:
     write_spec()
-    deploy(home, "payments", reason="for a test")
+    deploy(Application(home, "payments"), reason="for a test")
     eventually(lambda: bool(len(watch.application("payments").overview.lag_points) > 3), True, limit_s=LIMIT_S)
     assert watch.application("payments").overview.rate == pytest.approx(10, abs=9)
 
@@ -73,10 +74,10 @@ def test_a_driver_that_hangs_delays_nobody_and_is_said_to_be_old(
 ) -> None:
     for name in ("hangs", "works"):
         write_spec(name)
-        deploy(home, name, reason="for a test")
+        deploy(Application(home, name), reason="for a test")
         wait_until_healthy(home, name)
     eventually(lambda: bool(all(each.verdict == "healthy" for each in watch.applications())), True, limit_s=LIMIT_S)
-    process = observe(home, "hangs").process
+    process = observe(Application(home, "hangs")).process
     assert process is not None
     stop_process(process.pid)
     try:

@@ -23,3 +23,9 @@ def test_only_committed_records_are_read_in_a_group_of_spark_s_own() -> None:
     assert found["kafka.isolation.level"] == "read_committed"
     assert found["failOnDataLoss"] == "true"
     assert found["kafka.group.id"] == "a-spark"
+
+
+def test_a_poll_of_spark_s_consumers_is_limited_as_one_of_a_stream_thread() -> None:
+    assert options()["kafka.max.poll.records"] == "5000"
+    for name in ("max.poll.records", "consumer.max.poll.records"):
+        assert options(**{name: "70"})["kafka.max.poll.records"] == "70"

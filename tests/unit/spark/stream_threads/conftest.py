@@ -15,8 +15,17 @@ import pytest
 from millrace.errors import MillraceError, OperationError
 from millrace.kafka.columns import PartitionColumns
 from millrace.spark.stream_threads.conversation import Ended
-from millrace.spark.stream_threads.messages import Assign, Assignment, FromDriver, FromThread, Report, StandbyReport
+from millrace.spark.stream_threads.messages import (
+    Assign,
+    Assignment,
+    FromDriver,
+    FromThread,
+    Report,
+    StandbyReport,
+    TaskState,
+)
 from millrace.spark.stream_threads.thread import StreamThread
+from millrace.spark.stream_threads.thread_limits import ThreadLimits
 from millrace.spark.stream_threads.thread_task import TaskSettings
 from millrace.task.input import (
     InputBatch,
@@ -204,6 +213,7 @@ class PlayedTask:
         self.fails: deque[Exception | None] = deque()
         self.open_fails: deque[Exception] = deque()
         self.batch_s = 0.0
+        self.merged_bytes_per_row = 0
         self.acted: list[tuple[str, dict[str, object]]] = []
         self.act_fails: Exception | None = None
         self.next_punctuation_ms: int | None = None
@@ -250,6 +260,7 @@ class PlayedTask:
             positions=dict(self.committed),
             counts={"read": self.batches[-1]} if "process" in durations else {},
             durations=durations,
+            merged_bytes=self.batches[-1] * self.merged_bytes_per_row if "process" in durations else 0,
             next_punctuation_ms=self.next_punctuation_ms,
         )
 
@@ -288,7 +299,7 @@ class PlayedStandbys:
 class World:
     """A stream thread and everything around it."""
 
-    def __init__(self) -> None:
+    def __init__(self, limits: ThreadLimits | None = None) -> None:
         self.clock = PlayedClock()
         self.driver = PlayedDriver(self.clock)
         self.reader = PlayedReader(self.clock)
@@ -296,6 +307,9 @@ class World:
         self.standbys = PlayedStandbys()
         self.tasks: dict[str, PlayedTask] = {}
         self.most_records = 1_000
+        self.interval_s = INTERVAL_S
+        self.most_buffered: int | None = None
+        self.merges = False
         self.recommit_s = 1_000_000.0
         self.idle_s = 0.0
         self.thread = StreamThread(
@@ -304,6 +318,7 @@ class World:
             maker=self,
             executor=self.executor,
             standbys=self.standbys,
+            limits=limits,
             clock=self.clock,
             wall_clock=self.clock,
         )
@@ -319,15 +334,28 @@ class World:
         if assignment.task not in self.tasks:
             raise OperationError(f"{assignment.task} is not known.")
         return self.tasks[assignment.task], TaskSettings(
-            commit_interval_s=INTERVAL_S,
+            commit_interval_s=self.interval_s,
             recommit_s=self.recommit_s,
             most_records=self.most_records,
             wall_clock_ms=lambda: self.clock() * 1000,
             idle_s=self.idle_s,
+            most_buffered=self.most_buffered,
+            merges=self.merges,
         )
 
     def statistics(self, outcome: BatchOutcome, *, failed_attempts: int) -> str:
         return f"{outcome.task} {outcome.counts.get('read', 0)} {failed_attempts}"
+
+    def running(self, *names: str) -> None:
+        """Has the thread open tasks."""
+        self.driver.assign(*names)
+        self.turn_until(
+            lambda: (
+                any(isinstance(said, Report) for said in self.driver.said)
+                and [each.task for each in self.driver.last_report.tasks if each.state is TaskState.RUNNING]
+                == list(names)
+            )
+        )
 
     def turn_until(self, condition: Callable[[], object], *, within_s: float = 5.0) -> float:
         """Turns the loop until a condition holds; the time that it took, seconds."""
@@ -350,3 +378,9 @@ class World:
 def world() -> World:
     """A stream thread whose world is played."""
     return World()
+
+
+@pytest.fixture
+def make_world() -> Callable[..., World]:
+    """``make_world(limits)`` makes such a thread that may hold so much."""
+    return World

@@ -165,3 +165,84 @@ def test_without_any_idling_what_is_buffered_is_processed_whatever_the_broker_ha
     given.add(read(A, 0, 1))
     assert given.decidable_in(0.0) == 0
     assert given.batch(0.0)[1] == {A: OffsetRange(0, 2, 2), B: OffsetRange(0, 0, 0)}
+    # Those that a batch has no room for are buffered: they are in their turn, and nothing is waited for.
+    small = TaskInput([A, B], {A: 0, B: 0}, most_records=1, idle_s=WAITS_FOR_NOTHING)
+    small.add(read(A, 0))
+    small.add(read(A, 1))
+    small.add(read(B, 7))
+    assert small.batch(0.0)[1] == {A: OffsetRange(0, 1, 2), B: OffsetRange(0, 8, 8)}
+
+
+def limited(most_rows: int, **parts: tuple[int, ...]) -> TaskInput:
+    """An input of partitions of which so many records are buffered in parts, with a limit of rows."""
+    places = [(name, 0) for name in parts]
+    given = TaskInput(places, dict.fromkeys(places, 0), most_records=1_000)
+    for name, sizes in parts.items():
+        at = 0
+        for size in sizes:
+            given.add(read((name, 0), *range(at, at + size), position=at + size + 1))
+            at += size + 1
+    given.most_rows = most_rows
+    return given
+
+
+def test_a_limit_of_rows_divides_what_a_poll_brought_and_what_is_left_comes_next() -> None:
+    given = limited(3, a=(5, 2))
+    taken = []
+    while given.records:
+        offsets = offsets_of(given)
+        taken.append(offsets)
+        assert len(offsets) <= 3
+        given.commit_to({A: given.batch(0.0)[1][A].end})
+    # Behind the last record of each part was a marker.
+    assert taken == [[0, 1, 2], [3, 4, 6], [7]]
+    assert given.committed == {A: 9}
+    assert given.size_bytes == 0
+
+
+def test_a_batch_that_ends_within_a_part_is_not_the_end_of_the_partition() -> None:
+    given = limited(2, a=(3,))
+    assert given.batch(0.0)[1] == {A: OffsetRange(0, 2, 3)}
+    given.most_rows = 3
+    assert given.batch(0.0)[1] == {A: OffsetRange(0, 4, 5)}
+
+
+@pytest.mark.parametrize(
+    ("most_rows", "taken"), [(1, (1, 1)), (2, (1, 1)), (3, (1, 2)), (8, (4, 4)), (12, (4, 8)), (100, (4, 20))]
+)
+def test_partitions_share_the_rows_and_each_that_has_some_gives_one(most_rows: int, taken: tuple[int, int]) -> None:
+    rows, _ = limited(most_rows, a=(4,), b=(20,)).batch(0.0)
+    assert tuple(len(batch) for batch in rows) == taken
+
+
+def test_rows_of_all_partitions_make_a_batch_full_where_their_number_is_limited() -> None:
+    assert limited(24, a=(4,), b=(20,)).is_full
+    assert not limited(25, a=(4,), b=(20,)).is_full
+
+
+def test_a_partition_is_full_and_read_no_further_at_its_buffered_records() -> None:
+    given = TaskInput([A, B], {A: 0, B: 0}, most_records=10, most_buffered=3)
+    given.add(read(A, 0, 1))
+    assert not given.is_full
+    assert not given.overflowing()
+    given.add(read(A, 2))
+    assert given.is_full
+    assert given.overflowing() == [A]
+    given.commit_to({A: 1, B: 0})
+    assert not given.is_full
+    assert not given.overflowing()
+    many = TaskInput([A], {A: 0}, most_records=2, most_buffered=100)
+    many.add(read(A, 0, 1, 2, 3))
+    assert many.is_full
+    assert many.overflowing() == [A], "two batches are enough"
+
+
+def test_nothing_is_full_that_has_no_record_however_small_its_share() -> None:
+    given = TaskInput([A], {A: 0}, most_records=10)
+    given.most_bytes = 1
+    assert not given.is_full
+    assert not given.overflowing()
+    given.add(read(A, 0, size=50))
+    assert given.is_full
+    assert given.overflowing() == [A]
+    assert offsets_of(given) == [0]

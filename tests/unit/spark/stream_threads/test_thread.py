@@ -15,7 +15,8 @@ from millrace.errors import (
 )
 from millrace.spark.stream_threads.conversation import Ended
 from millrace.spark.stream_threads.messages import Act, Answer, CommitNow, End, Failed, Report, StandbyReport, TaskState
-from millrace.spark.stream_threads.thread import MOST_BUFFERED_BYTES, DriverLostError
+from millrace.spark.stream_threads.thread import DriverLostError
+from millrace.spark.stream_threads.thread_limits import MOST_BUFFERED_BYTES
 from millrace.task.task import BatchOutcome
 
 World = Any
@@ -24,13 +25,7 @@ INTERVAL_S = 0.1
 
 def running(world: World, *names: str) -> None:
     """Has the thread open tasks."""
-    world.driver.assign(*names)
-    world.turn_until(
-        lambda: (
-            any(isinstance(said, Report) for said in world.driver.said)
-            and [each.task for each in world.driver.last_report.tasks if each.state is TaskState.RUNNING] == list(names)
-        )
-    )
+    world.running(*names)
 
 
 def state_of(world: World) -> TaskState:

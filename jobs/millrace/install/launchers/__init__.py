@@ -1,0 +1,12 @@
+"""Where drivers run: one launcher per kind of place."""
+
+from millrace.install.launchers.base import Launch, Launcher
+from millrace.install.launchers.registry import launcher_of_kind, refuse_state_elsewhere, register_launcher
+
+__all__ = [
+    "Launch",
+    "Launcher",
+    "launcher_of_kind",
+    "refuse_state_elsewhere",
+    "register_launcher",
+]

@@ -1,6 +1,0 @@
-"""Drivers and executors as containers of YARN, submitted by ``spark-submit`` in cluster mode."""
-
-from millrace.ops.launchers.yarn.application import YarnApplication, read_report
-from millrace.ops.launchers.yarn.launcher import YarnLauncher, application_id
-
-__all__ = ["YarnApplication", "YarnLauncher", "application_id", "read_report"]

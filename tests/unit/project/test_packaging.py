@@ -70,6 +70,13 @@ def test_versions_are_ranges_that_have_those_of_the_lock_file(requirement: Requi
     assert all(version in requirement.specifier for version in versions)
 
 
+def test_no_range_has_the_client_library_that_hangs_after_a_broker_s_restart() -> None:
+    """librdkafka 2.16, issues 5456 and 5511: requests to a group's coordinator outlive every time limit."""
+    [kafka] = [each for each in REQUIRED if each.name == "confluent-kafka"]
+    assert "2.15.1" in kafka.specifier
+    assert not [version for version in ("2.16.0", "2.16.1", "3.0.0") if version in kafka.specifier]
+
+
 def test_an_environment_from_the_lock_file_has_every_extra() -> None:
     own = [Requirement(text) for text in PROJECT["dependency-groups"]["dev"] if text.startswith("millrace[")]
     assert [each.extras for each in own] == [{*EXTRAS}]

@@ -79,8 +79,19 @@ class Arena:
         finally:
             delete_topics(self._admin, [topic])
 
-    def throughput(self, contestant: Contestant, loaded: LoadedTopic) -> Figures:
+    def throughput(
+        self,
+        contestant: Contestant,
+        loaded: LoadedTopic,
+        *,
+        observe: Callable[[Sample, int], None] = lambda _sample, _pid: None,
+    ) -> Figures:
         """Run a contestant over a loaded topic from nothing, and check its output.
+
+        Args:
+            contestant: which.
+            loaded: the topic.
+            observe: gets each sample of its progress, and the number of its process.
 
         Raises:
             ContestantFailedError: it ended early or took longer than ten minutes.
@@ -90,6 +101,12 @@ class Arena:
         with self._run(contestant, loaded.topic, workload.partitions) as run:
             self._report(f"{contestant.title} starts on {workload.name}")
             with closing(contestant.progress(run)) as progress, contestant.start(run) as process:
+                tell = _every_seconds(5.0, self._report, records=workload.records)
+
+                def on_sample(sample: Sample) -> None:
+                    tell(sample)
+                    observe(sample, process.pid)
+
                 samples = watch(
                     progress,
                     partial(stable_end, self._admin, run.output_topic, partitions=run.partitions),
@@ -97,7 +114,7 @@ class Arena:
                     started_at=process.started_at,
                     check_alive=process.check_alive,
                     limit_s=_LONGEST_RUN_S,
-                    on_sample=_every_seconds(5.0, self._report, records=workload.records),
+                    on_sample=on_sample,
                 )
             updates = read_updates(
                 bootstrap_servers=self._bootstrap_servers, topic=run.output_topic, partitions=run.partitions

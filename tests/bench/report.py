@@ -65,6 +65,21 @@ class Recovery:
 
 
 @dataclass(frozen=True)
+class StepTime:
+    """What a step costs a record.
+
+    Args:
+        workload: name of the workload.
+        step: what is done.
+        microseconds: processor time of a record, over all cores.
+    """
+
+    workload: str
+    step: str
+    microseconds: float
+
+
+@dataclass(frozen=True)
 class Results:
     """Everything that was measured, newest sessions only.
 
@@ -73,12 +88,14 @@ class Results:
         throughput: runs over backlogs.
         latency: runs under a stream.
         recovery: runs with kills.
+        steps: where a record's time goes in Millrace.
     """
 
     machine: Mapping[str, str] = field(default_factory=dict)
     throughput: tuple[Throughput, ...] = ()
     latency: tuple[Latency, ...] = ()
     recovery: tuple[Recovery, ...] = ()
+    steps: tuple[StepTime, ...] = ()
 
     def with_throughput(self, runs: Sequence[Throughput]) -> Results:
         """These results, where ``runs`` take the place of all earlier runs of their workloads.
@@ -98,6 +115,11 @@ class Results:
     def with_recovery(self, runs: Sequence[Recovery]) -> Results:
         """These results, where ``runs`` take the place of all earlier ones of their kind."""
         return replace(self, recovery=tuple(runs))
+
+    def with_steps(self, steps: Sequence[StepTime]) -> Results:
+        """These results, where ``steps`` take the place of all earlier ones of their workloads."""
+        measured = {step.workload for step in steps}
+        return replace(self, steps=(*(step for step in self.steps if step.workload not in measured), *steps))
 
     def with_machine(self, machine: Mapping[str, str]) -> Results:
         """These results, measured on ``machine``; those of another machine are dropped."""
@@ -124,6 +146,7 @@ def read_results(file: Path) -> Results:
         recovery=tuple(
             Recovery(**{**run, "figures": RecoveryFigures(**run["figures"])}) for run in data.get("recovery", ())
         ),
+        steps=tuple(StepTime(**step) for step in data.get("steps", ())),
     )
 
 
@@ -156,6 +179,8 @@ def render_page(results: Results) -> str:
         parts.append(f"## Growth\n\n{_GROWTH}\n\n{render_growth(by_workload)}")
     if results.latency:
         parts.append(f"## Latency\n\n{_LATENCY}\n\n{render_latency(results.latency)}")
+    if results.steps:
+        parts.append(f"## Where a record's time goes\n\n{_STEPS}\n\n{render_steps(results.steps)}")
     if results.recovery:
         parts.append(f"## Recovery\n\n{_RECOVERY}\n\n{render_recovery(results.recovery)}")
     return "\n\n".join(parts) + "\n"
@@ -229,6 +254,21 @@ def render_recovery(runs: Sequence[Recovery]) -> str:
         process_s, worker_s = _median(each.process_s for each in mine), _median(each.worker_s for each in mine)
         rows.append((title, _seconds(process_s), _seconds(worker_s)))
     return _table(("", "process killed, s", "worker killed, s"), rows)
+
+
+def render_steps(steps: Sequence[StepTime]) -> str:
+    """Microseconds by step, a column for each workload; what is below a hundredth is left out."""
+    workloads = sorted({step.workload for step in steps})
+    times = {(step.workload, step.step): step.microseconds for step in steps}
+    names = list(dict.fromkeys(step.step for step in steps))
+    rows = [
+        (name, *(f"{times.get((workload, name), 0.0):.2f}" for workload in workloads))
+        for name in names
+        if any(times.get((workload, name), 0.0) >= 0.01 for workload in workloads)
+    ]
+    sums = [sum(us for (of, _), us in times.items() if of == workload) for workload in workloads]
+    rows.append(("all", *(f"{total:.2f}" for total in sums)))
+    return _table(("processor time of a record, µs", *workloads), rows)
 
 
 def ratio(runs: Sequence[Throughput], contestant: str, *, whole_run: bool) -> float | None:
@@ -317,6 +357,10 @@ the same round: above 1 is faster."""
 
 _GROWTH = """Steady-state records/s for other numbers of partitions and keys; in brackets the ratio to Kafka Streams
 with default settings, where it was measured in the same session."""
+
+_STEPS = """`python -m tests.bench.steps`: processor time of Millrace in the steady state, over all cores, for each
+record of the input; the broker's comes on top. Steps in Python are sampled with py-spy, other threads are named by the
+kernel."""
 
 _RECOVERY = """From `kill -9` under 5,000 payments a second until everything that was in the input at that moment was
 committed: of the contestant's process with all that it had started, which was started again at once, and of one of its

@@ -103,7 +103,8 @@ def _workloads(names: str) -> list[Workload]:
     return [WORKLOADS[name] for name in names.split(",")]
 
 
-def _reporter() -> Report:
+def reporter() -> Report:
+    """Writes lines with the seconds since now."""
     begun = time.monotonic()
 
     def report(line: str) -> None:
@@ -137,7 +138,7 @@ def main(
     chosen = _chosen(contestants)
     quick = any(size is not None for size in (records, keys, partitions))
     file = results or (millrace_home() / "bench" / "quick.json" if quick else _PUBLISHED)
-    report = _reporter()
+    report = reporter()
     for contestant in chosen:
         contestant.prepare(report)
     measured = read_results(file).with_machine(describe_machine())

@@ -20,4 +20,4 @@ def test_what_a_container_s_health_check_looks_for_is_there(platform: Platform, 
     check = services()[f"airflow-{part}"]["healthcheck"]["test"][1]
     (words,) = re.findall(r"grep -q '([^']+)'", check)
     address = f"{platform.airflow.address}{HEALTH_PATH}"
-    wait_for(lambda: words in httpx.get(address, timeout=10, trust_env=False).text, limit_s=90)
+    wait_for(lambda: words in httpx.get(address, timeout=60, trust_env=False).text, limit_s=90)

@@ -325,11 +325,11 @@ class StreamsConfig(BaseModel):
         None,
         pattern=r"^[A-Za-z0-9._-]{0,200}$",
         description="Put in front of the name of every topic that the application writes to and that is not its own; "
-        "the dead letter topic's is left as it is. For canaries. Not in Kafka Streams.",
+        "the dead-letter topic's is left as it is. For canaries. Not in Kafka Streams.",
     )
     errors_dead_letter_queue_dropped_records: str | None = Field(
         None,
-        description="Which of the records that operators drop go to the dead letter topic as well, once each, with the "
+        description="Which of the records that operators drop go to the dead-letter topic as well, once each, with the "
         "reason in the header `__millrace.dropped.reason`: `all`, or reasons with commas between: "
         + ", ".join(f"`{reason}`" for reason in DROPPED_BY_OPERATORS)
         + ". Not in Kafka Streams.",
@@ -554,7 +554,7 @@ class StreamsConfig(BaseModel):
 
     @property
     def dead_lettered_drops(self) -> frozenset[DropReason | SilentDrop]:
-        """The reasons for which records that an operator drops become dead letters."""
+        """The reasons for which records that an operator drops become dead-letter records."""
         if self.errors_dead_letter_queue_topic_name is None:
             return frozenset()
         names = _listed(self.errors_dead_letter_queue_dropped_records)

@@ -93,8 +93,8 @@ PLATFORM = Dashboard(
             queries=(Query("max by (application_id) (millrace_application_restarts)", "{{application_id}}"),),
         ),
         Panel(
-            title="Dead letters in 15 minutes",
-            text="Records that went to dead letter topics.",
+            title="Dead-letter records in 15 minutes",
+            text="Records that went to dead-letter topics.",
             queries=(Query("sum by (application_id) (millrace:dead_letters:increase15m)", "{{application_id}}"),),
             alert="MillraceDeadLetters",
         ),

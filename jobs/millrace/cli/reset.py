@@ -74,7 +74,7 @@ def reset(
     ] = None,
     dead_letter_topic: Annotated[
         bool,
-        typer.Option("--dead-letter-topic", help="Delete the records of the dead letter topic.", rich_help_panel=_WHAT),
+        typer.Option("--dead-letter-topic", help="Delete the records of the dead-letter topic.", rich_help_panel=_WHAT),
     ] = False,
     delete_savepoints: Annotated[
         bool,

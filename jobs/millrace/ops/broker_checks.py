@@ -55,7 +55,7 @@ def input_topics(topology: Topology) -> tuple[str, ...]:
 
 
 def output_topics(topology: Topology, config: StreamsConfig) -> tuple[str, ...]:
-    """The topics that results and dead letters go to, sorted."""
+    """The topics that results and dead-letter records go to, sorted."""
     sinks = topology.external_outputs
     dead_letters = config.errors_dead_letter_queue_topic_name
     return tuple(sorted(sinks | ({dead_letters} if dead_letters else set())))
@@ -130,7 +130,7 @@ def _dead_letter_topic(config: StreamsConfig, known: Mapping[str, TopicView]) ->
     if name is not None and name in known:
         policy = known[name].settings.get("cleanup.policy", "delete")
         yield Check(
-            name="dead letter topic",
+            name="dead-letter topic",
             ok="compact" not in policy,
             text=f"{name} has cleanup.policy={policy}",
             remedy="set its cleanup.policy to delete: a compacted topic refuses records without a key, and keeps only "

@@ -52,22 +52,22 @@ class Findings:
 
     Args:
         dropped: how many records of the topic were dropped, by reason.
-        dead_letters: number of dead letters.
-        letters: the dead letters.
+        dead_letters: number of dead-letter records.
+        records: the dead-letter records.
     """
 
     dropped: Counter[DropReason] = field(default_factory=Counter)
     dead_letters: int = 0
-    letters: list[OutputBatch] = field(default_factory=list)
+    records: list[OutputBatch] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.dropped or self.letters)
+        return bool(self.dropped or self.records)
 
     def add(self, other: Findings) -> None:
         """Takes those of another over."""
         self.dropped.update(other.dropped)
         self.dead_letters += other.dead_letters
-        self.letters += other.letters
+        self.records += other.records
 
 
 class GlobalCopy:
@@ -89,7 +89,7 @@ class GlobalCopy:
         self._config = config
         self._open_reader = open_reader
         self._turn = threading.Lock()
-        self._letters = OutputBuffer()
+        self._dead_letters = OutputBuffer()
         self._findings = Findings()
         self._reader: GlobalTopicReader | None = None
         self._read_places: set[TopicPartition] = set()
@@ -227,9 +227,9 @@ class GlobalCopy:
 
     def _apply(self, batch: InputBatch, inputs: Mapping[TopicPartition, int]) -> None:
         position = TaskPosition(inputs=inputs, written_at_ms=int(time.time() * 1000), origin=self.spec.origin)
-        self._state.apply(batch, position, self._letters)
+        self._state.apply(batch, position, self._dead_letters)
         failures = self._state.failures
-        found = Findings(Counter(failures.dropped), failures.dead_letters, self._letters.take())
+        found = Findings(Counter(failures.dropped), failures.dead_letters, self._dead_letters.take())
         if found:
             self._log.warning("records of a global topic dropped", dropped=dict(found.dropped), copy=self.number)
         if self.number == 0:

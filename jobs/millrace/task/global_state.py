@@ -70,7 +70,7 @@ class GlobalState:
         Args:
             batch: the records.
             position: the position behind them.
-            collector: takes the dead letters.
+            collector: takes the dead-letter records.
 
         Raises:
             MillraceError: a record could not be read or processed, and its handler does not continue; nothing of the

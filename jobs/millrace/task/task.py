@@ -10,7 +10,8 @@ The order of a batch, which is what exactly once rests on:
 3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them; the
    global stores, before each batch, to the ends that the driver gives.
 4. the batch is processed into overlays; the stores are not touched.
-5. one transaction: outputs, changelog records, dead letters, and the new offsets with the task's signature. Before it
+5. one transaction: outputs, changelog records, dead-letter records, and the new offsets with the task's signature.
+Before it
    commits, the input topics are compared with those of the start: they may have been deleted and created again. Where
    the broker refuses a record for good, the transaction is aborted, and the batch is processed again without it.
 6. the overlays are written to the database together with the new position, in one write.
@@ -486,22 +487,23 @@ class Task:
             sent_topics=self._sent_topics,
         )
 
-    def _learn(self, topic: str, *, letters: bool = False) -> TaskProducer:
-        """Asks for a topic that a record or a dead letter names; returns the producer that can write to it.
+    def _learn(self, topic: str, *, dead_letters: bool = False) -> TaskProducer:
+        """Asks for a topic that a record or a dead-letter record names; returns the producer that can write to it.
 
         A producer's batches fit the topics that were known when it was made. Nothing of the batch is sent yet: all
         topics are asked for before that.
         """
-        self._topics.learn(topic, letters=letters)
+        self._topics.learn(topic, dead_letters=dead_letters)
         producer = self._open_producer()
         limits = self._topics.limits[topic]
         if producer.fits(limits.max_message_bytes):
             producer.add_topic(topic, limits)
             return producer
         if producer.in_transaction:
-            # A letter for a record that turned out too large when it was sent. A new producer would lose what was sent.
+            # A dead-letter record for a record that turned out too large when it was sent. A new producer would lose
+            # what was sent.
             raise ConfigurationError(
-                f"Task {self.spec.name} has a dead letter for topic {topic}, whose max.message.bytes "
+                f"Task {self.spec.name} has a dead-letter record for topic {topic}, whose max.message.bytes "
                 f"({limits.max_message_bytes}) its "
                 "producer does not fit, and has sent records already.",
                 remedy="give the topic the max.message.bytes of the output topics, or name it in "
@@ -590,8 +592,8 @@ class Task:
 
     @staticmethod
     def _tell(findings: Findings, collector: _ProducerCollector) -> None:
-        for letters in findings.letters:
-            collector.send(at_writable_times(letters, collector))
+        for records in findings.records:
+            collector.send(at_writable_times(records, collector))
 
     def _open_producer(self) -> TaskProducer:
         assert self._producer is not None
@@ -696,7 +698,7 @@ class Task:
 
 
 class _LearnTopic(Protocol):
-    def __call__(self, topic: str, *, letters: bool = False) -> TaskProducer: ...
+    def __call__(self, topic: str, *, dead_letters: bool = False) -> TaskProducer: ...
 
 
 class _ProducerCollector:
@@ -732,7 +734,7 @@ class _ProducerCollector:
             UnknownTopicError: it is for a topic that an exception handler names, and that does not exist.
             RecordRefusedError: the topic does not take a record; none of the batch was sent.
         """
-        self.expect_letters([batch.topic])
+        self.expect_dead_letter_records([batch.topic])
         for _, error in self._refused_before(batch):
             raise error
         self._sent_topics.add(batch.topic)
@@ -752,11 +754,11 @@ class _ProducerCollector:
         else:
             self.written[batch.topic] += len(batch)
 
-    def expect_letters(self, topics: Iterable[str]) -> None:
+    def expect_dead_letter_records(self, topics: Iterable[str]) -> None:
         """Asks for topics that handlers name, before anything is sent: a producer may have to make room for another."""
         for topic in topics:
             if not self._topics.knows(topic):
-                self._producer = self._learn(topic, letters=True)
+                self._producer = self._learn(topic, dead_letters=True)
 
     def refused(self, batch: OutputBatch) -> list[Refusal]:
         """The records that their topic would refuse, or that the broker has refused."""

@@ -251,7 +251,7 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
             progress=progress,
         )
 
-    def replay_letters(
+    def replay_dead_letter_records(
         self,
         application: str,
         selection: Selection,
@@ -262,10 +262,10 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         dry_run: bool,
         progress: Progress,
     ) -> Outcome:
-        """See :func:`millrace.ops.dead_letters.replay_letters`."""
-        from millrace.ops.dead_letters import replay_letters
+        """See :func:`millrace.ops.dead_letters.replay_dead_letter_records`."""
+        from millrace.ops.dead_letters import replay_dead_letter_records
 
-        return replay_letters(
+        return replay_dead_letter_records(
             self._application(application),
             selection=selection,
             to_source_partition=to_source_partition,

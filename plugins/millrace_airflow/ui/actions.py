@@ -64,8 +64,8 @@ ACTIONS = {
         ),
         Action(
             dag_id="millrace_dead_letter_replay",
-            label="Replay dead letters",
-            explanation="Sends dead letters back to the topics from which they were read.",
+            label="Replay dead-letter records",
+            explanation="Sends dead-letter records back to the topics from which they were read.",
             deletes=True,
         ),
         Action(

@@ -109,7 +109,7 @@ def test_the_limits_of_topics_that_come_later_count(routing: Routing, make_topic
     few = [(small, str(number).zfill(500)) for number in range(40)]
     routing.send(*few)
     assert [record.value.decode() for record in read_all(small)] == [value for _, value in few]
-    routing.send(*((large, letter * 700_000) for letter in "ab"), (small, "x"))
+    routing.send(*((large, record * 700_000) for record in "ab"), (small, "x"))
     routing.send((large, "c" * 500_000), (small, "y"))
     assert [len(record.value) for record in read_all(large)] == [700_000, 700_000, 500_000]
     assert [record.value for record in read_all(small)][-2:] == [b"x", b"y"]

@@ -224,7 +224,7 @@ def test_an_output_that_is_compacted_or_read_back_is_not_emptied(
     options = ResetOptions(output_topics=frozenset({f"{unique}-out"}))
     with pytest.raises(OperationError, match=r"cleanup\.policy=compact"):
         reset(Application(application.home, application.application_id), options=options)
-    with pytest.raises(OperationError, match="has no dead letter topic"):
+    with pytest.raises(OperationError, match="has no dead-letter topic"):
         reset(
             Application(application.home, application.application_id), options=ResetOptions(empties_dead_letters=True)
         )

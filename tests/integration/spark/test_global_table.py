@@ -118,9 +118,9 @@ def check_an_unreadable_row_is_told_once(world: World, application: Application)
     world.send("products", Record(KEYS[0], b"no number", START))
     order_all(world, "poison")
     expect_prices(world, application, "poison", 7)
-    (letter,) = world.read("dead-letters")
-    assert (letter.key, letter.value) == (KEYS[0], b"no number")
-    headers = dict(letter.headers or [])
+    (record,) = world.read("dead-letters")
+    assert (record.key, record.value) == (KEYS[0], b"no number")
+    headers = dict(record.headers or [])
     assert headers["__streams.errors.topic"] == world.name("products").encode()
     wait_until(
         lambda: application.metric("millrace_stream_task_dropped_records_total", reason="deserialization") == 1,

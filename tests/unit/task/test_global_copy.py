@@ -282,8 +282,13 @@ def test_an_unreadable_record_stops_every_attempt_and_is_skipped_where_the_handl
     assert rows(lenient) == {b"a": b"12345678", b"b": b"87654321"}
     findings = lenient.take_findings()
     assert findings.dropped == {DropReason.DESERIALIZATION: 1}
-    (letters,) = findings.letters
-    assert (letters.topic, letters.keys, letters.values, findings.dead_letters) == ("dlq", [b"a"], [b"poison"], 1)
+    (dead_letters,) = findings.records
+    assert (dead_letters.topic, dead_letters.keys, dead_letters.values, findings.dead_letters) == (
+        "dlq",
+        [b"a"],
+        [b"poison"],
+        1,
+    )
 
 
 def test_a_long_topic_comes_in_parts_and_tells_how_far_it_is(open_copy: Open, log: Log) -> None:

@@ -12,7 +12,7 @@ from millrace.errors import BrokerUnavailableError
 from millrace.install.connection import Connection
 from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
 from millrace.kafka.offsets import End, Place, end_offsets
-from millrace.ops.dead_letters.letter import DeadLetter, letter_of
+from millrace.ops.dead_letters.record import DeadLetterRecord, dead_letter_record_of
 
 _SILENCE_LIMIT_S = 30.0
 
@@ -68,19 +68,19 @@ def records(connection: Connection, starts: Mapping[Place, int], *, settled: boo
                     raise KafkaException(error)
     except KafkaException as error:
         raise translate(
-            kafka_error(error), doing="reading dead letters", bootstrap_servers=connection.bootstrap_servers
+            kafka_error(error), doing="reading dead-letter records", bootstrap_servers=connection.bootstrap_servers
         ) from error
     finally:
         consumer.close()
 
 
-def letters(connection: Connection, starts: Mapping[Place, int]) -> Iterator[DeadLetter]:
-    """The letters in partitions of a dead letter topic. Raises as :func:`records`."""
+def dead_letter_records(connection: Connection, starts: Mapping[Place, int]) -> Iterator[DeadLetterRecord]:
+    """The dead-letter records in partitions of a dead-letter topic. Raises as :func:`records`."""
     for message in records(connection, starts):
         kind, timestamp = message.timestamp()
         found: Any = message.headers()
         _, partition = _place(message)
-        yield letter_of(
+        yield dead_letter_record_of(
             partition=partition,
             offset=offset_of(message),
             key=message.key(),

@@ -102,7 +102,7 @@ class TransactionsView:
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLettersView:
-    """Dead letters.
+    """Dead-letter records.
 
     Args:
         topic: where they go; empty where the application has no such topic.
@@ -259,7 +259,7 @@ class ApplicationOverview:
         savepoints: its savepoints.
         recovery: the restoration that goes on, where one does.
         transactions: by outcome.
-        dead_letters: its dead letters.
+        dead_letters: its dead-letter records.
         tasks: how many tasks it has.
     """
 

@@ -264,13 +264,13 @@ class _Planner:
                 remedy="reset it to its end with --to-latest, or delete its records with Kafka's own tools",
             )
         if self.options.empties_dead_letters:
-            letters = self.subject.config.errors_dead_letter_queue_topic_name
-            if letters is None:
+            dead_letter_topic = self.subject.config.errors_dead_letter_queue_topic_name
+            if dead_letter_topic is None:
                 raise OperationError(
-                    f"{self.subject.application_id} has no dead letter topic.",
+                    f"{self.subject.application_id} has no dead-letter topic.",
                     remedy="set errors.dead.letter.queue.topic.name, or leave --dead-letter-topic out",
                 )
-            names.append(letters)
+            names.append(dead_letter_topic)
         topics = admin.describe_topics(names)
         for name in topics:
             if "delete" not in (policy := admin.topic_settings(name)["cleanup.policy"]):

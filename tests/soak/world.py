@@ -122,7 +122,7 @@ class SoakWorld:
         """What its driver says."""
         directory = self.home.application(application)
         record = read_record(directory)
-        answer = None if record is None or record.driver is None else ask(record.driver.look(directory))
+        answer = None if record is None or record.driver is None else ask(record.driver.probe(directory))
         return None if answer is None else answer.status
 
     def kill_session(self, application: str) -> None:

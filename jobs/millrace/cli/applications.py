@@ -160,7 +160,7 @@ def deploy(
         from millrace.cli.restore_bar import restore_bar
 
         with restore_bar(f"waiting until {name} is ready; its log is {application.directory.log}") as show:
-            observation = ops.wait_until_ready(application, on_look=show)
+            observation = ops.wait_until_ready(application, on_probe=show)
     print_outcome(outcome)
     if wait and not dry_run:
         out.print(f"{name} is ready: {observation.text}", markup=False)
@@ -221,7 +221,7 @@ def status(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all applications.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Print the table once, and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, once.")] = False,
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two probes.")] = 2.0,
     recovery: Annotated[
         bool, typer.Option("--recovery", help="Print how long restorations on this host would take, once.")
     ] = False,
@@ -232,14 +232,14 @@ def status(
     but one commits nothing: its driver does not answer or is stopped, no broker answers it, its batch does not end,
     or an open transaction holds its input back. The line below it says what, since when, and what was heard last.
     """
-    from millrace.cli.status_table import exit_code, explanations, look, print_json, table, watch
+    from millrace.cli.status_table import exit_code, explanations, print_json, probe, table, watch
 
     quiet()
     if recovery:
         _print_recovery(names or [], as_json=as_json)
         return
     if as_json or once:
-        rows = look(names or [])
+        rows = probe(names or [])
         if as_json:
             print_json(rows)
         else:

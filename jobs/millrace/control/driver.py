@@ -359,7 +359,7 @@ class Driver:
                 return
             while not self._failed_ticks.empty():
                 self._supervisor.replace(*self._failed_ticks.get())
-            self._supervisor.look()
+            self._supervisor.check()
             if self._supervisor.all_active:
                 self._move(_State.RUNNING, "")
             else:

@@ -61,7 +61,7 @@ class QuerySupervisor:
         for query, error in zip(self._queries, errors, strict=True):
             self._take(query, error)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Notices queries that died, and starts those whose wait is over.
 
         Raises:
@@ -81,7 +81,7 @@ class QuerySupervisor:
         """Takes a query down that failed outside a batch, and treats it as one that died.
 
         Raises:
-            MillraceError: as :meth:`look`.
+            MillraceError: as :meth:`check`.
         """
         if query.name not in self._due:
             query.stop(self._stop_timeout_s)

@@ -104,7 +104,7 @@ class ApplicationDirectory:
 
     @property
     def savepoints(self) -> Path:
-        """Which savepoints there were at the last look at their repository."""
+        """Which savepoints there were at the last probe of their repository."""
         return self.path / "savepoints.json"
 
     @property

@@ -93,7 +93,7 @@ class HealthLimits(Section):
     no_progress_timeout_s: float = Field(
         default=120.0, gt=0, description="Longest time without progress while there is lag."
     )
-    poll_interval_s: float = Field(default=2.0, gt=0, description="Time between two looks.")
+    poll_interval_s: float = Field(default=2.0, gt=0, description="Time between two probes.")
     recovery_objective_s: float | None = Field(
         default=None,
         gt=0,

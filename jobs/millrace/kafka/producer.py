@@ -48,7 +48,7 @@ Offsets = Mapping[tuple[str, int], tuple[int, str]]
 
 _CALL_LIMIT_S = 5.0
 _CONNECT_LIMIT_S = 1.0
-_FLUSH_LOOK_S = 0.5
+_FLUSH_POLL_S = 0.5
 
 _ONE_BY_ONE = {"batch.num.messages": "1", "linger.ms": "0"}
 
@@ -258,7 +258,7 @@ class TaskProducer:
         client = self._open_client()
         deadline = time.monotonic() + self._timeout_s
         try:
-            while left := client.flush(min(_FLUSH_LOOK_S, self._timeout_s)):
+            while left := client.flush(min(_FLUSH_POLL_S, self._timeout_s)):
                 self._look_for_failure(client)
                 if time.monotonic() >= deadline:
                     break

@@ -103,7 +103,7 @@ def adopt_unrecorded_driver(directory: ApplicationDirectory, record: JobRecord, 
     Raises:
         OperationError: such a driver lives and cannot be found, or nobody can be asked.
     """
-    if record.driver is not None and record.driver.look(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
+    if record.driver is not None and record.driver.probe(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
         return record
     driver = launcher_of_kind(record.launcher or "local").find(directory)
     if driver is None or driver == record.driver:
@@ -129,7 +129,7 @@ def end_driver(
     """
     steps: list[str] = []
     if is_alive(driver, directory) and limits.graceful_s > 0:
-        refusal = request_stop(driver.look(directory).control)
+        refusal = request_stop(driver.probe(directory).control)
         steps.append(f"not asked: {refusal}" if refusal else "asked to stop")
         if not refusal and _wait_until_gone(directory, driver, timeout_s=limits.graceful_s):
             steps.append("ended gracefully")
@@ -146,10 +146,10 @@ def end_driver(
 
 def _wait_until_gone(directory: ApplicationDirectory, driver: DriverInstance, *, timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
-    while driver.look(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
+    while driver.probe(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
         if time.monotonic() >= deadline:
             return False
-        time.sleep(driver.look_interval_s)
+        time.sleep(driver.probe_interval_s)
     return True
 
 

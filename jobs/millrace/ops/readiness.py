@@ -22,14 +22,14 @@ def wait_until_ready(
     application: Application,
     *,
     timeout_s: float | None = None,
-    on_look: Callable[[Observation], None] = lambda _: None,
+    on_probe: Callable[[Observation], None] = lambda _: None,
 ) -> Observation:
     """Wait until the application processes what arrives.
 
     Args:
         application: which.
         timeout_s: longest wait, seconds; by default the readiness limit of its specification.
-        on_look: called with each look, for example to show how far a restoration is.
+        on_probe: called with each probe, for example to show how far a restoration is.
 
     Raises:
         OperationError: the driver died, became unhealthy, was stopped, or was not ready in time; the message is what
@@ -41,7 +41,7 @@ def wait_until_ready(
     deadline = time.monotonic() + timeout_s
     while True:
         observation = observe(application)
-        on_look(observation)
+        on_probe(observation)
         if is_proven(observation):
             with application_lock(directory):
                 mark_good(directory)
@@ -58,7 +58,7 @@ def failure_of_start(directory: ApplicationDirectory, observation: Observation, 
 
     Args:
         directory: the application's directory.
-        observation: the last look at it.
+        observation: the last probe of it.
         when: seconds after its start, in words.
     """
     happened = "failed" if observation.reason is Reason.ENDED_IN_ERROR else "is not ready"

@@ -27,7 +27,7 @@ from millrace.ops.driver import (
     launch_driver,
     stop_limits,
 )
-from millrace.ops.observe import Evidence, Observation, Reason, Verdict, judge, look, observe, remember
+from millrace.ops.observe import Evidence, Observation, Reason, Verdict, collect_evidence, judge, observe, remember
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
@@ -118,7 +118,7 @@ class _Reconciliation:
         assert record is not None
         if not self.dry_run:
             adopt_unrecorded_driver(self.directory, record, operation="reconcile")
-        evidence = look(self.application)
+        evidence = collect_evidence(self.application)
         assert evidence.record is not None
         observation = self._judge(evidence)
         if is_proven(observation) and not self.dry_run:
@@ -170,7 +170,7 @@ class _Reconciliation:
         return decision
 
     def _judge(self, evidence: Evidence) -> Observation:
-        answer = ask(evidence.sight) if evidence.sight is not None else None
+        answer = ask(evidence.probe_result) if evidence.probe_result is not None else None
         observation = judge(evidence, answer, now=time.time())
         if (
             observation.verdict is Verdict.FENCED

@@ -164,7 +164,7 @@ def _status(directory: ApplicationDirectory) -> ApplicationStatus:
 def _answer(directory: ApplicationDirectory) -> Answer | None:
     """What the driver says; none where there is none."""
     record = read_record(directory)
-    return ask(record.driver.look(directory)) if record is not None and record.driver is not None else None
+    return ask(record.driver.probe(directory)) if record is not None and record.driver is not None else None
 
 
 def _victim(directory: ApplicationDirectory, status: ApplicationStatus, task: str) -> tuple[str, ProcessIdentity]:

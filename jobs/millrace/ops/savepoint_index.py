@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownSavepoint:
-    """A savepoint as the last look at the repository found it.
+    """A savepoint as the last probe at the repository found it.
 
     Args:
         name: its name.
@@ -59,7 +59,7 @@ def write_index(directory: ApplicationDirectory, manifests: Iterable[Manifest]) 
 
 
 def read_index(directory: ApplicationDirectory) -> list[KnownSavepoint]:
-    """The savepoints that were there at the last look, the oldest first; none where nobody has looked. Takes no time.
+    """The savepoints that were there at the last probe, the oldest first; none where nobody has looked. Takes no time.
 
     Raises:
         OperationError: the file cannot be understood.

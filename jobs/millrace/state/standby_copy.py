@@ -27,7 +27,7 @@ from millrace.state.replay import Replay
 from millrace.state.task_state import StateOptions, TaskState
 from millrace.topology.stores import StoreSpec
 
-LOOK_INTERVAL_S = 1.0
+CHECK_INTERVAL_S = 1.0
 """How often the broker is asked for the ends of the changelogs."""
 
 COMMIT_INTERVAL_S = 1.0
@@ -143,7 +143,7 @@ class StandbyCopy:
         self._started = time.monotonic()
         self._opened_at_ms = int(time.time() * 1000)
         self._committed_at = self._started
-        self._looked_at = self._started
+        self._checked_at = self._started
         self._complete_at_ms = 0
         self._changed = False
         self._lag: int | None = None
@@ -202,7 +202,7 @@ class StandbyCopy:
             self._replays[self._store_of[columns.topic]].apply(self._allowed(columns))
         self._changed = self._changed or bool(news)
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_INTERVAL_S:
+        if now - self._checked_at >= CHECK_INTERVAL_S:
             if self._is_from_before_a_reset():
                 _log.info("application was reset, copy begins anew", task=self._task.name)
                 self.begin_anew()
@@ -323,7 +323,7 @@ class StandbyCopy:
     def _look_at_ends(self) -> None:
         looked_at_ms = int(time.time() * 1000)
         ends = self.ends()
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         self._limits = {
             topic: ends[store] for store, topic in self._task.changelogs.items() if topic in self._task.source_topics
         }

@@ -41,7 +41,7 @@ def airflow_app() -> FastAPI:
         OverviewWatch(Home.from_environment()),
         AirflowGateway(),
         who=get_user,
-        may_look=requires_access_dag("GET"),
+        may_view=requires_access_dag("GET"),
         may_run=requires_access_dag("POST", DagAccessEntity.RUN),
     )
 
@@ -51,7 +51,7 @@ def create_app(
     airflow: Airflow,
     *,
     who: Callable[..., Any],
-    may_look: Callable[..., Any],
+    may_view: Callable[..., Any],
     may_run: Callable[..., Any],
 ) -> FastAPI:
     """The pages.
@@ -60,11 +60,11 @@ def create_app(
         watch: what is known of the applications.
         airflow: what the buttons need.
         who: dependency that gives the person, and answers 401 to nobody.
-        may_look: dependency that answers 403 to who may see nothing.
+        may_view: dependency that answers 403 to who may see nothing.
         may_run: dependency that answers 403 to who may not run the DAG ``dag_id`` of the path.
     """
     app = FastAPI(
-        dependencies=[Depends(who), Depends(may_look)], docs_url=None, redoc_url=None, openapi_url=None, title="Streams"
+        dependencies=[Depends(who), Depends(may_view)], docs_url=None, redoc_url=None, openapi_url=None, title="Streams"
     )
     app.add_middleware(SafeHeaders)
     app.add_exception_handler(HTTPException, _refused)

@@ -185,7 +185,7 @@ def test_the_page_lists_them_without_their_records(left: Left, admin: KafkaAdmin
         Application(left.home, left.application_id), selection=Selection(positions=frozenset({(0, 1)}))
     )
     watch = OverviewWatch(left.home)
-    pages = create_app(watch, AirflowGateway(), who=lambda: "viewer", may_look=lambda: None, may_run=lambda: None)
+    pages = create_app(watch, AirflowGateway(), who=lambda: "viewer", may_view=lambda: None, may_run=lambda: None)
     path = f"/applications/{left.application_id}/dead-letters"
     try:
         with TestClient(pages) as client:

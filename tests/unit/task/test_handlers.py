@@ -228,12 +228,12 @@ def test_a_record_that_is_larger_than_its_topic_takes_is_left_to_the_production_
             [TestRecord("a", "1", 1), TestRecord("b", "x" * 2_000, 2), TestRecord("c", "3", 3)]
         )
         assert driver.create_output_topic("out", TEXT, TEXT).read_key_values() == [("a", "1"), ("c", "3")]
-        (record,) = driver.create_output_topic("mine", TEXT, TEXT).read_records()
+        (written,) = driver.create_output_topic("mine", TEXT, TEXT).read_records()
         assert driver.dropped == {DropReason.PRODUCTION: 1}
     ((context, record, error),) = seen
     assert isinstance(error, RecordTooLargeError)
     assert (context.offset, record.topic, record.value) == (1, "out", b"x" * 2_000)
-    assert record.value == "x" * 2_000
+    assert written.value == "x" * 2_000
 
 
 def test_without_a_handler_a_record_that_is_too_large_stops_the_batch() -> None:

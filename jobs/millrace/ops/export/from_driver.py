@@ -22,7 +22,7 @@ def eos(subject: Subject) -> Iterable[Sample]:
     record = read_record(subject.directory)
     if record is None or record.driver is None:
         return
-    control = record.driver.look(subject.directory).control
+    control = record.driver.probe(subject.directory).control
     if control is None:
         return
     try:

@@ -21,7 +21,7 @@ from millrace.metrics.exported import DrillResult, OperationResult
 from millrace.ops.control_client import ask
 from millrace.ops.export.series import Sample
 from millrace.ops.export.subject import Subject
-from millrace.ops.observe import Reason, Verdict, judge, look
+from millrace.ops.observe import Reason, Verdict, collect_evidence, judge
 from millrace.ops.operations.journal import OperationRecord, OperationState, operations_of
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import SavepointState
@@ -29,12 +29,12 @@ from millrace.ops.standby.status import read_standby_status
 
 
 def supervision(subject: Subject) -> Iterable[Sample]:
-    """Whether it shall run and does, and who looks after it. Leaves no trace of its own look."""
-    evidence = look(subject.handle)
+    """Whether it shall run and does, and who looks after it. Leaves no trace of its own probe."""
+    evidence = collect_evidence(subject.handle)
     record = evidence.record
     if record is None:
         return
-    answer = ask(evidence.sight) if evidence.sight is not None else None
+    answer = ask(evidence.probe_result) if evidence.probe_result is not None else None
     observation = judge(evidence, answer, now=time.time())
     suspended = evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED
     yield Sample(m.WANTED, float(record.desired is DesiredState.RUNNING and not suspended))

@@ -245,8 +245,8 @@ class ApplicationOverview:
         desired: ``running`` or ``stopped``, as the last operation asked for.
         lag: records behind, where known.
         lag_trend: where the lag is going.
-        lag_points: the lag at the last looks, oldest first.
-        rate: input records per second; over the last looks or, at the first, since the driver started.
+        lag_points: the lag at the last probes, oldest first.
+        rate: input records per second; over the last probes or, at the first, since the driver started.
         records: input records processed since the driver started.
         last_commit_at: when an offset was committed last, seconds since the epoch.
         restarts: of the driver, in a row.

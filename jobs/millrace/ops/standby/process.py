@@ -107,11 +107,11 @@ class Standby:
         """Ask :meth:`run` to end; may be called by a signal handler."""
         self._stopping.set()
 
-    def run(self, on_look: Callable[[StandbyStatus], None] = lambda _: None) -> StandbyStatus:
+    def run(self, on_probe: Callable[[StandbyStatus], None] = lambda _: None) -> StandbyStatus:
         """Copies until it is stopped, or with ``once`` until everything is there.
 
         Args:
-            on_look: called every second with the status.
+            on_probe: called every second with the status.
 
         Returns:
             The last status.
@@ -127,7 +127,7 @@ class Standby:
                 self._start_followers()
                 status = self.status()
                 self._publish(status)
-                on_look(status)
+                on_probe(status)
                 if self._options.once and not any(each.is_active for each in self._followers.values()):
                     break
                 if self._stopping.wait(_LOOK_S):
@@ -246,7 +246,7 @@ def run_standby(
     topology: Topology,
     options: StandbyOptions,
     *,
-    on_look: Callable[[StandbyStatus], None] = lambda _: None,
+    on_probe: Callable[[StandbyStatus], None] = lambda _: None,
     on_start: Callable[[Standby], None] = lambda _: None,
 ) -> StandbyStatus:
     """Keep copies of an application's stores up to date in this process.
@@ -255,7 +255,7 @@ def run_standby(
         config: the application's configuration.
         topology: its topology.
         options: how it runs.
-        on_look: called every second with the status.
+        on_probe: called every second with the status.
         on_start: called with the standby before it works, so that a signal can stop it.
 
     Returns:
@@ -266,4 +266,4 @@ def run_standby(
     """
     standby = Standby(config, topology, options)
     on_start(standby)
-    return standby.run(on_look)
+    return standby.run(on_probe)

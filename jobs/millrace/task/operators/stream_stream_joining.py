@@ -84,12 +84,12 @@ class StreamStreamJoinProcessor(JointProcessor):
             operator.kind is JoinKind.OUTER,
         )
         self._interval_ms = context.config.outer_join_emit_interval_ms
-        self._next_look_ms = 0
+        self._next_check_ms = 0
         self._waiting: WaitingRecords | None = None
 
     def reset(self) -> None:
         self._waiting = None
-        self._next_look_ms = 0
+        self._next_check_ms = 0
 
     def process(self, inputs: Mapping[str, Records]) -> Mapping[str, Records]:
         entries = self._merged(inputs)
@@ -230,9 +230,9 @@ class StreamStreamJoinProcessor(JointProcessor):
             return
         if self._interval_ms:
             now = self._context.wall_clock_ms()
-            if now < self._next_look_ms:
+            if now < self._next_check_ms:
                 return
-            self._next_look_ms = now + self._interval_ms
+            self._next_check_ms = now + self._interval_ms
         grace = self._windows.grace_ms
         found = waiting.closed(
             stream_time - self._windows.after_ms - grace, stream_time - self._windows.before_ms - grace

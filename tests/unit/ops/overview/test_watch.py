@@ -24,7 +24,7 @@ def wait_until_healthy(home: Home, name: str) -> None:
 
 @pytest.fixture
 def watch(home: Home) -> Iterator[OverviewWatch]:
-    watch = OverviewWatch(home, WatchOptions(interval_s=0.1, first_look_s=5, slow_s=1))
+    watch = OverviewWatch(home, WatchOptions(interval_s=0.1, first_probe_s=5, slow_s=1))
     yield watch
     watch.close()
 

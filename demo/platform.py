@@ -220,7 +220,7 @@ def prepare(base: Path, kind: type[AnyPlatform]) -> AnyPlatform:
         os.close(lock)
         raise OperationError(f"Another {kind.name} runs in this checkout.", remedy="end it with Ctrl-C") from error
     root = base / kind.name
-    end_processes_of(root, patience_s=0)
+    end_processes_of(root, timeout_s=0)
     if root.exists():
         shutil.rmtree(root)
     root.mkdir()

@@ -1,4 +1,4 @@
-"""``millrace operations``: what was done in steps, and how to go on with what was killed."""
+"""``millrace operations``: multi-step operations that were run, and how to go on with what was killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the applicati
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Operations in steps: what was done, and how to go on with what was killed.",
+    help="Multi-step operations: what was done, and how to go on with what was killed.",
     epilog="Example: [bold]millrace operations list fraud-detection[/]",
 )
 

@@ -94,12 +94,12 @@ class ApplicationDirectory:
 
     @property
     def operations(self) -> Path:
-        """Journals of operations in steps, one file each."""
+        """Journals of multi-step operations, one file each."""
         return self.path / "operations"
 
     @property
     def operations_lock(self) -> Path:
-        """Held by the process that carries an operation in steps out."""
+        """Held by the process that executes a multi-step operation."""
         return self.path / "operations.lock"
 
     @property

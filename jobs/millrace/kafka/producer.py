@@ -152,7 +152,7 @@ class TaskProducer:
             for _ in range(2):
                 client.list_topics(topic, min(_CONNECT_LIMIT_S, self._timeout_s))
         except KafkaException as error:
-            # The take-over that follows meets the same broker, with more patience.
+            # The take-over that follows asks the same broker, with a longer time limit.
             _log.debug("no connection yet", producer=str(self), problem=str(error))
 
     def begin(self) -> None:

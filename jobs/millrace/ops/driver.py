@@ -59,7 +59,7 @@ def launch_driver(
 
     If the caller is killed between the start and the record, the next operation finds the driver
     (:meth:`~millrace.install.launchers.Launcher.find`) and adopts it: there are never two. A driver that was launched
-    ``within`` an operation in steps starts although that operation holds the application.
+    ``within`` a multi-step operation starts although that operation holds the application.
 
     Raises:
         OperationError: it could not be started.

@@ -68,7 +68,7 @@ def recovery_drill(
     if (unfinished := unfinished_operation(directory)) is not None:
         raise OperationError(
             f"Cannot drill {application}: {unfinished}.",
-            remedy=f"carry it on with `millrace operations resume {application}`",
+            remedy=f"resume it with `millrace operations resume {application}`",
         )
     observation = observe(application)
     if observation.verdict is not Verdict.HEALTHY:

@@ -47,7 +47,7 @@ OpenReader = Callable[[StreamsConfig, str, Mapping[int, int | None]], GlobalTopi
 
 
 @dataclass
-class Findings:
+class UnreportedCounts:
     """What a copy dropped and has to tell: in the transaction of the batch that brought it forward.
 
     Args:
@@ -63,7 +63,7 @@ class Findings:
     def __bool__(self) -> bool:
         return bool(self.dropped or self.records)
 
-    def add(self, other: Findings) -> None:
+    def add(self, other: UnreportedCounts) -> None:
         """Takes those of another over."""
         self.dropped.update(other.dropped)
         self.dead_letters += other.dead_letters
@@ -90,7 +90,7 @@ class GlobalCopy:
         self._open_reader = open_reader
         self._turn = threading.Lock()
         self._dead_letters = OutputBuffer()
-        self._findings = Findings()
+        self._unreported = UnreportedCounts()
         self._reader: GlobalTopicReader | None = None
         self._read_places: set[TopicPartition] = set()
         self._log = _log.bind(application=config.application_id, store=spec.name)
@@ -143,16 +143,16 @@ class GlobalCopy:
                 self._close_reader()
                 raise
 
-    def take_findings(self) -> Findings:
+    def take_unreported(self) -> UnreportedCounts:
         """What was dropped since the last call; only the first copy of a host tells, so that each is told once."""
         with self._turn:
-            findings, self._findings = self._findings, Findings()
-        return findings
+            unreported, self._unreported = self._unreported, UnreportedCounts()
+        return unreported
 
-    def give_back(self, findings: Findings) -> None:
-        """Takes back findings that could not be told."""
+    def give_back(self, unreported: UnreportedCounts) -> None:
+        """Takes back counts that could not be reported."""
         with self._turn:
-            self._findings.add(findings)
+            self._unreported.add(unreported)
 
     def close(self) -> None:
         """Closes the store and gives its directory back. Idempotent."""
@@ -229,11 +229,11 @@ class GlobalCopy:
         position = TaskPosition(inputs=inputs, written_at_ms=int(time.time() * 1000), origin=self.spec.origin)
         self._state.apply(batch, position, self._dead_letters)
         failures = self._state.failures
-        found = Findings(Counter(failures.dropped), failures.dead_letters, self._dead_letters.take())
+        found = UnreportedCounts(Counter(failures.dropped), failures.dead_letters, self._dead_letters.take())
         if found:
             self._log.warning("records of a global topic dropped", dropped=dict(found.dropped), copy=self.number)
         if self.number == 0:
-            self._findings.add(found)
+            self._unreported.add(found)
 
     def _progress(self, ends: Mapping[TopicPartition, int], records: int, elapsed_s: float) -> RestoreProgress:
         inputs = self.position.inputs

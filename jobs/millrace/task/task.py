@@ -56,7 +56,7 @@ from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.dead_letters import at_writable_times
 from millrace.task.engine import Engine
 from millrace.task.gap_reader import read_gap
-from millrace.task.global_copy import Findings, GlobalCopies, GlobalCopy
+from millrace.task.global_copy import GlobalCopies, GlobalCopy, UnreportedCounts
 from millrace.task.input import (
     InputBatch,
     OffsetRange,
@@ -165,7 +165,7 @@ class Task:
         self._state: TaskState | None = None
         self._engine: Engine | None = None
         self._committed: dict[TopicPartition, int] = {}
-        self._untold: Mapping[str, int] = {}
+        self._unreported: Mapping[str, int] = {}
         self._changelog_ends: dict[str, int] = {}
         self._reset = 0
         self._restored = 0
@@ -285,14 +285,14 @@ class Task:
             signature = self._open(clock)
             if any(self._committed[place] > offsets.start for place, offsets in ranges.items()):
                 # An earlier attempt at this batch committed and died before it could say what it had counted.
-                self._untold = signature.counts
+                self._unreported = signature.counts
         assert self._engine is not None
-        findings = self._catch_up(global_ends, clock)
+        unreported = self._catch_up(global_ends, clock)
         nothing_new = all(self._committed[place] >= offsets.end for place, offsets in ranges.items())
         if nothing_new and not self._engine.is_punctuation_due:
-            if recommit or findings:
-                self._commit_again(clock, findings)
-            return self._already_committed(clock, findings)
+            if recommit or unreported:
+                self._commit_again(clock, unreported)
+            return self._already_committed(clock, unreported)
         batch, ranges = self._uncommitted(rows, ranges)
         ordered = self._engine.in_stream_order(batch)
         length = decided_length(ordered, ranges)
@@ -304,14 +304,14 @@ class Task:
         collector = self._collector()
         try:
             self._engine.process(decided, collector, wall_clock=True)
-            self._tell(findings, collector)
+            self._report(unreported, collector)
             clock.lap("process")
             merged_bytes = self._merged_bytes()
             positions = {**self._committed, **positions_after(ordered, length, ranges)}
-            counts = self._counts(decided, collector, findings)
+            counts = self._counts(decided, collector, unreported)
             self._commit(positions, counts, collector, clock)
         except BaseException as error:
-            self._give_back(findings)
+            self._give_back(unreported)
             damaged = self._damage()
             self.close()
             if damaged is not None and isinstance(error, Exception) and not isinstance(error, StateCorruptedError):
@@ -569,30 +569,30 @@ class Task:
             batch = batch.take(np.flatnonzero(wanted))
         return batch, adjusted
 
-    def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> Findings:
+    def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> UnreportedCounts:
         """Brings the global stores to the ends; returns what their copies have to tell."""
-        findings = Findings()
+        unreported = UnreportedCounts()
         try:
             for copy in self._global.values():
                 copy.catch_up(ends, self._on_restore)
-                findings.add(copy.take_findings())
+                unreported.add(copy.take_unreported())
         except BaseException:
-            self._give_back(findings)
+            self._give_back(unreported)
             self.close()
             raise
         if self._global:
             clock.lap("global")
-        return findings
+        return unreported
 
-    def _give_back(self, findings: Findings) -> None:
+    def _give_back(self, unreported: UnreportedCounts) -> None:
         for copy in self._global.values():
             if copy.number == 0:
-                copy.give_back(findings)
+                copy.give_back(unreported)
                 return
 
     @staticmethod
-    def _tell(findings: Findings, collector: _ProducerCollector) -> None:
-        for records in findings.records:
+    def _report(unreported: UnreportedCounts, collector: _ProducerCollector) -> None:
+        for records in unreported.records:
             collector.send(at_writable_times(records, collector))
 
     def _open_producer(self) -> TaskProducer:
@@ -658,37 +658,40 @@ class Task:
         clock.lap("store")
         crash_here(CrashPoint.AFTER_STORE_WRITE)
 
-    def _counts(self, decided: InputBatch, collector: _ProducerCollector, findings: Findings) -> dict[str, int]:
+    def _counts(
+        self, decided: InputBatch, collector: _ProducerCollector, unreported: UnreportedCounts
+    ) -> dict[str, int]:
         assert self._engine is not None
         failures = self._engine.failures
-        counts = {"read": len(decided), "dead_letters": failures.dead_letters + findings.dead_letters}
+        counts = {"read": len(decided), "dead_letters": failures.dead_letters + unreported.dead_letters}
         counts.update({f"written.{topic}": count for topic, count in collector.written.items()})
-        dropped = failures.dropped + findings.dropped
+        dropped = failures.dropped + unreported.dropped
         counts.update({f"dropped.{reason}": count for reason, count in dropped.items()})
         counts.update({f"silently_dropped.{why}": count for why, count in failures.silently_dropped.items()})
         return {name: count for name, count in counts.items() if count}
 
-    def _commit_again(self, clock: _Clock, findings: Findings) -> None:
+    def _commit_again(self, clock: _Clock, unreported: UnreportedCounts) -> None:
         """Commits the committed offsets once more, with the state's signature as it is."""
         collector = self._collector()
         try:
-            self._tell(findings, collector)
+            self._report(unreported, collector)
             self._commit(self._committed, {}, collector, clock)
         except BaseException:
-            self._give_back(findings)
+            self._give_back(unreported)
             self.close()
             raise
 
-    def _already_committed(self, clock: _Clock, findings: Findings) -> BatchOutcome:
-        untold, self._untold = self._untold, {}
-        counts = Counter(untold)
-        counts.update({f"dropped.{reason}": count for reason, count in findings.dropped.items()})
-        counts.update({"dead_letters": findings.dead_letters} if findings.dead_letters else {})
+    def _already_committed(self, clock: _Clock, unreported: UnreportedCounts) -> BatchOutcome:
+        committed_counts, self._unreported = self._unreported, {}
+        counts = Counter(committed_counts)
+        counts.update({f"dropped.{reason}": count for reason, count in unreported.dropped.items()})
+        counts.update({"dead_letters": unreported.dead_letters} if unreported.dead_letters else {})
         assert self._engine is not None
         return BatchOutcome(
             task=self.spec.name,
             positions=dict(self._committed),
-            transactions=self._take_transactions() + int(bool(untold) and self.spec.transactional_id is not None),
+            transactions=self._take_transactions()
+            + int(bool(committed_counts) and self.spec.transactional_id is not None),
             counts=dict(counts),
             durations=clock.laps,
             restored=self._take_restored(),

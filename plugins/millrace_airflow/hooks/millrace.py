@@ -129,11 +129,11 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """See :func:`millrace.ops.operations.unfinished_operation`."""
         return unfinished_operation(self.home.application(application))
 
-    def carry_on_or(self, application: str, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
-        """See :func:`millrace.ops.operations.carry_on_or`."""
-        from millrace.ops.operations import carry_on_or
+    def resume_or(self, application: str, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
+        """See :func:`millrace.ops.operations.resume_or`."""
+        from millrace.ops.operations import resume_or
 
-        return carry_on_or(self._application(application), begin, reported=reported)
+        return resume_or(self._application(application), begin, reported=reported)
 
     def resume(self, application: str, *, progress: Progress) -> Outcome:
         """See :func:`millrace.ops.operations.resume`."""

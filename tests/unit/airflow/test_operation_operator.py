@@ -1,4 +1,4 @@
-"""The base of operators that carry out operations in steps, with an operation of the tests."""
+"""The base of operators that execute multi-step operations, with an operation of the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Operations in steps survive a kill at every point, and keep the application from being started meanwhile."""
+"""Multi-step operations survive a kill at every point, and keep the application from being started meanwhile."""
 
 from __future__ import annotations
 

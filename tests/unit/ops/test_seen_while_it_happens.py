@@ -14,8 +14,8 @@ from millrace.control.ending import Ending, ExitCode
 from millrace.install.application import Application
 from millrace.install.record import read_record
 from millrace.ops import Home, Reason, Verdict, deploy, observe, reconcile
+from millrace.ops.export.exported import Clusters, ExportedApplication
 from millrace.ops.export.from_files import supervision
-from millrace.ops.export.subject import Clusters, Subject
 from millrace.ops.overview.assemble import overview
 from millrace.ops.overview.model import Savepoints
 from millrace.ops.overview.probe import probe_application
@@ -112,8 +112,8 @@ def test_a_fenced_installation_says_by_whom_and_is_not_started_again(
 
 def verdicts(home: Home) -> list[tuple[str, ...]]:
     """What the export says of it."""
-    subject = Subject(home=home, application=NAME, clusters=Clusters())
-    return [sample.labels for sample in supervision(subject) if sample.metric.name == "millrace_application_verdict"]
+    exported = ExportedApplication(home=home, application=NAME, clusters=Clusters())
+    return [sample.labels for sample in supervision(exported) if sample.metric.name == "millrace_application_verdict"]
 
 
 @pytest.mark.parametrize(

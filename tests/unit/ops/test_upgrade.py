@@ -1,4 +1,4 @@
-"""Upgrades in steps and the way back, on a real process: the fake job stands in for the driver."""
+"""Multi-step upgrades and the way back, on a real process: the fake job stands in for the driver."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from millrace.install.spec import ApplicationSpec
 from millrace.processes import ProcessIdentity
 
 OPERATION_VARIABLE = "MILLRACE_OPERATION"
-"""Id of the operation in steps that started the driver; empty where none did."""
+"""Id of the multi-step operation that started the driver; empty where none did."""
 KEPT_LOGS = 5
 _ENDING_LIMIT_S = 10.0
 """Longest time from the last sign of a process that ends until its locks are free, on a busy machine."""

@@ -15,7 +15,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
 from millrace.ops.canary.clone import canary_of, clone_of
 from millrace.ops.dead_letters.reading import records
-from millrace.ops.reset.subject import subject_of
+from millrace.ops.reset.known import known_application
 from millrace.ops.savepoints.location import launched_repository
 
 _POLL_S = 0.5
@@ -90,16 +90,16 @@ def compare(
         raise OperationError(
             f"The canary of {application} writes to no topic.", remedy="compare its stores with `millrace query`"
         )
-    subject = subject_of(application)
-    connection = Connection.of(subject.config)
+    known = known_application(application)
+    connection = Connection.of(known.config)
     admin = connection.administrator()
     repository = launched_repository(application)
     point = repository.read(canary.savepoint).point
     assert point is not None, "the canary was restored from it"
-    cloned = subject_of(Application(application.home, clone))
+    cloned = known_application(Application(application.home, clone))
     read = {
         name: (each.current.inputs, each.current.repartition_topics)
-        for name, each in ((application.name, subject), (clone, cloned))
+        for name, each in ((application.name, known), (clone, cloned))
     }
     at_rest = _wait_until_level(admin, read, wait_s=wait_s, progress=progress)
     originals = _starts(admin, canary.outputs, point.output_ends)

@@ -35,7 +35,7 @@ from millrace.ops.dead_letters.selection import Selection, as_ranges
 from millrace.ops.dead_letters.topic import DeadLetterTopic, dead_letter_topic_of
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
-from millrace.ops.reset.subject import Subject, subject_of
+from millrace.ops.reset.known import KnownApplication, known_application
 from millrace.task.crash_points import crash_here
 from millrace.topology.topology import full_topic_name
 
@@ -118,8 +118,8 @@ def replay_dead_letter_records(
         MillraceError: a step failed; the replay can be resumed.
     """
     box = dead_letter_topic_of(application)
-    subject = subject_of(application)
-    decided = _decide(box, subject, selection or Selection(), to_source_partition=to_source_partition, force=force)
+    known = known_application(application)
+    decided = _decide(box, known, selection or Selection(), to_source_partition=to_source_partition, force=force)
     plan = OperationPlan(
         operation=KIND, application=application.name, reason=reason, decisions=decided.model_dump(mode="json")
     )
@@ -162,15 +162,15 @@ def _ranges_text(decided: ReplayDecisions) -> str:
 class _Judge:
     """Says why a dead-letter record cannot go back; an empty text where it can."""
 
-    subject: Subject
+    known: KnownApplication
     begins: dict[Place, int] = field(default_factory=dict)
 
     @cached_property
     def framed(self) -> frozenset[str]:
         """Topics whose records go through DataFrame functions, so that a task never sees their original bytes."""
-        topology = self.subject.topology
+        topology = self.known.topology
         return frozenset(
-            full_topic_name(topic, self.subject.application_id, internal=source.internal)
+            full_topic_name(topic, self.known.application_id, internal=source.internal)
             for part in (topology.sub_topologies if topology else ())
             for source in part.sources
             if source.frame_functions
@@ -178,11 +178,11 @@ class _Judge:
         )
 
     def objection(self, record: DeadLetterRecord) -> str:
-        everything = self.subject.everything
+        everything = self.known.everything
         if record.topic is None:
             return "it does not say where its record was read"
         if record.topic not in everything.inputs | everything.repartition_topics | everything.global_topics:
-            return f"{record.topic} is no input of {self.subject.application_id}"
+            return f"{record.topic} is no input of {self.known.application_id}"
         is_whole = record.has_own_timestamp and record.topic not in self.framed
         if not is_whole and record.source_offset < self._begin((record.topic, record.source_partition)):
             return "the dead-letter record does not have its record wholly, and that has left the log it was read from"
@@ -190,15 +190,15 @@ class _Judge:
 
     def _begin(self, place: Place) -> int:
         if place not in self.begins:
-            admin = Connection.of(self.subject.config).administrator()
+            admin = Connection.of(self.known.config).administrator()
             self.begins.update(begin_offsets(admin, [place]))
         return self.begins[place]
 
 
 def _decide(
-    box: DeadLetterTopic, subject: Subject, selection: Selection, *, to_source_partition: bool, force: bool
+    box: DeadLetterTopic, known: KnownApplication, selection: Selection, *, to_source_partition: bool, force: bool
 ) -> ReplayDecisions:
-    judge = _Judge(subject)
+    judge = _Judge(known)
     chosen: defaultdict[int, list[int]] = defaultdict(list)
     counts: Counter[str] = Counter()
     left_out: Counter[str] = Counter()

@@ -110,7 +110,7 @@ def details(
         savepoints: what is known of them.
         last_status: the last status that a driver gave: its topology is shown also while none answers.
         journal: what operations did.
-        operations: operations in steps.
+        operations: multi-step operations.
         log: the driver's log file.
     """
     status, measured = probe.status, probe.measured or Measurements()

@@ -205,7 +205,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class OperationView:
-    """An operation in steps.
+    """A multi-step operation.
 
     Args:
         id: its id.
@@ -305,7 +305,7 @@ class ApplicationDetails:
         inputs: its input partitions, the furthest behind first.
         graph: its topology, where a driver has told it.
         journal: what operations did, the newest first.
-        operations: operations in steps, the newest first.
+        operations: multi-step operations, the newest first.
         dropped: records that went no further since the driver started, by reason.
         log: the driver's log file.
     """
@@ -323,5 +323,5 @@ class ApplicationDetails:
 
     @property
     def unfinished(self) -> OperationView | None:
-        """The operation in steps that has not ended."""
+        """The multi-step operation that has not ended."""
         return next((each for each in self.operations if each.state == "UNFINISHED"), None)

@@ -19,9 +19,9 @@ from millrace.install.application import Application
 from millrace.install.home import Home
 from millrace.install.spec import load_specs
 from millrace.ops.overview.assemble import details, overview
-from millrace.ops.overview.happenings import journal_end, last_operations, savepoints_of
 from millrace.ops.overview.history import History
 from millrace.ops.overview.model import ApplicationDetails, ApplicationOverview, Savepoints
+from millrace.ops.overview.operation_history import journal_end, last_operations, savepoints_of
 from millrace.ops.overview.probe import ApplicationProbe, probe_application, unknown
 
 log = structlog.get_logger(__name__)

@@ -243,7 +243,7 @@ def _publish(context: StepContext, decided: ResetDecisions, connection: Connecti
             base.model_copy(
                 update={
                     "state": ApplicationState.NOT_RUNNING,
-                    "remedy": f"carry it on with `millrace operations resume {context.plan.application}`",
+                    "remedy": f"resume it with `millrace operations resume {context.plan.application}`",
                     "paused": False,
                     "control_address": "",
                     "driver": DriverIdentity.of_this_process(),

@@ -11,7 +11,7 @@ from millrace.ops.operations import perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.readiness import last_good, previous_good
-from millrace.ops.upgrade.execute import carried_out
+from millrace.ops.upgrade.execute import executed
 from millrace.ops.upgrade.plan import ROLLBACK, Document, UpgradePlan
 
 
@@ -72,7 +72,7 @@ def rollback(
         ready_timeout_s=back.spec.health.readiness_timeout_s,
     )
     operation = plan.operation(ROLLBACK, application.name, reason)
-    return carried_out(
+    return executed(
         application, lambda: perform(application.home, operation, dry_run=dry_run, progress=progress), dry_run=dry_run
     )
 

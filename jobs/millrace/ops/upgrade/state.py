@@ -16,11 +16,11 @@ from millrace.kafka.offsets import Place, begin_offsets, committed_offsets, end_
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon
 from millrace.ops.operations.embedding import embedded
 from millrace.ops.reset.decisions import ResetDecisions
+from millrace.ops.reset.known import KnownApplication
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.plan import decide
 from millrace.ops.reset.steps import KIND as RESET
 from millrace.ops.reset.steps import steps as reset_steps
-from millrace.ops.reset.subject import Subject
 from millrace.ops.reset.targets import ToOffsets
 from millrace.ops.savepoints.create import KIND as SAVEPOINT
 from millrace.ops.savepoints.create import SAVEPOINT_STEPS, mark_failed, savepoint_steps
@@ -101,13 +101,13 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
     config = spec.spec.streams_config()
     topology = with_topics_to_read(load_topology(spec.spec.module, config), config)
     connection = Connection.of(config)
-    subject = Subject(
+    known = KnownApplication(
         config=config,
         topology=topology,
         statuses=connection.statuses(),
     )
     admin = connection.administrator()
-    found = admin.describe_topics(sorted(subject.current.inputs)).values()
+    found = admin.describe_topics(sorted(known.current.inputs)).values()
     places = [place for topic in found for place in topic.places]
     committed = committed_offsets(admin, config.application_id, places)
     fresh = [place for place in places if place not in committed]
@@ -117,7 +117,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
         **end_offsets(admin, [place for place in fresh if place[0] in latest]),
     }
     options = ResetOptions(to=ToOffsets(starts), keeps_waiting=True, forgets_topology=True)
-    return decide(subject, options)
+    return decide(known, options)
 
 
 def _read_from_the_end(topology: Topology, application_id: str, default: str) -> set[str]:

@@ -224,9 +224,9 @@ class StreamStreamJoinProcessor(JointProcessor):
         store = self._operator.waiting_store
         assert store is not None
         times = self._context.stream_times
-        first, patience = times.get(store), side.after_ms + self._windows.grace_ms
+        first, wait_ms = times.get(store), side.after_ms + self._windows.grace_ms
         # Without a first one Kafka Streams adds to the largest number there is, which overflows unless it adds nothing.
-        if patience <= 0 if first is None else first + patience >= stream_time:
+        if wait_ms <= 0 if first is None else first + wait_ms >= stream_time:
             return
         if self._interval_ms:
             now = self._context.wall_clock_ms()

@@ -25,10 +25,10 @@ from millrace.metrics.exported import ExportPart
 from millrace.ops import Home, deploy, observe, stop, wait_until_ready
 from millrace.ops.driver import UNRESPONSIVE
 from millrace.ops.export import Pushgateway, TextFile, export_metrics
+from millrace.ops.export.exported import Clusters
 from millrace.ops.export.from_broker import own_transactional_ids
 from millrace.ops.export.from_driver import eos_overhead
 from millrace.ops.export.series import Sample, openmetrics, text_format
-from millrace.ops.export.subject import Clusters
 from millrace.ops.operations.journal import OperationJournal, OperationState
 from millrace.ops.operations.operation import OperationPlan
 

@@ -12,7 +12,7 @@ from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.ops import Home, deploy, observe
 from millrace.ops.overview import OverviewWatch, WatchOptions, application_overview, applications_overview
-from millrace.ops.overview.happenings import journal_end
+from millrace.ops.overview.operation_history import journal_end
 from tests.waiting import eventually, stop_process
 
 LIMIT_S = 60

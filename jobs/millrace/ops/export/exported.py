@@ -62,7 +62,7 @@ def _key(config: StreamsConfig) -> ClusterKey:
 
 
 @dataclass
-class Subject:
+class ExportedApplication:
     """One application; what cannot be had raises where it is asked for, so that other parts go on.
 
     Args:

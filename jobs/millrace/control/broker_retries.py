@@ -18,7 +18,7 @@ _FIRST_WAIT_S = 0.2
 _LONGEST_WAIT_S = 5.0
 
 
-def with_patience(
+def retry_until_answered(
     call: Callable[[], T],
     *,
     limit_s: float,

@@ -13,10 +13,10 @@ from millrace.control.internal_topics import check_existing, internal_topics
 from millrace.control.start_commits import commits_of_new_partitions, commits_of_new_run, number_of_run
 from millrace.control.start_offsets import (
     ChangelogTopic,
-    CommittedOffset,
     InputTopic,
     LastRun,
     Start,
+    StartCandidate,
     SubTopologyInputs,
     starting_offsets,
 )
@@ -24,8 +24,7 @@ from millrace.control.status import ApplicationStatus
 from millrace.errors import OffsetOutOfRangeError, PreflightError, TopologyError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import commit_in_place_of
-from millrace.kafka.offsets import CommittedOffset as Commit
-from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import CommittedOffset, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.record_limits import TopicLimits
 from millrace.kafka.topics import TopicDescription, TopicSpec
@@ -164,9 +163,9 @@ class Preparer:
         self,
         topics: Mapping[str, TopicDescription],
         places: list[TopicPartition],
-        commits: Mapping[TopicPartition, Commit],
+        commits: Mapping[TopicPartition, CommittedOffset],
         last: ApplicationStatus | None,
-    ) -> tuple[dict[TopicPartition, Start], Mapping[TopicPartition, Commit]]:
+    ) -> tuple[dict[TopicPartition, Start], Mapping[TopicPartition, CommittedOffset]]:
         """Where each partition starts, and the commits that say so.
 
         Offsets that are not in the log are read again before that is said: an attempt of the driver before may have
@@ -245,7 +244,7 @@ class Preparer:
     def _starts(
         self,
         topics: Mapping[str, TopicDescription],
-        commits: Mapping[TopicPartition, Commit],
+        commits: Mapping[TopicPartition, CommittedOffset],
         last: ApplicationStatus | None,
     ) -> dict[TopicPartition, Start]:
         config = self._config
@@ -253,7 +252,7 @@ class Preparer:
         begins = begin_offsets(self._admin, places)
         ends = end_offsets(self._admin, places)
         committed = {
-            place: CommittedOffset(offset=commit.offset, ours=Signature.of({place: commit}) is not None)
+            place: StartCandidate(offset=commit.offset, ours=Signature.of({place: commit}) is not None)
             for place, commit in commits.items()
         }
         inputs = [self._inputs(part, topics, begins, ends) for part in self._topology.sub_topologies]
@@ -333,7 +332,7 @@ class Preparer:
         self,
         topics: Mapping[str, TopicDescription],
         starts: Mapping[TopicPartition, Start],
-        commits: Mapping[TopicPartition, Commit],
+        commits: Mapping[TopicPartition, CommittedOffset],
         run_id: int,
     ) -> None:
         """Commits, signed, the start of partitions that have no committed offset, so that tasks always find one."""

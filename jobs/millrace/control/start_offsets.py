@@ -68,7 +68,7 @@ class SubTopologyInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommittedOffset:
+class StartCandidate:
     """A committed offset of the group.
 
     Args:
@@ -113,7 +113,7 @@ class Start:
 
 def starting_offsets(
     inputs: Sequence[SubTopologyInputs],
-    committed: Mapping[TopicPartition, CommittedOffset],
+    committed: Mapping[TopicPartition, StartCandidate],
     last_run: LastRun | None,
     *,
     application_id: str,
@@ -221,7 +221,7 @@ def _check_partition_counts(inputs: Sequence[SubTopologyInputs], last: LastRun, 
 
 
 def _check_signatures(
-    inputs: Sequence[SubTopologyInputs], committed: Mapping[TopicPartition, CommittedOffset], application_id: str
+    inputs: Sequence[SubTopologyInputs], committed: Mapping[TopicPartition, StartCandidate], application_id: str
 ) -> None:
     moved = [
         f"{topic}-{partition} at {committed[topic, partition].offset}"
@@ -237,7 +237,7 @@ def _check_signatures(
 
 
 def _check_ranges(
-    inputs: Sequence[SubTopologyInputs], committed: Mapping[TopicPartition, CommittedOffset], application_id: str
+    inputs: Sequence[SubTopologyInputs], committed: Mapping[TopicPartition, StartCandidate], application_id: str
 ) -> None:
     problems = []
     for topic in _topics(inputs):

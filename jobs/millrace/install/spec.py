@@ -67,7 +67,7 @@ class TopicDeclaration(Section):
         }
 
 
-class RestartPolicy(Section):
+class RestartSettings(Section):
     """How often and how fast a died or unhealthy job is started again."""
 
     max_attempts: int = Field(default=10, ge=0, description="Restarts in a row before giving up.")
@@ -83,7 +83,7 @@ class RestartPolicy(Section):
         return min(self.max_backoff_s, self.initial_backoff_s * 2.0 ** min(restarts, 30))
 
 
-class HealthLimits(Section):
+class HealthSettings(Section):
     """From when on a job that is alive counts as unhealthy."""
 
     readiness_timeout_s: float = Field(default=180.0, gt=0, description="Longest time from launch to ready.")
@@ -150,8 +150,8 @@ class ApplicationSpec(Section):
         "health.readiness_timeout_s.",
     )
     launcher: LauncherSettings = Field(default_factory=LauncherSettings)
-    restart: RestartPolicy = Field(default_factory=RestartPolicy)
-    health: HealthLimits = Field(default_factory=HealthLimits)
+    restart: RestartSettings = Field(default_factory=RestartSettings)
+    health: HealthSettings = Field(default_factory=HealthSettings)
     preflight: PreflightSettings = Field(default_factory=PreflightSettings)
     savepoints: SavepointSettings = Field(default_factory=SavepointSettings)
 

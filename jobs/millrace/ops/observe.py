@@ -19,8 +19,7 @@ from millrace.install.files import now_text, read_json, strict_json, write_json
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Probe
 from millrace.install.record import DesiredState, JobRecord
-from millrace.install.spec import ApplicationSpec, RunState, SpecFile
-from millrace.install.spec import HealthLimits as SpecLimits
+from millrace.install.spec import ApplicationSpec, HealthSettings, RunState, SpecFile
 from millrace.ops.changes import code_note
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.ending import last_line
@@ -347,7 +346,7 @@ def _without_driver(evidence: Evidence, record: JobRecord, probe_result: Probe |
 
 
 def _without_status(
-    evidence: Evidence, limits: SpecLimits, record: JobRecord, answer: Answer, now: float
+    evidence: Evidence, limits: HealthSettings, record: JobRecord, answer: Answer, now: float
 ) -> Observation:
     if answer.kind is AnswerKind.UNREADABLE:
         return _observation(record, Verdict.WAITING, Reason.STATUS_UNREADABLE, answer.detail, now=now)

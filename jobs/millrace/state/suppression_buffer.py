@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from millrace.errors import StateError
-from millrace.state.buffer_layout import BUFFER_HEADERS, BufferedChange, RecordContext
+from millrace.state.buffer_layout import BUFFER_HEADERS, BufferedChange, BufferedRecordContext
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import ChangelogBatch
 from millrace.state.contents import StoreRecord
@@ -83,7 +83,7 @@ class SuppressionBuffer(LayeredStore):
         """The change of a key that waited at the last commit."""
         return self._before[key] if key in self._before else self._entries.get(key)
 
-    def put(self, key: bytes, at: int, old: bytes | None, new: bytes | None, context: RecordContext) -> None:
+    def put(self, key: bytes, at: int, old: bytes | None, new: bytes | None, context: BufferedRecordContext) -> None:
         """Takes a change in.
 
         Args:

@@ -37,7 +37,7 @@ from millrace.task.collector import Collector
 from millrace.task.columns import IntArray
 from millrace.task.dead_letters import NO_ROW, DeadLetters, context_of
 from millrace.task.input import InputBatch
-from millrace.task.records import Place, Records
+from millrace.task.records import RecordPosition, Records
 
 _log = structlog.get_logger(__name__)
 
@@ -294,7 +294,7 @@ class FailureHandler:
             ) from error
         return response
 
-    def places(self, records: Records) -> list[Place]:
+    def places(self, records: Records) -> list[RecordPosition]:
         """Where records came from: from the batch's rows, or, those that waited, from rows of earlier ones."""
         assert self._batch is not None
         batch, rows = self._batch, records.origin

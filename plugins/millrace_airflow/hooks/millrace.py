@@ -15,7 +15,7 @@ from millrace.install.which_spec import Use
 from millrace.ops import Home, Outcome
 from millrace.ops.changes import difference_note
 from millrace.ops.operations.journal import OperationRecord, unfinished_operation
-from millrace.ops.supervise import owns, take_over
+from millrace.ops.supervise import owns, take_over_supervision
 
 if TYPE_CHECKING:
     # Importing these takes seconds, and DAG files import the hook: its methods import what they need.
@@ -113,9 +113,9 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """See :func:`millrace.ops.reconcile_all`."""
         return ops.reconcile_all(self.home, dry_run=dry_run)
 
-    def take_over(self, application: str, *, owner: str) -> Outcome:
-        """See :func:`millrace.ops.supervise.take_over`."""
-        return take_over(self._application(application), owner=owner)
+    def take_over_supervision(self, application: str, *, owner: str) -> Outcome:
+        """See :func:`millrace.ops.supervise.take_over_supervision`."""
+        return take_over_supervision(self._application(application), owner=owner)
 
     def owns(self, application: str, *, owner: str) -> bool:
         """See :func:`millrace.ops.supervise.owns`."""

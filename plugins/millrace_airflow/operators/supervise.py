@@ -63,7 +63,7 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the job over, then wait."""
         owner = owner_of(context)
-        outcome = self.hook.take_over(self.application, owner=owner)
+        outcome = self.hook.take_over_supervision(self.application, owner=owner)
         self.log.info("%s: %s", outcome.action, outcome.text)
         if outcome.action is Action.STOPPED:
             return outcome.summary()

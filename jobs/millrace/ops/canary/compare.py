@@ -12,7 +12,7 @@ from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.connection import Connection
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
 from millrace.ops.canary.clone import canary_of, clone_of
 from millrace.ops.dead_letters.reading import records
 from millrace.ops.reset.known import known_application
@@ -148,14 +148,16 @@ def _lag(admin: KafkaAdmin, group: str, inputs: Iterable[str], internal: Iterabl
     return sum(max(0, end - (commits[place].offset if place in commits else 0)) for place, end in ends.items())
 
 
-def _starts(admin: KafkaAdmin, topics: Iterable[str], begins: Mapping[str, Mapping[int, int]]) -> dict[Place, int]:
+def _starts(
+    admin: KafkaAdmin, topics: Iterable[str], begins: Mapping[str, Mapping[int, int]]
+) -> dict[TopicPartition, int]:
     places = [place for topic in admin.describe_topics(sorted(topics)).values() for place in topic.places]
     ends = end_offsets(admin, places, End.HIGH_WATERMARK)
     return {place: start for place in places if (start := begins.get(place[0], {}).get(place[1], 0)) < ends[place]}
 
 
 def _read(
-    connection: Connection, starts: Mapping[Place, int], names: Mapping[str, str], *, every_record: bool
+    connection: Connection, starts: Mapping[TopicPartition, int], names: Mapping[str, str], *, every_record: bool
 ) -> tuple[dict[tuple[Any, ...], Any], int]:
     """What was written: the last value by topic and key, or counts by topic, key and value."""
     found: dict[tuple[Any, ...], Any] = Counter() if every_record else {}

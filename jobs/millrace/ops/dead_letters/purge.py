@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
 from millrace.install.application import Application
-from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets, offsets_for_times
+from millrace.kafka.offsets import End, TopicPartition, begin_offsets, end_offsets, offsets_for_times
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.dead_letters.markers import (
     MARKER_TOPIC,
@@ -38,7 +38,7 @@ class PurgeDecisions(BaseModel):
     never_replayed: int
 
     @property
-    def places(self) -> dict[Place, int]:
+    def places(self) -> dict[TopicPartition, int]:
         """The same by topic and partition."""
         return {(self.topic, partition): offset for partition, offset in self.before.items()}
 
@@ -102,7 +102,7 @@ def _decide(box: DeadLetterTopic, *, before_offset: tuple[int, int] | None, befo
             remedy="add delete to its cleanup.policy",
         )
     begins = box.begins()
-    limits: dict[Place, int] = end_offsets(admin, list(begins), End.LAST_STABLE)
+    limits: dict[TopicPartition, int] = end_offsets(admin, list(begins), End.LAST_STABLE)
     if before_ms is not None:
         found = offsets_for_times(admin, dict.fromkeys(begins, before_ms))
         limits = {

@@ -16,7 +16,7 @@ from millrace.install.application import Application
 from millrace.install.connection import Connection
 from millrace.install.files import now_text
 from millrace.kafka.murmur2 import partition_for
-from millrace.kafka.offsets import Place, begin_offsets
+from millrace.kafka.offsets import TopicPartition, begin_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.dead_letters.markers import (
     MARKER_TOPIC,
@@ -163,7 +163,7 @@ class _Judge:
     """Says why a dead-letter record cannot go back; an empty text where it can."""
 
     known: KnownApplication
-    begins: dict[Place, int] = field(default_factory=dict)
+    begins: dict[TopicPartition, int] = field(default_factory=dict)
 
     @cached_property
     def framed(self) -> frozenset[str]:
@@ -188,7 +188,7 @@ class _Judge:
             return "the dead-letter record does not have its record wholly, and that has left the log it was read from"
         return ""
 
-    def _begin(self, place: Place) -> int:
+    def _begin(self, place: TopicPartition) -> int:
         if place not in self.begins:
             admin = Connection.of(self.known.config).administrator()
             self.begins.update(begin_offsets(admin, [place]))

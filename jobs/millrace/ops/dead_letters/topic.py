@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.connection import Connection, config_of
-from millrace.kafka.offsets import Place, begin_offsets, end_offsets
+from millrace.kafka.offsets import TopicPartition, begin_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.ops.dead_letters.markers import Marker, read_markers
 from millrace.ops.dead_letters.reading import dead_letter_records
@@ -38,7 +38,7 @@ class DeadLetterTopic:
     connection: Connection
     topic: TopicDescription
 
-    def begins(self) -> dict[Place, int]:
+    def begins(self) -> dict[TopicPartition, int]:
         """The first offset of each partition."""
         return begin_offsets(self.connection.administrator(), self.topic.places)
 
@@ -72,7 +72,7 @@ class DeadLetterTopic:
                 return _last(found, count)
             span *= 4
 
-    def _known(self, starts: Mapping[Place, int]) -> Iterator[ListedDeadLetterRecord]:
+    def _known(self, starts: Mapping[TopicPartition, int]) -> Iterator[ListedDeadLetterRecord]:
         markers = read_markers(self.connection, self.topic.topic_id)
         for record in dead_letter_records(self.connection, starts):
             yield ListedDeadLetterRecord(record=record, replayed=markers.get(record.place))

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from millrace.install.connection import NamedCluster
 from millrace.install.which_spec import Use
-from millrace.kafka.offsets import Place
+from millrace.kafka.offsets import TopicPartition
 from millrace.ops.reset.targets import Move
 
 
@@ -30,7 +30,7 @@ class PartitionMove(_Model):
     """It was not to be reset: it stays where it is, and is signed anew with the others of its task."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """Topic and partition."""
         return self.topic, self.partition
 

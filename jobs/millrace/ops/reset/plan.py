@@ -15,7 +15,7 @@ from millrace.kafka.commit_metadata import UNKNOWN_TIME, CommitMetadata
 from millrace.kafka.offsets import (
     CommittedOffset,
     End,
-    Place,
+    TopicPartition,
     begin_offsets,
     committed_offsets,
     end_offsets,
@@ -149,7 +149,7 @@ class _Planner:
     def _tasks(
         self,
         topics: Mapping[str, TopicDescription],
-        commits: Mapping[Place, CommittedOffset],
+        commits: Mapping[TopicPartition, CommittedOffset],
         *,
         wanted: frozenset[str],
         keeps: Collection[str],
@@ -203,7 +203,9 @@ class _Planner:
             return (*current.sub_topologies, unknown)
         return current.sub_topologies
 
-    def _moves(self, places: list[Place], commits: Mapping[Place, CommittedOffset]) -> dict[Place, Move]:
+    def _moves(
+        self, places: list[TopicPartition], commits: Mapping[TopicPartition, CommittedOffset]
+    ) -> dict[TopicPartition, Move]:
         target, admin = self.options.to, self.admin
         begins, ends = begin_offsets(admin, places), end_offsets(admin, places)
         times = offsets_for_times(admin, dict.fromkeys(places, target.time_ms)) if isinstance(target, ToTime) else {}
@@ -221,8 +223,8 @@ class _Planner:
         )
 
     def _kept(
-        self, places: list[Place], commits: Mapping[Place, CommittedOffset], keeps: Collection[str]
-    ) -> dict[Place, Move]:
+        self, places: list[TopicPartition], commits: Mapping[TopicPartition, CommittedOffset], keeps: Collection[str]
+    ) -> dict[TopicPartition, Move]:
         """Input topics that are not reset, and repartition topics that are kept, stay at what is committed."""
         begins = begin_offsets(self.admin, [place for place in places if place not in commits and place[0] in keeps])
         committed = {place: commits[place].offset for place in places if place in commits}
@@ -289,7 +291,9 @@ class _Planner:
                 yield Emptying(topic=place[0], partition=place[1], end=ends[place])
 
 
-def _partition_move(place: Place, move: Move, commit: CommittedOffset | None, *, is_kept: bool) -> PartitionMove:
+def _partition_move(
+    place: TopicPartition, move: Move, commit: CommittedOffset | None, *, is_kept: bool
+) -> PartitionMove:
     metadata = CommitMetadata.decode(commit.metadata) if commit is not None and is_kept else None
     return PartitionMove(
         topic=place[0],
@@ -302,7 +306,7 @@ def _partition_move(place: Place, move: Move, commit: CommittedOffset | None, *,
     )
 
 
-def clamped_again(admin: KafkaAdmin, decided: Collection[PartitionMove]) -> dict[Place, int]:
+def clamped_again(admin: KafkaAdmin, decided: Collection[PartitionMove]) -> dict[TopicPartition, int]:
     """The offsets to commit: as decided, but inside the logs as they are by now."""
     places = [move.place for move in decided if not move.is_kept]
     begins, ends = begin_offsets(admin, places), end_offsets(admin, places)

@@ -16,7 +16,7 @@ from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
 from millrace.install.connection import Connection, config_of
 from millrace.kafka.groups import commit_in_place_of
-from millrace.kafka.offsets import Place, begin_offsets
+from millrace.kafka.offsets import TopicPartition, begin_offsets
 from millrace.kafka.producer import Offsets
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation
 from millrace.ops.reset import activity
@@ -143,12 +143,12 @@ def refuse_running(
 def _set_offsets(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
     connection = connection_of(context, decided)
     admin = connection.administrator()
-    committed: dict[Place, int] = {}
+    committed: dict[TopicPartition, int] = {}
 
     def read() -> Offsets:
         # Once all ids are taken over, so that the log has what older transactions have left.
         committed.update(clamped_again(admin, decided.moves))
-        offsets: dict[Place, tuple[int, str]] = {}
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
         for task in decided.tasks:
             signature = Signature(
                 run=decided.run,

@@ -12,7 +12,7 @@ from millrace.install.application import Application
 from millrace.install.connection import Connection
 from millrace.install.spec import SpecFile
 from millrace.install.which_spec import Use
-from millrace.kafka.offsets import Place, begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import TopicPartition, begin_offsets, committed_offsets, end_offsets
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon
 from millrace.ops.operations.embedding import embedded
 from millrace.ops.reset.decisions import ResetDecisions
@@ -112,7 +112,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
     committed = committed_offsets(admin, config.application_id, places)
     fresh = [place for place in places if place not in committed]
     latest = _read_from_the_end(topology, config.application_id, config.auto_offset_reset)
-    starts: dict[Place, int] = {
+    starts: dict[TopicPartition, int] = {
         **begin_offsets(admin, [place for place in fresh if place[0] not in latest]),
         **end_offsets(admin, [place for place in fresh if place[0] in latest]),
     }

@@ -95,13 +95,13 @@ def _run(spec: str, run_directory: Path | None) -> int:
     topology = with_topics_at_start(topology, config)
     directory.mkdir(parents=True, exist_ok=True)
     keep_nodes(ApplicationDirectory(directory).nodes, topology)
-    gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
+    discards_state = loaded.upgrade_mode is UpgradeMode.STATELESS
     return run_application(
         config,
         topology,
         session,
         run_directory=directory,
-        gives_up_state=gives_up_state,
+        discards_state=discards_state,
         owns_process=True,
     )
 
@@ -143,7 +143,7 @@ def deploy(
     modes = [mode.value for mode in ops.UpgradeMode]
     if upgrade_mode is not None and upgrade_mode not in modes:
         raise typer.BadParameter(f"--upgrade-mode is one of {', '.join(modes)}")
-    with progress(f"deploying {name}") as tell:
+    with progress(f"deploying {name}") as report:
         outcome = ops.deploy(
             application,
             reason=reason,
@@ -151,7 +151,7 @@ def deploy(
             rollback_on_failure=rollback_on_failure,
             force=force,
             dry_run=dry_run,
-            progress=tell,
+            progress=report,
         )
     if outcome.action.leaves_new_one_down:
         print_outcome(outcome)
@@ -174,8 +174,8 @@ def rollback(name: Name, dry_run: DryRun = False, reason: Reason = "rolled back 
     from millrace import ops
 
     quiet()
-    with progress(f"rolling {name} back") as tell:
-        outcome = ops.rollback(application_here(name), reason=reason, dry_run=dry_run, progress=tell)
+    with progress(f"rolling {name} back") as report:
+        outcome = ops.rollback(application_here(name), reason=reason, dry_run=dry_run, progress=report)
     print_outcome(outcome)
     if not dry_run and outcome.action is not ops.Action.ROLLED_BACK:
         raise typer.Exit(1)

@@ -103,7 +103,7 @@ def replay(
     from millrace.ops import dead_letters as ops
 
     quiet()
-    with progress(f"replaying dead-letter records of {name}") as tell:
+    with progress(f"replaying dead-letter records of {name}") as report:
         outcome = ops.replay_dead_letter_records(
             application_named(name),
             selection=_selection(since, until, error, topic, letters),
@@ -111,7 +111,7 @@ def replay(
             force=force,
             dry_run=dry_run,
             reason=reason,
-            progress=tell,
+            progress=report,
         )
     _print(outcome)
 
@@ -138,14 +138,14 @@ def purge(
     if sum((before is not None, before_letter is not None, everything)) != 1:
         raise typer.BadParameter("give one of --before, --before-letter and --all")
     quiet()
-    with progress(f"purging dead-letter records of {name}") as tell:
+    with progress(f"purging dead-letter records of {name}") as report:
         outcome = ops.purge_dead_letter_records(
             application_named(name),
             before_offset=None if before_letter is None else ops.parse_record_position(before_letter),
             before_ms=None if before is None else parse_time(before),
             dry_run=dry_run,
             reason=reason,
-            progress=tell,
+            progress=report,
         )
     _print(outcome)
 

@@ -55,8 +55,8 @@ def resume(name: Name) -> None:
     """Go on with the operation that was killed or has failed, at the step that it did not complete."""
     from millrace.ops.operations import resume as resume_operation
 
-    with progress(f"resuming the operation of {name}") as tell:
-        outcome = resume_operation(application_here(name), progress=tell)
+    with progress(f"resuming the operation of {name}") as report:
+        outcome = resume_operation(application_here(name), progress=report)
     said = outcome.results.get("conclude", {}).get("text", "")
     out.print(f"{outcome.operation}: completed" + (f" ({said})" if said else ""), markup=False)
 

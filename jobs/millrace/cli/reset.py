@@ -125,14 +125,14 @@ def reset(
         force=force,
     )
     application = application_here(application_id or "") if name is None else application_named(name)
-    with progress(f"resetting {application}") as tell:
+    with progress(f"resetting {application}") as report:
         outcome = reset_application(
             application,
             options=options,
             cluster=cluster,
             reason=reason,
             dry_run=dry_run,
-            progress=tell,
+            progress=report,
         )
     print_outcome(outcome)
     for line in outcome.results.get("check", {}).get("checks", ()):

@@ -390,7 +390,7 @@ class Driver:
         self._write_ending(ExitCode.FAILED, reason, remedy)
         expected = isinstance(error, MillraceError)
         log.error("application failed", reason=reason, remedy=remedy, exc_info=None if expected else error)
-        self._open_publisher_if_nobody_runs()
+        self._open_publisher_if_no_driver_runs()
         if self.lifecycle.state is _State.CREATED:
             self.lifecycle.move_to(_State.REBALANCING)
         if self.lifecycle.state.is_working:
@@ -426,7 +426,7 @@ class Driver:
             self.lifecycle.move_to(_State.ERROR if failed else _State.NOT_RUNNING)
         return ExitCode.FENCED
 
-    def _open_publisher_if_nobody_runs(self) -> None:
+    def _open_publisher_if_no_driver_runs(self) -> None:
         """For a failure before older drivers were fenced: says so in the topic, unless one of them is well."""
         if self._publisher.epoch:
             return

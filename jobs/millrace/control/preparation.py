@@ -67,13 +67,13 @@ class Preparer:
     Args:
         config: its configuration.
         topology: its topology.
-        gives_up_state: whether stores that a changed topology does not have any more may be left behind.
+        discards_state: whether stores that a changed topology does not have any more may be left behind.
     """
 
-    def __init__(self, config: StreamsConfig, topology: Topology, *, gives_up_state: bool = False) -> None:
+    def __init__(self, config: StreamsConfig, topology: Topology, *, discards_state: bool = False) -> None:
         self._config = config
         self._topology = topology
-        self._gives_up_state = gives_up_state
+        self._discards_state = discards_state
         self._names = ApplicationTopics(topology, config.application_id)
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
@@ -149,7 +149,7 @@ class Preparer:
         confirm()
         run_id = number_of_run(commits, epoch=run_id)
         if commits and last is not None and last.topology_fingerprint != self._topology.fingerprint:
-            self._sign_anew(places, last, run_id)
+            self._sign_again(places, last, run_id)
             commits = committed_offsets(self._admin, self._config.application_id, places)
         starts, settled = self._starts_of_settled(topics, places, commits, last)
         confirm()
@@ -201,7 +201,7 @@ class Preparer:
         if last is None or not last.topology_summary or last.topology_fingerprint == self._topology.fingerprint:
             return
         found = diff(last.topology_summary, self._topology)
-        refused = found.of_kind(ChangeKind.INCOMPATIBLE) if self._gives_up_state else found.loses_state
+        refused = found.of_kind(ChangeKind.INCOMPATIBLE) if self._discards_state else found.loses_state
         if not refused:
             return
         raise TopologyError(
@@ -310,7 +310,7 @@ class Preparer:
             for name in names
         ]
 
-    def _sign_anew(self, places: list[TopicPartition], last: ApplicationStatus, run_id: int) -> None:
+    def _sign_again(self, places: list[TopicPartition], last: ApplicationStatus, run_id: int) -> None:
         """Signs the committed offsets with this run, so that a task of an older topology that is opened late refuses.
 
         Fencing alone would not keep it out: with another number it has a transactional id that nobody takes over from

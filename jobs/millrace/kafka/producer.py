@@ -461,7 +461,7 @@ class TaskProducer:
             self._discard()
             raise self._translated(error, doing)
         if is_permanent_refusal(error):
-            self._give_up()
+            self._abandon()
             cause = self._translated(error, doing) if error.code() != BYSTANDER else None
             raise RecordsRefusedError(
                 f"The broker refuses records of {self}: {error.name()}: {error.str()}.",
@@ -471,7 +471,7 @@ class TaskProducer:
                 records=self._refused,
             )
         if is_refusal(error):
-            self._give_up()
+            self._abandon()
             raise self._translated(error, doing)
         self._abort_or_discard(f"{doing} failed: {error.name()}: {error.str()}")
 
@@ -500,11 +500,11 @@ class TaskProducer:
         )
 
     def _abort_or_discard(self, reason: str) -> NoReturn:
-        self._give_up()
+        self._abandon()
         happened = f"{self}" if self.transactional_id is None else f"The transaction of {self} was aborted"
         raise TransactionAbortedError(f"{happened}: {reason}.", remedy="the same input is processed again")
 
-    def _give_up(self) -> None:
+    def _abandon(self) -> None:
         if self.transactional_id is not None:
             try:
                 self.abort()

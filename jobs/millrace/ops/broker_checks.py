@@ -19,7 +19,7 @@ from millrace.topology.topology import Topology, full_topic_name
 
 
 def broker_checks(
-    spec: ApplicationSpec, topology: Topology, view: BrokerView, *, forgets_state: bool = False
+    spec: ApplicationSpec, topology: Topology, view: BrokerView, *, discards_state: bool = False
 ) -> Iterator[Check]:
     """All checks, in an order in which a later one builds on earlier ones.
 
@@ -37,14 +37,14 @@ def broker_checks(
     yield from _dead_letter_topic(config, known)
     yield from _chosen_topics(topology)
     yield from _co_partitioning(topology, config, known)
-    if forgets_state:
+    if discards_state:
         yield Check(name="state", ok=True, text="it is deleted, or replaced, before the start")
     else:
         yield _internal_partitions(topology, config, known)
     yield _replication(spec, config, topology, known, view)
     if config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
         yield _transaction_timeout(config, view)
-    if not forgets_state:
+    if not discards_state:
         yield from _running_topology(spec, topology, config, view)
     yield _group_members(config, view)
 

@@ -181,7 +181,7 @@ def _change(
         append_journal(directory, "deploy", "differs", lines=list(changes.lines()))
         steps = [*changes.lines(), *_way_back(spec, changes, rolls_back=rolls_back)]
         steps += [f"created topic {topic}" for topic in create_topics(spec.spec)]
-        report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
+        report = preflight(spec.spec, discards_state=in_steps is not None and in_steps.discards_state)
         append_journal(directory, "deploy", "preflight", checks=report.summary())
         report.raise_if_failed()
         steps += report.lines()
@@ -233,7 +233,7 @@ def _plan(
 ) -> Outcome:
     if action is Action.NOTHING:
         return _outcome(application, action, _runs_already(changes), (), dry_run=True)
-    report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
+    report = preflight(spec.spec, discards_state=in_steps is not None and in_steps.discards_state)
     steps = [*changes.lines()]
     steps += [f"create topic {topic}" for topic in missing_topics(spec.spec)]
     steps += report.lines()

@@ -133,7 +133,7 @@ def previous_good(directory: ApplicationDirectory) -> SpecFile | None:
     return load_spec_file(directory.previous_good_spec) if directory.previous_good_spec.exists() else None
 
 
-def forget_previous_good(directory: ApplicationDirectory, spec_hash: str) -> None:
+def discard_previous_good(directory: ApplicationDirectory, spec_hash: str) -> None:
     """Make sure that a specification that was left by a rollback is not the one that the next rollback goes to.
 
     The caller holds the application's lock.

@@ -87,7 +87,7 @@ def interrupted_loads(database: RocksDatabase, stores: Iterable[str]) -> list[st
     return [store for store in stores if database.metadata(_mark(store)) is not None]
 
 
-def forget_interrupted_load(database: RocksDatabase, store: str, also: Iterable[bytes]) -> None:
+def discard_interrupted_load(database: RocksDatabase, store: str, also: Iterable[bytes]) -> None:
     """Empty a store whose load did not end.
 
     Args:

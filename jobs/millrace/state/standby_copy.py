@@ -191,7 +191,7 @@ class StandbyCopy:
             wait_s: how long to wait for the first, seconds.
 
         Raises:
-            StateError: records are gone that the copy does not have (:meth:`begin_anew` helps), or the disk fails.
+            StateError: records are gone that the copy does not have (:meth:`restart_copy` helps), or the disk fails.
             BrokerUnavailableError: the broker refuses for good.
         """
         try:
@@ -205,7 +205,7 @@ class StandbyCopy:
         if now - self._checked_at >= CHECK_INTERVAL_S:
             if self._is_from_before_a_reset():
                 _log.info("application was reset, copy begins anew", task=self._task.name)
-                self.begin_anew()
+                self.restart_copy()
             self._look_at_ends()
         interval = LOAD_COMMIT_INTERVAL_S if self._state.is_loading and self._lag else COMMIT_INTERVAL_S
         if now - self._committed_at >= interval:
@@ -247,7 +247,7 @@ class StandbyCopy:
         )
         self._changed = False
 
-    def begin_anew(self) -> None:
+    def restart_copy(self) -> None:
         """Wipes the copy and begins with the first records that there are."""
         self._state.wipe()
         self._begin()

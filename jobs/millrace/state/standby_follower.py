@@ -86,4 +86,4 @@ class StandbyFollower:
             raise
         except StateError as error:
             _log.warning("copy lost its place, beginning anew", reason=error.message)
-            copy.begin_anew()
+            copy.restart_copy()

@@ -95,7 +95,7 @@ class GlobalCopy:
         self._read_places: set[TopicPartition] = set()
         self._log = _log.bind(application=config.application_id, store=spec.name)
         self.number, state = _open_first_free(spec, config)
-        if reason := self._why_anew(state.position):
+        if reason := self._why_copied_again(state.position):
             self._log.info("global store is built anew", reason=reason)
             state.wipe()
         self._task_state = state
@@ -186,7 +186,7 @@ class GlobalCopy:
         retention_ms = self.spec.tombstone_retention_ms
         return retention_ms is not None and _age_ms(position) > retention_ms / _REFRESHES
 
-    def _why_anew(self, position: TaskPosition) -> str:
+    def _why_copied_again(self, position: TaskPosition) -> str:
         """Why what the directory has is of no use, empty where it is, or is nothing."""
         if not position.inputs:
             return ""

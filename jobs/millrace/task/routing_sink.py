@@ -56,7 +56,7 @@ class RoutingSink:
                     remedy="return a legal name, or filter such records out before",
                 )
                 batch, _ = sink.encode(part, None, failures)
-                sink.give_up(batch, error, failures)
+                sink.discard(batch, error, failures)
             else:
                 sink = self._sinks.setdefault(topic, Sink(self._node, topic))
                 yield from sink.outputs(part, collector, failures)

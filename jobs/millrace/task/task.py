@@ -269,7 +269,7 @@ class Task:
                 self.close()
                 self._learn_from(error, is_last=attempts >= MOST_ATTEMPTS)
             else:
-                self._forget_refusals()
+                self._discard_refusals()
                 return outcome
 
     def _run_batch(
@@ -393,7 +393,7 @@ class Task:
             raise refused.cause if refused is not None and refused.cause is not None else error
         self._log.warning("the broker refuses records; the batch is processed again", reason=error.message)
 
-    def _forget_refusals(self) -> None:
+    def _discard_refusals(self) -> None:
         self._known_refusals = KnownRefusals()
         self._sent_topics.clear()
         if self._isolates:

@@ -339,7 +339,7 @@ class Coordinator:
 
     def _release(self, member: Member, task: str) -> None:
         del member.grants[task]
-        self._loads.forget(task)
+        self._loads.discard(task)
 
     def _gone(self, member: Member, *, in_order: bool, reason: str, also: Collection[str] = ()) -> None:
         self._members.remove(member.connection)

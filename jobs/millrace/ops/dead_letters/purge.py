@@ -88,7 +88,7 @@ def steps(plan: OperationPlan) -> Sequence[Step]:
         Step(
             name="forget",
             text="Forget which of them were replayed.",
-            run=lambda context: _forget(context, decided),
+            run=lambda context: _discard(context, decided),
         ),
         Step(name="check", text="Check that they are gone, and count what is left.", run=lambda c: _check(c, decided)),
     ]
@@ -150,7 +150,7 @@ def _delete(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
     return {"partitions": len(left)}
 
 
-def _forget(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
+def _discard(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
     box = _same_box(context, decided)
     with TaskProducer(
         box.connection.bootstrap_servers,

@@ -157,7 +157,7 @@ class Standby:
             tasks=dict(sorted(tasks.items())),
         )
 
-    def give_up(self, directory: Path) -> None:
+    def release(self, directory: Path) -> None:
         """Close the copy in a directory and leave it to whoever asks."""
         with self._guard:
             found = next((each for each in self._followers.values() if each.task.directory == directory), None)
@@ -186,7 +186,7 @@ class Standby:
                 self._retry_at[name] = time.monotonic() + _RETRY_S
                 self._followers[name] = StandbyFollower(self._tasks[name], self._open_copy, once=self._options.once)
         for name in set(self._followers) - set(wanted):
-            self.give_up(self._followers[name].task.directory)
+            self.release(self._followers[name].task.directory)
 
     def _own_tasks(self) -> frozenset[str]:
         if self._options.state_dir is not None:
@@ -234,7 +234,7 @@ class Standby:
 
     def _answer(self, connection: socket.socket, asked: object) -> None:
         if isinstance(asked, GiveUp):
-            self.give_up(Path(asked.directory))
+            self.release(Path(asked.directory))
             send(connection, True)
         else:
             # A batch for the task: it is not held here, its worker asks for the directory next.

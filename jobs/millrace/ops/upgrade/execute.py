@@ -93,7 +93,7 @@ def executed(application: Application, run: Callable[[], Outcome], *, dry_run: b
     try:
         outcome = run()
     except MillraceError as error:
-        _give_up(application, error)
+        _discard_unfinished(application, error)
         raise
     if dry_run:
         return outcome
@@ -101,7 +101,7 @@ def executed(application: Application, run: Callable[[], Outcome], *, dry_run: b
     return replace(outcome, action=conclusion.action, text=conclusion.text, observation=observe(application))
 
 
-def _give_up(application: Application, error: MillraceError) -> None:
+def _discard_unfinished(application: Application, error: MillraceError) -> None:
     directory = application.directory
     unfinished = unfinished_operation(directory)
     if unfinished is None or unfinished.plan.operation != UPGRADE or is_being_executed(directory):

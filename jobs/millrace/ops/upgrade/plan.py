@@ -77,7 +77,7 @@ class UpgradePlan(BaseModel):
     ready_timeout_s: float
 
     @property
-    def forgets_state(self) -> bool:
+    def discards_state(self) -> bool:
         """Whether the state need not fit what is launched."""
         return self.mode is UpgradeMode.STATELESS
 

@@ -58,7 +58,7 @@ def rollback(
         )
     back = good[0]
     restores = record.savepoint if record.savepoint and _is_kept(application, record.savepoint) else ""
-    preflight(back.spec, forgets_state=bool(restores)).raise_if_failed()
+    preflight(back.spec, discards_state=bool(restores)).raise_if_failed()
     try:
         rejects = application.desired.file.hash
     except ConfigurationError:

@@ -74,7 +74,7 @@ class GraceBuffer:
         self._sequence = 0
         self._is_loaded = False
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Forgets what is in memory: the store goes back to its last commit."""
         self._is_loaded = False
 

@@ -1,4 +1,4 @@
-"""Reset an application: it begins anew."""
+"""Reset an application: it begins again."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ AnyPlatform = TypeVar("AnyPlatform", bound="Platform")
 
 
 class Interrupted(Exception):
-    """Somebody asked for the end while the platform was still starting."""
+    """A signal asked for the end while the platform was still starting."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Platform:
 
     Args:
         home: the demo's own installation: new for each run, so that each run begins with empty topics.
-        ended: set when the demo shall end.
+        ended: set when the demo should end.
     """
 
     home: ops.Home

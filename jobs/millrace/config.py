@@ -373,12 +373,12 @@ class StreamsConfig(BaseModel):
         3_000, ge=100, description="Longest time between two heartbeats in the status topic. Not in Kafka Streams."
     )
     query_restart_backoff_ms: int = Field(
-        1_000, ge=0, description="First wait before a died query starts again; doubles. Not in Kafka Streams."
+        1_000, ge=0, description="First wait before a failed query starts again; doubles. Not in Kafka Streams."
     )
     query_restart_attempts: int = Field(
         5,
         ge=0,
-        description="Restarts of a died query without progress before the driver gives up. Not in Kafka Streams.",
+        description="Restarts of a failed query without progress before the driver gives up. Not in Kafka Streams.",
     )
     application_server: str = Field(
         "127.0.0.1:0", description="host:port of the control plane; port 0 takes a free one."

@@ -1,4 +1,5 @@
-"""The page Streams in a real Airflow and a real Chromium, as somebody who may run DAGs and as somebody who may look."""
+"""The page Streams in a real Airflow and a real Chromium, as an operator who may run DAGs and as an operator who may
+look."""
 
 from __future__ import annotations
 

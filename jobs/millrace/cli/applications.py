@@ -206,7 +206,7 @@ def take_over(
 ) -> None:
     """Take over the offsets and changelogs of a Kafka Streams application of the same name, which has been stopped.
 
-    Nothing else makes an application start from offsets that somebody else has committed.
+    Nothing else makes an application start from offsets that another client has committed.
     """
     from millrace import ops
     from millrace.install.which_spec import Use

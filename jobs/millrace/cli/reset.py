@@ -89,7 +89,7 @@ def reset(
     dry_run: DryRun = False,
     reason: Reason = "reset with `millrace reset`",
 ) -> None:
-    """Let an application begin anew: offsets, internal topics, stores.
+    """Let an application begin again: offsets, internal topics, stores.
 
     Everything is decided before anything changes. Killed midway, it goes on with `millrace operations resume NAME`.
     """

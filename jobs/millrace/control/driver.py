@@ -337,7 +337,7 @@ class Driver:
         self._refuse_live_members()
 
     def _with_retries(self, doing: str, call: Callable[[], T]) -> T:
-        """A step of the start, begun anew while no broker answers. The status says what it waits for."""
+        """A step of the start, repeated while no broker answers. The status says what it waits for."""
 
         def wait(seconds: float) -> bool:
             with contextlib.suppress(queue.Empty):
@@ -557,4 +557,4 @@ class Driver:
 
 
 class _LiveMembersError(PreflightError):
-    """Somebody else consumes as the application's group."""
+    """Another client consumes as the application's group."""

@@ -136,7 +136,7 @@ def starting_offsets(
     Raises:
         StateError: a topic was deleted and created again; the number of partitions does not fit the state; or an
             offset is missing although a changelog or the last run shows that there was one.
-        OffsetsMovedError: somebody else committed to the group.
+        OffsetsMovedError: another client committed to the group.
         OffsetOutOfRangeError: records that were not processed are gone from the log.
     """
     last = last_run or LastRun()
@@ -231,7 +231,7 @@ def _check_signatures(
     _raise_if(
         moved,
         OffsetsMovedError,
-        f"Somebody else committed offsets of group {application_id}:",
+        f"Another client committed offsets of group {application_id}:",
         MOVED_OFFSETS_REMEDY,
     )
 

@@ -26,7 +26,7 @@ class QuerySupervisor:
 
     Args:
         queries: not started.
-        policy: when to start a died query again.
+        policy: when to start a failed query again.
         stop_timeout_s: longest wait for one query to stop, seconds.
         on_restart: told of ``(sub-topology, restarts without progress)``.
         clock: a monotonic clock, seconds.
@@ -65,7 +65,7 @@ class QuerySupervisor:
         """Notices queries that died, and starts those whose wait is over.
 
         Raises:
-            MillraceError: a query died of something that a restart would repeat, or its attempts are used up.
+            MillraceError: a query failed of something that a restart would repeat, or its attempts are used up.
         """
         for query in self._queries:
             due = self._due.get(query.name)
@@ -155,7 +155,7 @@ class QuerySupervisor:
         self._causes[query.name] = what
         self._on_restart(query.sub_topology, restart.history.attempts)
         log.warning(
-            "query died",
+            "query failed",
             query=query.name,
             error=what,
             attempt=restart.history.attempts,

@@ -54,7 +54,7 @@ class ApplicationDirectory:
 
     @property
     def record(self) -> Path:
-        """What was launched, by whom, and whether it shall run."""
+        """What was launched, by whom, and whether it should run."""
         return self.path / "record.json"
 
     @property

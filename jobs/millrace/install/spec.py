@@ -25,7 +25,7 @@ APPLICATION_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 class RunState(StrEnum):
-    """Whether the application shall run."""
+    """Whether the application should run."""
 
     RUNNING = "running"
     SUSPENDED = "suspended"
@@ -41,7 +41,7 @@ class UpgradeMode(StrEnum):
     STATELESS = "stateless"
     """Stores, changelogs and internal topics are deleted, and the new one begins with empty stores where the committed
     offsets of the input topics are: no input is processed twice and none is left out, but aggregates and joins know
-    nothing of what came before. To compute them anew from the first record, reset the application instead."""
+    nothing of what came before. To compute them again from the first record, reset the application instead."""
 
 
 class TopicDeclaration(Section):
@@ -75,7 +75,7 @@ class RestartSettings(Section):
         default=1.0, ge=0, description="Least time between the first two launches; doubles."
     )
     max_backoff_s: float = Field(default=60.0, ge=0, description="Longest backoff.")
-    reset_after_s: float = Field(default=600.0, ge=0, description="A job that ran for so long starts counting anew.")
+    reset_after_s: float = Field(default=600.0, ge=0, description="A job that ran for so long starts counting again.")
 
     def backoff_s(self, restarts: int) -> float:
         """Least seconds between the last launch and the next one, after ``restarts`` restarts in a row."""

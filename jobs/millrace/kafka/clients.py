@@ -65,7 +65,7 @@ class AnsweringClient:
 
 
 def quiet_admin_client(bootstrap_servers: str) -> AnsweringClient:
-    """A client for the question whether somebody answers there."""
+    """A client for the question whether a broker answers there."""
     return AnsweringClient(bootstrap_servers)
 
 

@@ -37,7 +37,7 @@ _PARTITIONS_OF_A_REQUEST = 5_000
 _LEADER_POLL_S = 0.1
 _WITHOUT_LEADER = frozenset({
     KafkaError._NOENT,
-    # It remembers fewer partitions, of a topic that has got more or was created anew.
+    # It remembers fewer partitions, of a topic that has got more or was created again.
     KafkaError._UNKNOWN_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,

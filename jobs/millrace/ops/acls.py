@@ -106,7 +106,8 @@ class NeededAcls:
         return asdict(self)
 
     def commands(self) -> list[str]:
-        """One command of ``kafka-acls.sh`` each; ``admin.properties`` is the login of somebody who may alter ACLs."""
+        """One command of ``kafka-acls.sh`` each; ``admin.properties`` is the login of an operator who may alter
+        ACLs."""
         connection = ["--bootstrap-server", self.bootstrap_servers, "--command-config", "admin.properties"]
         head = ["kafka-acls.sh", *connection, "--add", "--allow-principal", self.principal]
         return [shlex.join([*head, *acl.arguments()]) for acl in self.acls]

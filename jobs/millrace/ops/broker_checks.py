@@ -277,6 +277,6 @@ def _group_members(config: StreamsConfig, view: BrokerView) -> Check:
     return Check(
         name="group members",
         ok=not view.group_members,
-        text=view.group_members or f"nobody is in group {config.application_id}",
+        text=view.group_members or f"no member is in group {config.application_id}",
         remedy="stop them: a Kafka Streams or console consumer in the group would commit beside this application",
     )

@@ -34,7 +34,7 @@ class Answer:
 
     Args:
         kind: ``STATUS`` with the status; ``UNREADABLE`` where the control plane lives and its status is no status;
-            ``NONE`` where nobody answered in time; ``NOT_UP`` where the driver has not published an address yet.
+            ``NONE`` where no answer came in time; ``NOT_UP`` where the driver has not published an address yet.
         status: the application's status.
         detail: what was wrong, for people.
     """

@@ -101,7 +101,7 @@ def adopt_unrecorded_driver(directory: ApplicationDirectory, record: JobRecord, 
     Nothing is looked for while it cannot be known whether the recorded one lives.
 
     Raises:
-        OperationError: such a driver lives and cannot be found, or nobody can be asked.
+        OperationError: such a driver lives and cannot be found, or no process can be asked.
     """
     if record.driver is not None and record.driver.probe(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
         return record
@@ -125,7 +125,7 @@ def end_driver(
         The steps that were taken.
 
     Raises:
-        OperationError: something is left of it, or nobody can be asked whether it lives.
+        OperationError: something is left of it, or no process can be asked whether it lives.
     """
     steps: list[str] = []
     if is_alive(driver, directory) and limits.graceful_s > 0:
@@ -154,5 +154,5 @@ def _wait_until_gone(directory: ApplicationDirectory, driver: DriverInstance, *,
 
 
 def stopped(record: JobRecord, *, cause: StopCause, reason: str) -> JobRecord:
-    """The record of a job that shall not run any more."""
+    """The record of a job that should not run any more."""
     return record.with_changes(desired=DesiredState.STOPPED, stop_cause=cause, last_reason=reason)

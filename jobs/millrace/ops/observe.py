@@ -46,7 +46,7 @@ class Verdict(StrEnum):
 
     @property
     def needs_restart(self) -> bool:
-        """Whether the job shall run and does not work."""
+        """Whether the job should run and does not work."""
         return self in {Verdict.UNHEALTHY, Verdict.DEAD}
 
 
@@ -334,7 +334,7 @@ def _without_driver(evidence: Evidence, record: JobRecord, probe_result: Probe |
     if evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED:
         return seen(Verdict.STOPPED, Reason.SUSPENDED, "its specification says suspended")
     if probe_result is None:
-        return seen(Verdict.DEAD, Reason.NEVER_LAUNCHED, "it shall run and was never launched")
+        return seen(Verdict.DEAD, Reason.NEVER_LAUNCHED, "it should run and was never launched")
     if (ending := probe_result.ending) is None:
         taken = probe_result.presence is Presence.TAKEN
         words = f"; its log ends with: {evidence.last_words}" if evidence.last_words else ""

@@ -81,8 +81,8 @@ def is_proven(observation: Observation) -> bool:
     """Whether an application is healthy and has shown it.
 
     One whose queries have only just begun is healthy before the first batch of one of them fails. So each must have
-    processed something, or have nothing to process. One that waits behind a transaction of somebody else has done what
-    it can.
+    processed something, or have nothing to process. One that waits behind a transaction of another process has done
+    what it can.
     """
     works = observation.verdict is Verdict.HEALTHY or observation.reason is Reason.HELD_BACK
     return works and (not observation.untried or observation.reason is Reason.PAUSED)

@@ -1,6 +1,6 @@
 """Which savepoints an application has, in a small local file: for whoever must know at once, such as a form.
 
-The repository may be far away. The file is written anew by everything here that looks at a repository or changes it;
+The repository may be far away. The file is written again by everything here that looks at a repository or changes it;
 what others put there is known after the next look.
 """
 
@@ -72,7 +72,7 @@ def read_index(directory: ApplicationDirectory) -> list[KnownSavepoint]:
     except (KeyError, TypeError, ValueError) as error:
         raise OperationError(
             f"{directory.savepoints} does not say which savepoints there are: {error}.",
-            remedy=f"remove it; `millrace savepoint list {directory.application}` writes it anew",
+            remedy=f"remove it; `millrace savepoint list {directory.application}` writes it again",
         ) from error
 
 

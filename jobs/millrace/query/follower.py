@@ -78,7 +78,7 @@ def main() -> None:
     if not isinstance(first, Follow):
         return
     following = _Following(LocalTasks(first.state_dir, first.application_id, first.stores))
-    # What has been imported stays: no collection needs to go through it while somebody waits.
+    # What has been imported stays: no collection needs to go through it while a reader waits.
     gc.freeze()
     try:
         while (message := _read(source)) is not None:

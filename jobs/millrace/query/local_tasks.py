@@ -54,7 +54,7 @@ class LocalTasks:
                 try:
                     secondary.catch_up()
                 except StateError as error:
-                    _log.debug("state database opened anew", task=_name(task), reason=error.message)
+                    _log.debug("state database opened again", task=_name(task), reason=error.message)
                     self._discard(task)
             if task not in self._secondaries:
                 self._open(task)

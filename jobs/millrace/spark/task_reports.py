@@ -47,7 +47,7 @@ class TaskReporter:
     """Tells the driver of one task.
 
     Args:
-        address: ``host:port`` of the driver's :class:`TaskReports`; empty where nobody listens.
+        address: ``host:port`` of the driver's :class:`TaskReports`; empty where no process listens.
         task: name of the task.
     """
 

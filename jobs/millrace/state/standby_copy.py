@@ -112,7 +112,7 @@ class StandbyCopy:
         committed: gives the application's committed offset of an input partition, ``None`` where there is none; asked
             for source topics that serve as changelogs.
         runs: gives the application's runs. The copy keeps the number of the run whose changelogs it was begun from, and
-            begins anew after a reset; a task takes no copy from before one.
+            begins again after a reset; a task takes no copy from before one.
         settings: client settings of the user (``consumer.*``), without prefix.
         options: memory of the stores.
 
@@ -204,7 +204,7 @@ class StandbyCopy:
         now = time.monotonic()
         if now - self._checked_at >= CHECK_INTERVAL_S:
             if self._is_from_before_a_reset():
-                _log.info("application was reset, copy begins anew", task=self._task.name)
+                _log.info("application was reset, copy begins again", task=self._task.name)
                 self.restart_copy()
             self._look_at_ends()
         interval = LOAD_COMMIT_INTERVAL_S if self._state.is_loading and self._lag else COMMIT_INTERVAL_S
@@ -213,7 +213,7 @@ class StandbyCopy:
         return bool(news)
 
     def reach_ends(self, ends: Mapping[str, int], *, until: Callable[[], bool] = lambda: False) -> None:
-        """Applies records up to ends of the changelogs, by store, or until somebody says that it is enough."""
+        """Applies records up to ends of the changelogs, by store, or until a caller says that it is enough."""
         while not until() and any(self._replays[store].position < end for store, end in ends.items()):
             self.catch_up()
         self._look_at_ends()
@@ -256,7 +256,7 @@ class StandbyCopy:
         # Asked before the changelogs: a reset in between makes the number too small, never too large.
         runs = self._runs()
         if self._is_useless(runs):
-            _log.info("copy begins anew", task=self._task.name, directory=str(self._task.directory))
+            _log.info("copy begins again", task=self._task.name, directory=str(self._task.directory))
             self._state.wipe()
         known = self._known()
         places = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
@@ -265,7 +265,7 @@ class StandbyCopy:
         lost = [store for store, at in known.items() if not begins[places[store]] <= at <= ends[places[store]]]
         if lost:
             _log.warning(
-                "changelogs do not have what the copy lacks, beginning anew", task=self._task.name, stores=lost
+                "changelogs do not have what the copy lacks, beginning again", task=self._task.name, stores=lost
             )
             self._state.wipe()
             known = {}

@@ -306,7 +306,7 @@ class TaskState:
             StateError: the position knows the store, or the disk fails.
         """
         if store in self._position.changelogs:
-            raise StateError(f"Store {store} has a position; it is not loaded anew.", remedy="wipe the state first")
+            raise StateError(f"Store {store} has a position; it is not loaded again.", remedy="wipe the state first")
         if self._loads is None or not self._is_persistent(self._specs[store]) or store in self._loads:
             return
         assert self._database is not None

@@ -75,7 +75,7 @@ class FailureHandler:
         self.lateness: list[IntArray] = []
 
     def begin_batch(self, batch: InputBatch) -> None:
-        """Starts counting anew, for the rows of ``batch``."""
+        """Starts counting again, for the rows of ``batch``."""
         self._batch = batch
         self._dead_letters.clear()
         self.node = ""
@@ -151,7 +151,7 @@ class FailureHandler:
         if response.result is not Result.RESUME:
             raise SerializationError(
                 f"Task {self._task} cannot read the record at {self._place(row)}: {error}.",
-                remedy="mend the record or the serde; or set deserialization.exception.handler to continue "
+                remedy="fix the record or the serde; or set deserialization.exception.handler to continue "
                 "and errors.dead.letter.queue.topic.name to a topic",
             ) from error
         self.dropped[DropReason.DESERIALIZATION] += 1
@@ -179,7 +179,7 @@ class FailureHandler:
             raise ProcessingError(
                 f"Task {self._task}, node {node}, failed at the record at {self._place(row)}: "
                 f"{type(error).__name__}: {error}.",
-                remedy="mend the function; or set processing.exception.handler to continue and "
+                remedy="fix the function; or set processing.exception.handler to continue and "
                 "errors.dead.letter.queue.topic.name to a topic",
             ) from error
         self.dropped[DropReason.PROCESSING] += 1
@@ -274,7 +274,7 @@ class FailureHandler:
         raise ProcessingError(
             f"Task {self._task}, source {node}: the timestamp extractor failed at the record at {_at(*place)}: "
             f"{reason}.",
-            remedy=remedy or "mend the extractor; a negative result drops the record",
+            remedy=remedy or "fix the extractor; a negative result drops the record",
         ) from error
 
     def _ask(self, handler: Handler, context: ErrorHandlerContext, record: object, error: Exception) -> Response:
@@ -285,7 +285,7 @@ class FailureHandler:
             raise ProcessingError(
                 f"Task {self._task}, node {context.processor_node_id}: the exception handler {handler.name} failed at "
                 f"{type(error).__name__}: {error}: {type(failure).__name__}: {failure}.",
-                remedy="mend the handler",
+                remedy="fix the handler",
             ) from failure
         if not isinstance(response, Response):
             raise ProcessingError(

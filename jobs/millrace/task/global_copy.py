@@ -96,7 +96,7 @@ class GlobalCopy:
         self._log = _log.bind(application=config.application_id, store=spec.name)
         self.number, state = _open_first_free(spec, config)
         if reason := self._why_copied_again(state.position):
-            self._log.info("global store is built anew", reason=reason)
+            self._log.info("global store is built again", reason=reason)
             state.wipe()
         self._task_state = state
         self._state = GlobalState(spec.part, config, state)
@@ -113,7 +113,7 @@ class GlobalCopy:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether its files are damaged or gone, so that :meth:`catch_up` builds it anew."""
+        """Whether its files are damaged or gone, so that :meth:`catch_up` builds it again."""
         return self._task_state.is_damaged
 
     def catch_up(self, ends: Mapping[TopicPartition, int], on_progress: ProgressListener = lambda _: None) -> None:
@@ -169,7 +169,7 @@ class GlobalCopy:
                 # The store's own processor may have met the damage and raised something else.
                 if not isinstance(error, OffsetOutOfRangeError | StateCorruptedError) and not self.is_damaged:
                     raise
-                self._log.warning("global store is built anew", reason=error.message)
+                self._log.warning("global store is built again", reason=error.message)
                 self._close_reader()
             else:
                 return

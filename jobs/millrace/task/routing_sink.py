@@ -23,7 +23,7 @@ from millrace.topology.topic_extractors import RecordContext
 class RoutingSink:
     """Groups what reaches it by topic; within a topic the order stays.
 
-    As long as the application runs, a topic that does not exist yet may be created: each batch asks for it anew.
+    As long as the application runs, a topic that does not exist yet may be created: each batch asks for it again.
     """
 
     def __init__(self, node: SinkNode) -> None:

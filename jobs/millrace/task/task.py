@@ -262,7 +262,7 @@ class Task:
                 if was_damaged:
                     raise
                 was_damaged = True
-                self._log.warning("damaged state is built anew", reason=error.message)
+                self._log.warning("damaged state is built again", reason=error.message)
                 self.close()
                 self._rebuilds += 1
             except (RecordsRefusedError, BrokerUnavailableError) as error:

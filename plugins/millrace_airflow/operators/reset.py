@@ -20,7 +20,7 @@ PLACES = ("earliest", "latest", "offset", "datetime", "duration", "shift")
 
 
 class MillraceResetOperator(MillraceOperationOperator):
-    """Lets an application begin anew: offsets, internal topics, stores.
+    """Lets an application begin again: offsets, internal topics, stores.
 
     Args:
         to: where the input topics go, one of :data:`PLACES`; templated.

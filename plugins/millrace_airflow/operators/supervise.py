@@ -97,7 +97,7 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
         if outcome.action is Action.GIVE_UP:
             raise failure(
                 f"{self.application}: {outcome.text}",
-                "read the end of the driver's log, mend the cause, and deploy it again with millrace_deploy",
+                "read the end of the driver's log, fix the cause, and deploy it again with millrace_deploy",
                 is_final=True,
             )
         home = self.hook.home

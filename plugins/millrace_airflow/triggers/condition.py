@@ -20,7 +20,7 @@ from millrace_airflow.triggers.polling import LEAST_DEFERRAL_S, make_client, pro
 class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
     """Fires once a condition has held for long enough.
 
-    Nothing is kept that another triggerer could miss, but for how long the condition has held: that begins anew.
+    Nothing is kept that another triggerer could miss, but for how long the condition has held: that begins again.
 
     Args:
         home: directory of the installation.

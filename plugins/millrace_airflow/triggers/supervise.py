@@ -48,7 +48,7 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
         application: name of the application.
         owner: ``run_id/try_number`` of the task that waits.
         checkpoint_s: fires after so many seconds although nothing is to be done, so that the task's timeout, which
-            tells when no triggerer is there, starts anew.
+            tells when no triggerer is there, starts again.
         least_deferral_s: does not fire before so many seconds.
     """
 

@@ -71,7 +71,7 @@ ACTIONS = {
         Action(
             dag_id="millrace_reset",
             label="Reset",
-            explanation="Forgets state and progress, so that the application begins anew.",
+            explanation="Forgets state and progress, so that the application begins again.",
             deletes=True,
         ),
     )

@@ -67,7 +67,7 @@ def base(request: Request) -> str:
 
 
 def applications(request: Request, found: Iterable[ApplicationOverview], *, fragment: bool) -> Response:
-    """All applications: those that need somebody come first."""
+    """All applications: those that need an operator come first."""
     ordered = sorted(found, key=lambda each: (_ORDER.index(each.verdict), each.name))
     return _page(request, "applications", fragment=fragment, applications=ordered)
 

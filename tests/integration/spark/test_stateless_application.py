@@ -236,7 +236,7 @@ def test_timestamps_beyond_sparks_range_are_processed(world: World, application:
     assert world.read("mapped-out")[-1].key == b"after"
     log = application.log
     assert "workers read the input for a while" in log
-    assert "query died" not in log
+    assert "query failed" not in log
 
 
 def test_a_new_partition_is_read_from_its_first_record(world: World, application: Application) -> None:

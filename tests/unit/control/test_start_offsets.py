@@ -77,7 +77,7 @@ def test_a_topic_that_the_last_run_did_not_read_starts_as_new_beside_existing_st
 
 def test_an_offset_without_our_signature_stops_the_start() -> None:
     foreign = {**OURS, ("in", 1): StartCandidate(offset=7, ours=False)}
-    with pytest.raises(OffsetsMovedError, match="Somebody else committed offsets of group app: in-1 at 7") as raised:
+    with pytest.raises(OffsetsMovedError, match="Another client committed offsets of group app: in-1 at 7") as raised:
         decide(STATEFUL, foreign)
     assert "millrace take-over" in raised.value.remedy
 

@@ -81,7 +81,7 @@ def test_a_failed_operation_is_carried_on_by_its_caller(home: Home, tmp_path: Pa
     task = Task(home, tmp_path / "diary", fails_at="second")
     with pytest.raises(OperationError, match="second does not work"):
         task.run()
-    (tmp_path / "diary.mended").touch()
+    (tmp_path / "diary.fixed").touch()
     task.run()
     assert task.did == ["first", "second", "third"]
     assert task.begun == 1

@@ -1,4 +1,4 @@
-"""Copies of global stores over a log in memory: positions, ends, what is read anew and when."""
+"""Copies of global stores over a log in memory: positions, ends, what is read again and when."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class DriverInstance(Protocol):
 
     @property
     def probe_interval_s(self) -> float:
-        """Time between two probes of somebody who waits, seconds: as short as a probe is cheap."""
+        """Time between two probes of a process that waits, seconds: as short as a probe is cheap."""
         ...
 
     def to_mapping(self) -> Mapping[str, Any]:

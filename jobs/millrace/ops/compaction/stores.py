@@ -47,12 +47,12 @@ def compact_running(
         wait=wait_fixed(_PROBE_EVERY_S),
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else {},
     )
-    # A task whose stores were opened anew meanwhile, in another worker, says nothing: it goes on uncompacted.
+    # A task whose stores were opened again meanwhile, in another worker, says nothing: it goes on uncompacted.
     return {task: each or {"problem": "the task moved to another worker"} for task, each in attempts(look).items()}
 
 
 def compact_stopped(config: StreamsConfig, *, budget_s: float, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Compact the stores that are on this host and that nobody has open.
+    """Compact the stores that are on this host and that no process has open.
 
     Raises:
         StateDirectoryLockedError: a process has them open.

@@ -54,7 +54,7 @@ def read_markers(connection: Connection, topic_id: str, *, settled: bool = False
 
     Args:
         connection: the cluster.
-        topic_id: UUID of the topic: one that is created anew has other records at the same offsets.
+        topic_id: UUID of the topic: one that is created again has other records at the same offsets.
         settled: whether replays that are just being committed are waited for.
     """
     admin = connection.administrator()

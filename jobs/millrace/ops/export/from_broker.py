@@ -50,7 +50,7 @@ def changelogs(exported: ExportedApplication) -> Iterable[Sample]:
 def transactions(exported: ExportedApplication) -> Iterable[Sample]:
     """The broker's view of the application's transactional ids."""
     config = exported.config
-    _ = exported.admin  # the broker's tool takes minutes to find that nobody answers
+    _ = exported.admin  # the broker's tool takes minutes to find that the broker does not answer
     own = own_transactional_ids(config.application_id)
     states = {name: each for name, each in exported.clusters.transactions(config).items() if own.fullmatch(name)}
     counts = Counter(_STATES[each] for each in states.values() if each in _STATES)

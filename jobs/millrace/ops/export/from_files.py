@@ -29,7 +29,7 @@ from millrace.ops.standby.status import read_standby_status
 
 
 def supervision(exported: ExportedApplication) -> Iterable[Sample]:
-    """Whether it shall run and does, and who looks after it. Leaves no trace of its own probe."""
+    """Whether it should run and does, and who looks after it. Leaves no trace of its own probe."""
     evidence = collect_evidence(exported.handle)
     record = evidence.record
     if record is None:
@@ -38,7 +38,7 @@ def supervision(exported: ExportedApplication) -> Iterable[Sample]:
     observation = judge(evidence, answer, now=time.time())
     suspended = evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED
     yield Sample(m.WANTED, float(record.desired is DesiredState.RUNNING and not suspended))
-    # One that waits for somebody else's transaction does what it can; that has an alert of its own.
+    # One that waits for another client's transaction does what it can; that has an alert of its own.
     healthy = observation.verdict is Verdict.HEALTHY or observation.reason is Reason.HELD_BACK
     yield Sample(m.HEALTHY, float(healthy))
     yield Sample(m.VERDICT, 1.0, (observation.verdict.value, observation.reason.value))

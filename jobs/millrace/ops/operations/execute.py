@@ -39,7 +39,7 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
     """Carry a plan out.
 
     Each step is journaled before and after. What was killed or has failed is resumed by :func:`resume`; until then
-    no other operation begins, and where the plan holds the application, nobody starts it.
+    no other operation begins, and where the plan holds the application, no process starts it.
 
     Args:
         home: the installation.

@@ -34,7 +34,7 @@ class OperationPlan:
         application: name of the application.
         reason: why, for the journal.
         decisions: what was decided, as JSON: offsets, topics, directories. A resumed operation uses these and decides
-            nothing anew.
+            nothing again.
         holds_application: whether the application must not be started until the operation has ended.
     """
 

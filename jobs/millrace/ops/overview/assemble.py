@@ -38,7 +38,7 @@ _REMEDIES = {
     Reason.NO_PROGRESS: "read the driver's log; its supervision restarts it",
     Reason.HEARTBEAT_OVERDUE: "look whether the broker can be reached; its supervision restarts it",
     Reason.START_TIMEOUT: "read the driver's log; its supervision restarts it",
-    Reason.ENDED_IN_ERROR: "read the driver's log, mend the cause and deploy it again",
+    Reason.ENDED_IN_ERROR: "read the driver's log, fix the cause and deploy it again",
     Reason.ENDED_BY_ITSELF: "its supervision restarts it; without one, deploy it again",
     Reason.PROCESS_DIED: "its supervision restarts it; without one, deploy it again",
     Reason.CLUSTER_UNREACHABLE: "see whether its cluster answers; nothing is done before it does",

@@ -31,7 +31,7 @@ class Sample:
 
     Args:
         at: seconds since the epoch.
-        driver: which driver it was: counters of another one begin anew.
+        driver: which driver it was: counters of another one begin again.
         lag: records behind, where known.
         records: input records processed since the driver started.
         read: positions summed over a topic's partitions, by topic.

@@ -1,4 +1,4 @@
-"""Looks at all applications again and again while somebody wants to know, so that no page ever waits for a driver.
+"""Looks at all applications again and again while a reader wants to know, so that no page ever waits for a driver.
 
 Each application has two threads of its own, one that looks at it and one that lists its savepoints: what hangs hangs
 alone. They end when nobody has asked for some minutes, and begin again with the next question.

@@ -27,7 +27,7 @@ class PartitionMove(_Model):
     after: int
     partition_time: int
     is_kept: bool
-    """It was not to be reset: it stays where it is, and is signed anew with the others of its task."""
+    """It was not to be reset: it stays where it is, and is signed again with the others of its task."""
 
     @property
     def place(self) -> TopicPartition:

@@ -1,4 +1,4 @@
-"""Reset an application: it begins anew, from where it is told, with nothing left of what it has computed."""
+"""Reset an application: it begins again, from where it is told, with nothing left of what it has computed."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
     ids = len(decided.transactional_ids)
     yield Step(
         name="fence",
-        text=f"Make sure that nobody runs {name}, and fence its last driver.",
+        text=f"Make sure that no process runs {name}, and fence its last driver.",
         run=lambda context: _fence(context, decided),
     )
     yield Step(
@@ -60,7 +60,7 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
         kept = f" (kept: {', '.join(decided.keeps)})" if decided.keeps else ""
         yield Step(
             name="internal-topics",
-            text=f"Delete {len(decided.deletes)} internal topics, which the next start creates anew: "
+            text=f"Delete {len(decided.deletes)} internal topics, which the next start creates again: "
             f"{', '.join(decided.deletes)}{kept}.",
             run=lambda context: _delete_topics(context, decided),
         )
@@ -123,7 +123,7 @@ def _fence(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
 def refuse_running(
     context: StepContext, connection: Connection, last: ApplicationStatus | None, decided: ResetDecisions
 ) -> None:
-    """Raises where somebody runs the application.
+    """Raises where a process runs the application.
 
     Raises:
         OperationError: says who.

@@ -25,7 +25,8 @@ LogRange = tuple[int, int]
 
 
 class LogWriter:
-    """Writes to topics that nobody else writes to now. Repeating it after a crash is harmless: the last attempt counts.
+    """Writes to topics that no other process writes to now. Repeating it after a crash is harmless: the last attempt
+    counts.
 
     Args:
         config: the application's configuration.

@@ -184,7 +184,7 @@ def moves_keys(
         application_id: the target's.
 
     Raises:
-        StateError: a store is restored from an input topic, whose old records cannot be placed anew.
+        StateError: a store is restored from an input topic, whose old records cannot be placed again.
     """
     assert manifest.point is not None
     partitions = {name: topic.partitions for name, topic in inputs.items()}

@@ -44,7 +44,7 @@ def use_of(decisions: Mapping[str, Any]) -> Use:
 
 
 class Restoration:
-    """What the steps need to know, read anew by each of them.
+    """What the steps need to know, read again by each of them.
 
     Args:
         context: of the step.

@@ -32,7 +32,7 @@ def checkpoint_stopped(config: StreamsConfig, topology: Topology, savepoint: str
 
     Raises:
         StateDirectoryLockedError: it runs.
-        OffsetsMovedError: somebody else moved the group's offsets.
+        OffsetsMovedError: another client moved the group's offsets.
         StateError: stores, changelogs and offsets do not fit.
     """
     point = ApplicationPoint(config, topology)

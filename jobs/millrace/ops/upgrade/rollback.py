@@ -1,4 +1,4 @@
-"""Going back to the last good specification because somebody asks for it."""
+"""Going back to the last good specification because an operator asks for it."""
 
 from __future__ import annotations
 

@@ -32,8 +32,8 @@ from millrace.topology.diff import diff
 from millrace.topology.topology import Topology, full_topic_name
 
 _RESET_TEXTS = {
-    "fence": "Make sure that nobody runs it, and fence its last driver.",
-    "offsets": "Sign the committed offsets of its input topics anew, so that no old state is taken for its own.",
+    "fence": "Make sure that no process runs it, and fence its last driver.",
+    "offsets": "Sign the committed offsets of its input topics again, so that no old state is taken for its own.",
     "internal-topics": "Delete its changelogs and the repartition topics that the new topology does not have.",
     "local-state": "Remove its stores and standby copies from the state directory of this host.",
     "status": "Say in the status topic that the next start takes any topology.",

@@ -44,7 +44,7 @@ def home(tmp_path: Path) -> Home:
     document = {
         "name": NAME,
         "module": "apps.nothing:build",
-        # Nobody listens there: what needs the broker fails, the rest does not.
+        # No process listens there: what needs the broker fails, the rest does not.
         "config": {"bootstrap.servers": "127.0.0.1:1", "state.dir": str(tmp_path / "state")},
         "launcher": {"command": [sys.executable, str(FAKE_JOB), "{run_directory}"]},
         "preflight": {"enabled": False},

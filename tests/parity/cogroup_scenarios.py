@@ -178,7 +178,7 @@ COGROUP_SCENARIOS: dict[str, Scenario] = {
         MIXED, "texts", "texts", "notes", groups=RE_KEYED, settings=("compare repartition topics",)
     ),
     "a cogroup goes on behind a failing adder": _cogroup(
-        MIXED, "sum", "sum", "sum, fails on 13", settings=("continue after processing errors", "dead-letter records")
+        MIXED, "sum", "sum", "sum, fails on 13", settings=("continue after processing errors", "dead letters")
     ),
     "one record goes to both inputs of a cogroup": _cogroup(
         [_one("a", 11, 0), _one("b", 5, 1), _one("a", 12, 2), _one("a", 13, 2)],

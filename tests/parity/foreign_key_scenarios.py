@@ -248,6 +248,6 @@ FOREIGN_KEY_SCENARIOS: dict[str, Scenario] = {
         _foreign("t", "u", "j", by="user, fails on 13"),
         *_out("j"),
         records=[*BOTH_SIDES, row(LEFT, "a", 13, 30, "x"), row(LEFT, "a", 12, 31, "x"), gone(LEFT, "a", 32)],
-        settings=("continue after processing errors", "dead-letter records"),
+        settings=("continue after processing errors", "dead letters"),
     ),
 }

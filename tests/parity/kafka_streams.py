@@ -80,7 +80,7 @@ class KafkaStreams:
 
 
 def _compiled(jars: tuple[Path, ...]) -> Path:
-    """Directory with the compiled harness, compiled again when a source or a library has changed."""
+    """Directory with the compiled harness, compiled anew when a source or a library has changed."""
     fingerprint = hashlib.sha256(b"".join(source.read_bytes() for source in _SOURCES))
     for jar in jars:
         fingerprint.update(jar.name.encode())

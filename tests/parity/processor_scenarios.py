@@ -144,8 +144,8 @@ PROCESSOR_SCENARIOS: dict[str, Scenario] = {
     "process: a failing record leaves what it did": _processed(
         "fails on 13", TOTALS, records=[*UNEVEN, row("in", "z", 13, 5)], settings=CONTINUE
     ),
-    "process: a failing record is a dead-letter record": _processed(
-        "fails first", records=[*UNEVEN, row("in", "z", 13, 5)], settings=(*CONTINUE, "dead-letter records")
+    "process: a failing record is a dead letter": _processed(
+        "fails first", records=[*UNEVEN, row("in", "z", 13, 5)], settings=(*CONTINUE, "dead letters")
     ),
     "process: a failing punctuation": _scenario(
         TOTALS,

@@ -13,12 +13,12 @@ A scenario is an object with
 Functions are named, since they exist twice: in ``functions.py`` and in ``java/RunScenarios.java``. To cover another
 operator, add it to ``scenario_topology.py`` and to ``add`` there; its functions get names in both tables.
 
-Every result holds the records of all topics as bytes (changelogs and dead-letter records included) with their headers,
-the contents of the stores, how many records were dropped, the description of the topology, and the settings of its
-internal topics. Headers in the changelogs of join buffers and of subscriptions to foreign keys, which nothing reads,
-are left out. The changelogs of suppression buffers are compared as compaction leaves them, unless
-``every_buffer_change`` asks for all of them: Kafka Streams writes the keys that a commit changed in the order of a hash
-set, and a batch is one commit.
+Every result holds the records of all topics as bytes (changelogs and dead letters included) with their headers, the
+contents of the stores, how many records were dropped, the description of the topology, and the settings of its internal
+topics. Headers in the changelogs of join buffers and of subscriptions to foreign keys, which nothing reads, are left
+out. The changelogs of suppression buffers are compared as compaction leaves them, unless ``every_buffer_change`` asks
+for all of them: Kafka Streams writes the keys that a commit changed in the order of a hash set, and a batch is one
+commit.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "continue after processing errors": {"processing.exception.handler": "continue"},
     "compare headers": {},
     "compare repartition topics": {},
-    "dead-letter records": {"errors.dead.letter.queue.topic.name": "dlq"},
+    "dead letters": {"errors.dead.letter.queue.topic.name": "dlq"},
     "null results at most once a second": {"outer.join.emit.interval.ms": 1000},
     **{sentence: {} for sentence in REWRITES},
 }
@@ -80,9 +80,9 @@ class Form(Enum):
 
 
 def _take_out_letters_of_dropped_records(topics: dict[str, Any]) -> None:
-    """Kafka Streams has no dead-letter records for negative timestamps; ours are held by tests of their own."""
-    dead_letters = topics.pop("dlq", [])
-    kept = [row for row in dead_letters if not any(header.startswith(f"{REASON_HEADER}=") for header in row[-1])]
+    """Kafka Streams has no dead letters for negative timestamps; ours are held by tests of their own."""
+    letters = topics.pop("dlq", [])
+    kept = [row for row in letters if not any(header.startswith(f"{REASON_HEADER}=") for header in row[-1])]
     if kept:
         topics["dlq"] = kept
 

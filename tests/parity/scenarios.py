@@ -441,29 +441,29 @@ SCENARIOS: dict[str, Scenario] = {
         op("to", "r", topic="out"),
         records=MIXED,
     ),
-    "a value that cannot be read goes to the dead-letter records": _scenario(
+    "a value that cannot be read goes to the dead letters": _scenario(
         source(),
         op("to", "s", topic="out"),
         records=[record("a", 1, 0), ["in", "b", "{not json", 5], record("a", 2, 1)],
-        settings=("continue after deserialization errors", "dead-letter records"),
+        settings=("continue after deserialization errors", "dead letters"),
     ),
     **{
-        f"user code that raises in {step['op']} goes to the dead-letter records": _scenario(
+        f"user code that raises in {step['op']} goes to the dead letters": _scenario(
             source(),
             step,
             op("to", "r", topic="out"),
             records=[record("a", 1, 0), record("b", 13, 5), record("a", 2, 1)],
-            settings=("continue after processing errors", "dead-letter records"),
+            settings=("continue after processing errors", "dead letters"),
         )
         for step in (op("filter", "s", "r", fn="fails on 13"), op("map_values", "s", "r", fn="fails on 13"))
     },
-    "user code that raises in an aggregation goes to the dead-letter records": {
+    "user code that raises in an aggregation goes to the dead letters": {
         **_aggregated(
             "aggregate",
             "sum, fails on 13",
             records=[record("a", 1, 0), record("a", 13, 50), record("a", 2, 1), record("b", 13, 3)],
         ),
-        "settings": ["continue after processing errors", "dead-letter records"],
+        "settings": ["continue after processing errors", "dead letters"],
     },
     **{
         f"event time by the extractor {extractor!r}": _scenario(

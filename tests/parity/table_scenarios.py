@@ -277,7 +277,7 @@ TABLE_SCENARIOS: dict[str, Scenario] = {
             *_out("r"),
             *_out("j", "joined"),
             records=[*UPDATES, *BOTH],
-            settings=("continue after processing errors", "dead-letter records"),
+            settings=("continue after processing errors", "dead letters"),
         )
         for step in (op("table_filter", "t", "r", fn="fails on 13"), op("table_map_values", "t", "r", fn="fails on 13"))
     },

@@ -47,7 +47,7 @@ _MOST_ENDS = 3
 _CHAINED = tuple(kind for kind in Kind if kind is not Kind.GLOBAL_TABLE)
 _POISON = "continue after deserialization errors"
 _SELDOM = (
-    "dead-letter records",
+    "dead letters",
     "single store self join",
     "reuse source topic",
     "merge repartition topics",

@@ -183,7 +183,7 @@ public class RunScenarios {
                 case "continue after processing errors" -> settings.put(
                     StreamsConfig.PROCESSING_EXCEPTION_HANDLER_CLASS_CONFIG,
                     LogAndContinueProcessingExceptionHandler.class);
-                case "dead-letter records" -> settings.put(StreamsConfig.ERRORS_DEAD_LETTER_QUEUE_TOPIC_NAME_CONFIG, "dlq");
+                case "dead letters" -> settings.put(StreamsConfig.ERRORS_DEAD_LETTER_QUEUE_TOPIC_NAME_CONFIG, "dlq");
                 case "null results at most once a second" -> settings.put(
                     // The default of a cluster; the test driver's is 0.
                     StreamsConfig.InternalConfig.EMIT_INTERVAL_MS_KSTREAMS_OUTER_JOIN_SPURIOUS_RESULTS_FIX, 1000L);

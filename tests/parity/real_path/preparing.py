@@ -47,7 +47,7 @@ def for_broker(scenario: Scenario, random: Random, *, segments: int = 5) -> Scen
         **scenario,
         "topology": logged,
         "input": ordered,
-        "settings": [s for s in scenario["settings"] if s != "dead-letter records"],
+        "settings": [s for s in scenario["settings"] if s != "dead letters"],
     }
 
 

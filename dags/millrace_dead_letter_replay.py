@@ -1,4 +1,4 @@
-"""Send the records of dead letters back."""
+"""Send dead-letter records back."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ with DAG(
     max_active_runs=4,
     tags=["millrace", "operations"],
     doc_md="""
-### Replay dead letters
-Sends the records of dead letters back to the topics they were read from, with their bytes, key, headers and timestamp:
-each exactly once, in a transaction with the mark that it was sent. By default all that were not sent before. The
-application may run meanwhile.
+### Replay dead-letter records
+Sends dead-letter records back to the topics they were read from, with their bytes, key, headers and
+timestamp: each exactly once, in a transaction with the mark that it was sent. By default all that were not sent before.
+The application may run meanwhile.
 
-**The dry run is on by default**: it logs which letters would go where.
+**The dry run is on by default**: it logs which dead-letter records would go where.
 """,
     params={
         "application": application_param(),

@@ -16,7 +16,7 @@ with DAG(
     doc_md="""
 ### Unfinished operations
 Reset, restoration, compaction, savepoint and replay are journaled step by step. One that was killed or has failed keeps
-others from beginning until it is carried on or given up. Clearing its task carries it on; this DAG does the same for an
+others from beginning until it is resumed or given up. Clearing its task resumes it; this DAG does the same for an
 operation of anybody, the command line included.
 
 *Resume* goes on at the step that was not completed. *Abandon* gives it up: what was done stays done.

@@ -1,4 +1,4 @@
-"""Reset an application: it begins anew."""
+"""Reset an application: it begins again."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ task is cleared. The application does not run afterwards: `millrace_deploy` star
         "input_topics": text_param("Input topics", "Separated by commas; none means all. Others stay where they are."),
         "internal_topics": text_param("Internal topics to delete", "Separated by commas; none means all."),
         "output_topics": text_param("Output topics to empty", "Separated by commas; none means none."),
-        "empty_dead_letters": flag_param("Empty the dead letter topic", "Delete its records."),
+        "empty_dead_letters": flag_param("Empty the dead-letter topic", "Delete its records."),
         "delete_savepoints": flag_param("Delete its savepoints", "They are kept otherwise."),
         "stop": flag_param("Stop it first", "Otherwise the reset of a running application is refused."),
         "force": flag_param("Force", "Pass over members and drivers elsewhere that are dead but not missed yet."),

@@ -56,7 +56,7 @@ class Readings:
         )
 
     def dead_letter(self, message: Message) -> None:
-        """Counts a dead letter."""
+        """Counts a dead-letter record."""
         del message
         self.dead_letters += 1
 
@@ -183,7 +183,7 @@ def _report(
     lag = "unknown" if seen.lag is None else f"{seen.lag:,}"
     messages.print(
         f"{seen.state or seen.verdict.value}: {stream.sent:,} payments sent, {rate:,.0f} processed/s, lag {lag}, "
-        f"{len(readings.alerts)} alerts, {readings.dead_letters} dead letters",
+        f"{len(readings.alerts)} alerts, {readings.dead_letters} dead-letter records",
         style="dim",
         markup=False,
     )

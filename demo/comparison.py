@@ -21,7 +21,7 @@ class Comparison:
         unprocessed: of these, how many the application had not committed when it stopped.
         late: how many came too late, by the model.
         poison: how many cannot be read, by the model.
-        dead_letters: how many were read from the dead letter topic.
+        dead_letters: how many were read from the dead-letter topic.
         expected: number of alerts by the model.
         read: number of alerts that were read.
         missing: alerts that were expected and not read.
@@ -55,7 +55,7 @@ class Comparison:
             f"alerts read        {self.read:>9,}   read_committed",
             f"missing            {len(self.missing):>9,}",
             f"unexpected, double {len(self.unexpected):>9,}",
-            f"dead letters       {self.dead_letters:>9,}   expected {self.poison:,}",
+            f"dead-letter records       {self.dead_letters:>9,}   expected {self.poison:,}",
         ]
         if self.payments != self.acknowledged:
             lines.append(f"acknowledged       {self.acknowledged:>9,}   payments, and others stand in their topic")
@@ -82,7 +82,7 @@ def compare(
         committed: the application's committed offset of each partition of the payments.
         alerts: what was read from the alerts' topic.
         acknowledged: number of payments that the broker has acknowledged.
-        dead_letters: number of records in the dead letter topic.
+        dead_letters: number of records in the dead-letter topic.
     """
     processed = [payment for payment in sent if payment.offset < committed.get(payment.partition, 0)]
     expectation = expected(processed)

@@ -35,13 +35,13 @@ def processes_of(home: Path) -> list[ProcessIdentity]:
     return found
 
 
-def end_processes_of(home: Path, *, patience_s: float = 5.0) -> dict[int, str]:
+def end_processes_of(home: Path, *, timeout_s: float = 5.0) -> dict[int, str]:
     """Gives the processes of ``home`` some time to end by themselves, then kills them.
 
     Returns:
         Number and command line of each one that had to be killed.
     """
-    deadline = time.monotonic() + patience_s
+    deadline = time.monotonic() + timeout_s
     while (left := processes_of(home)) and time.monotonic() < deadline:
         time.sleep(0.1)
     killed = {process.pid: _command(process.pid) for process in left}

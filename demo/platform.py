@@ -41,7 +41,7 @@ AnyPlatform = TypeVar("AnyPlatform", bound="Platform")
 
 
 class Interrupted(Exception):
-    """Somebody asked for the end while the platform was still starting."""
+    """A signal asked for the end while the platform was still starting."""
 
 
 @dataclass
@@ -50,7 +50,7 @@ class Platform:
 
     Args:
         home: the demo's own installation: new for each run, so that each run begins with empty topics.
-        ended: set when the demo shall end.
+        ended: set when the demo should end.
     """
 
     home: ops.Home
@@ -220,7 +220,7 @@ def prepare(base: Path, kind: type[AnyPlatform]) -> AnyPlatform:
         os.close(lock)
         raise OperationError(f"Another {kind.name} runs in this checkout.", remedy="end it with Ctrl-C") from error
     root = base / kind.name
-    end_processes_of(root, patience_s=0)
+    end_processes_of(root, timeout_s=0)
     if root.exists():
         shutil.rmtree(root)
     root.mkdir()

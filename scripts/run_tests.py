@@ -220,7 +220,8 @@ def run(chosen: list[Part]) -> list[Result]:
 
 @contextmanager
 def scratch() -> Iterator[None]:
-    """Let what runs meanwhile keep its temporary files in memory, where there is room: nobody waits for a disk then.
+    """Let what runs meanwhile keep its temporary files in memory, where there is room: no process waits for a disk
+    then.
 
     Whatever a test kills are processes and not the machine, so what it finds again is the same.
     """

@@ -26,7 +26,7 @@ from millrace.control.status import ApplicationStatus
 from millrace.control.status_topic import read_statuses
 from millrace.errors import MillraceError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
 
 PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
 ENGINE_VARIABLE = "MILLRACE_TEST_ENGINE"
@@ -212,14 +212,14 @@ class Application:
 
         wait_until(caught_up, timeout_s=timeout_s, what=f"{self.application_id}: committed = end")
 
-    def inputs(self) -> list[Place]:
+    def inputs(self) -> list[TopicPartition]:
         """The partitions of the topics that the running application reads, internal ones included."""
         status = self.status()
         if status is None:
             return []
         return [(name, number) for name, count in status.partitions.items() for number in range(count)]
 
-    def committed(self) -> dict[Place, int]:
+    def committed(self) -> dict[TopicPartition, int]:
         """Committed offsets of the application's group, as the broker has them."""
         found = committed_offsets(self.admin, self.application_id)
         return {place: commit.offset for place, commit in found.items()}

@@ -23,14 +23,14 @@ Write = Callable[[KStream], object]
 
 
 class CopyingTask:
-    """One partition; everything that is read is written, and dead letters go to a topic.
+    """One partition; everything that is read is written, and dead-letter records go to a topic.
 
     Args:
         bootstrap_servers: the broker.
         name: the application's id.
         source: the input topic.
         outputs: the topics that are known at the start.
-        letters: the dead letter topic.
+        dead_letters: the dead-letter topic.
         write: puts the sinks behind the stream.
         directory: for state.
         settings: further settings.
@@ -44,13 +44,13 @@ class CopyingTask:
         *,
         source: str,
         outputs: tuple[str, ...],
-        letters: str,
+        dead_letters: str,
         write: Write,
         directory: Path,
         settings: Mapping[str, str] | None = None,
         plain_servers: str | None = None,
     ) -> None:
-        self.name, self.source, self.letters = name, source, letters
+        self.name, self.source, self.dead_letter_topic = name, source, dead_letters
         self._plain_servers = plain_servers or bootstrap_servers
         self.admin = KafkaAdmin(self._plain_servers)
         self._outputs, self._write = outputs, write
@@ -59,7 +59,7 @@ class CopyingTask:
             "bootstrap.servers": bootstrap_servers,
             "state.dir": str(directory),
             "production.exception.handler": "continue",
-            "errors.dead.letter.queue.topic.name": letters,
+            "errors.dead.letter.queue.topic.name": dead_letters,
             **(settings or {}),
         }
         self._task: Task | None = None
@@ -87,7 +87,7 @@ class CopyingTask:
                     run_id=1,
                     inputs=(place,),
                     topic_ids={},
-                    partition_counts=dict.fromkeys((*self._outputs, self.letters), 1),
+                    partition_counts=dict.fromkeys((*self._outputs, self.dead_letter_topic), 1),
                 )
             )
         return self._task
@@ -108,12 +108,12 @@ class CopyingTask:
         """Keys of a topic, as a reader of committed records sees them."""
         return [record.key for record in read_topic(self._plain_servers, topic)]
 
-    def lettered(self) -> list[tuple[bytes | None, bytes]]:
-        """Key, and the class of the exception, of the dead letters."""
+    def dead_lettered(self) -> list[tuple[bytes | None, bytes]]:
+        """Key, and the class of the exception, of the dead-letter records."""
         found = []
-        for letter in read_topic(self._plain_servers, self.letters):
-            exception = dict(letter.headers or [])["__streams.errors.exception"] or b""
-            found.append((letter.key, exception.rpartition(b".")[2]))
+        for record in read_topic(self._plain_servers, self.dead_letter_topic):
+            exception = dict(record.headers or [])["__streams.errors.exception"] or b""
+            found.append((record.key, exception.rpartition(b".")[2]))
         return found
 
     def close(self) -> None:

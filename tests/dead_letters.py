@@ -1,4 +1,4 @@
-"""Dead letters as the built-in handlers write them."""
+"""Dead-letter records as the built-in handlers write them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from tests.records import Record
 TIME = 1_700_000_000_000
 
 
-def letter_of(topic: str, offset: int, key: bytes | None, error: Exception) -> Record:
-    """A letter as the built-in handlers write it; all lie in partition 0 of the dead letter topic."""
+def dead_letter_record_of(topic: str, offset: int, key: bytes | None, error: Exception) -> Record:
+    """A dead-letter record as the built-in handlers write it; all lie in partition 0 of the dead-letter topic."""
     context = ErrorHandlerContext(
         topic=topic,
         partition=1,
         offset=offset,
-        # Such a header may be the record's own, where it was read from a dead letter topic.
+        # Such a header may be the record's own, where it was read from a dead-letter topic.
         headers=[("trace", b"\x00\xff"), ("empty", None), ("__streams.errors.topic", b"older")],
         processor_node_id="node",
         task_id="0_1",
@@ -22,5 +22,5 @@ def letter_of(topic: str, offset: int, key: bytes | None, error: Exception) -> R
         source_raw_key=key,
         source_raw_value=b"\xfe%d" % offset,
     )
-    (letter,) = dead_letters_for("ignored", context, error)
-    return Record(letter.key, letter.value, letter.timestamp, partition=0, headers=letter.headers)
+    (record,) = dead_letters_for("ignored", context, error)
+    return Record(record.key, record.value, record.timestamp, partition=0, headers=record.headers)

@@ -80,7 +80,7 @@ class SqliteStore:
         self._connection.close()
 
 
-class ForgetfulStore(SqliteStore):
+class VolatileStore(SqliteStore):
     """One that does not survive the process."""
 
     persistent = False

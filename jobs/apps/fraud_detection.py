@@ -1,6 +1,6 @@
 """Fraud detection: an alert when an account spends more than its limit within five minutes, once per window.
 
-Payments that cannot be read go to the dead letter topic (see ``config/apps/fraud-detection.yaml``); payments that come
+Payments that cannot be read go to the dead-letter topic (see ``config/apps/fraud-detection.yaml``); payments that come
 more than a minute after their window has ended are dropped and counted.
 """
 

@@ -325,11 +325,11 @@ class StreamsConfig(BaseModel):
         None,
         pattern=r"^[A-Za-z0-9._-]{0,200}$",
         description="Put in front of the name of every topic that the application writes to and that is not its own; "
-        "the dead letter topic's is left as it is. For canaries. Not in Kafka Streams.",
+        "the dead-letter topic's is left as it is. For canaries. Not in Kafka Streams.",
     )
     errors_dead_letter_queue_dropped_records: str | None = Field(
         None,
-        description="Which of the records that operators drop go to the dead letter topic as well, once each, with the "
+        description="Which of the records that operators drop go to the dead-letter topic as well, once each, with the "
         "reason in the header `__millrace.dropped.reason`: `all`, or reasons with commas between: "
         + ", ".join(f"`{reason}`" for reason in DROPPED_BY_OPERATORS)
         + ". Not in Kafka Streams.",
@@ -373,12 +373,12 @@ class StreamsConfig(BaseModel):
         3_000, ge=100, description="Longest time between two heartbeats in the status topic. Not in Kafka Streams."
     )
     query_restart_backoff_ms: int = Field(
-        1_000, ge=0, description="First wait before a died query starts again; doubles. Not in Kafka Streams."
+        1_000, ge=0, description="First wait before a failed query starts again; doubles. Not in Kafka Streams."
     )
     query_restart_attempts: int = Field(
         5,
         ge=0,
-        description="Restarts of a died query without progress before the driver gives up. Not in Kafka Streams.",
+        description="Restarts of a failed query without progress before the driver gives up. Not in Kafka Streams.",
     )
     application_server: str = Field(
         "127.0.0.1:0", description="host:port of the control plane; port 0 takes a free one."
@@ -554,7 +554,7 @@ class StreamsConfig(BaseModel):
 
     @property
     def dead_lettered_drops(self) -> frozenset[DropReason | SilentDrop]:
-        """The reasons for which records that an operator drops become dead letters."""
+        """The reasons for which records that an operator drops become dead-letter records."""
         if self.errors_dead_letter_queue_topic_name is None:
             return frozenset()
         names = _listed(self.errors_dead_letter_queue_dropped_records)

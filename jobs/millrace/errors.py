@@ -77,7 +77,7 @@ class StateDirectoryLockedError(StateError):
 
 GROWN_INPUT_REMEDY = (
     "restore a savepoint to the new number of partitions, which takes every key to its task; or reset the application "
-    "to the end of its inputs (--to-latest); or create the input anew with all partitions, write its records again, "
+    "to the end of its inputs (--to-latest); or create the input again with all partitions, write its records again, "
     "and reset. A reset to an earlier offset is enough only where records are repartitioned before they meet a store: "
     "elsewhere the records from before lie where the old number of partitions had put their keys, and a key's results "
     "would be split over two tasks"
@@ -98,7 +98,7 @@ class TransactionAbortedError(MillraceError):
 
 
 class OffsetsMovedError(MillraceError):
-    """Committed offsets do not carry the application's own signature: somebody else moved them."""
+    """Committed offsets do not carry the application's own signature: another client moved them."""
 
 
 class OffsetOutOfRangeError(MillraceError):

@@ -1,16 +1,17 @@
 """Exception handlers: what follows a record that cannot be read, processed or written.
 
 A handler answers each error with a :class:`Response`: go on without the record, fail, or (production only) try the
-batch again; with it may come dead letters. The built-in handlers are named in the configuration: ``continue`` and
-``fail``, or by the names of their classes in Kafka Streams. One of your own is named as ``package.module:name`` and is
+batch again; with it may come dead-letter records. The built-in handlers are named in the configuration: ``continue``
+and ``fail``, or by the names of their classes in Kafka Streams. One of your own is named as ``package.module:name`` and
+is
 
 - a function ``(context, record, error) -> Response`` (for production it is asked about both kinds of errors), or
 - a class whose objects have ``handle_error(context, record, error)``; a production handler may also have
   ``handle_serialization_error(context, record, error, origin)``, and any of them ``configure(settings)``, which is
   called once with the application's dotted settings.
 
-Dead letters travel in the transaction of the batch: they are visible exactly when the batch is, and a batch that fails
-leaves none. Source: KIP-161, KIP-210, KIP-399, KIP-1033, KIP-1034, KIP-1065.
+Dead-letter records travel in the transaction of the batch: they are visible exactly when the batch is, and a batch that
+fails leaves none. Source: KIP-161, KIP-210, KIP-399, KIP-1033, KIP-1034, KIP-1065.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ class Result(StrEnum):
     RESUME = "resume"
     """The record is dropped and counted; the rest of the batch goes on."""
     FAIL = "fail"
-    """The application stops; nothing of the batch is committed, dead letters neither."""
+    """The application stops; nothing of the batch is committed, dead-letter records neither."""
     RETRY = "retry"
     """The transaction is aborted and the same input is processed again (production handlers, for errors that may go
     away; otherwise it counts as FAIL, as in Kafka Streams)."""
@@ -143,12 +144,13 @@ class Response:
 
     @classmethod
     def resume(cls, dead_letter_queue_records: Sequence[ProducerRecord] = ()) -> Response:
-        """Go on without the record, and write these dead letters, to whichever topics they name."""
+        """Go on without the record, and write these dead-letter records, to whichever topics they name."""
         return cls(Result.RESUME, tuple(dead_letter_queue_records))
 
     @classmethod
     def fail(cls, dead_letter_queue_records: Sequence[ProducerRecord] = ()) -> Response:
-        """Stop. The dead letters are written into the transaction, which is then aborted: nobody will see them."""
+        """Stop. The dead-letter records are written into the transaction, which is then aborted: nobody will see
+        them."""
         return cls(Result.FAIL, tuple(dead_letter_queue_records))
 
     @classmethod
@@ -164,11 +166,11 @@ HandleSerializationError = Callable[
 
 
 def dead_letters_for(topic: str | None, context: ErrorHandlerContext, error: Exception) -> tuple[ProducerRecord, ...]:
-    """The dead letter that the built-in handlers write: the input record's bytes, timestamp and headers, and headers
-    that say what happened to it (KIP-1034).
+    """The dead-letter record that the built-in handlers write: the input record's bytes, timestamp and headers, and
+    headers that say what happened to it (KIP-1034).
 
     Args:
-        topic: the dead letter topic; ``None`` gives no dead letter.
+        topic: the dead-letter topic; ``None`` gives no dead-letter record.
         context: where the error came up.
         error: what was raised; for an error of a serde its cause, where it has one.
     """
@@ -187,7 +189,7 @@ def dead_letters_for(topic: str | None, context: ErrorHandlerContext, error: Exc
 
 
 def dead_letter(topic: str, context: ErrorHandlerContext, *headers: tuple[str, bytes | None]) -> ProducerRecord:
-    """A dead letter with the input record's bytes, timestamp and headers, further headers, and its place."""
+    """A dead-letter record with the input record's bytes, timestamp and headers, further headers, and its place."""
     return ProducerRecord(
         topic=topic,
         key=context.source_raw_key,

@@ -1,6 +1,6 @@
 """The identity of a process, which is its number and the moment the kernel started it, and commands without leftovers.
 
-A process number alone is not enough: after a crash the kernel may give the same number to somebody else.
+A process number alone is not enough: after a crash the kernel may give the same number to another process.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def dag_arguments(*, retries: int = 0) -> dict[str, Any]:
     """Arguments that every DAG has.
 
     Args:
-        retries: tries after the first one. Operations in steps have some: what was killed goes on with its operation,
+        retries: tries after the first one. Multi-step operations have some: what was killed goes on with its operation,
             and what is refused fails without another try anyway.
     """
     return {

@@ -11,7 +11,7 @@ AIRFLOW = Dashboard(
     panels=(
         Panel(
             title="Applications that nobody has looked at for five minutes",
-            text="They shall run, and neither a supervising task nor a reconcile has looked, as of the last export.",
+            text="They should run, and neither a supervising task nor a reconcile has looked, as of the last export.",
             queries=(
                 Query(
                     f"count((millrace_export_timestamp_seconds{{{APP}}} - on (application_id) "
@@ -49,7 +49,7 @@ AIRFLOW = Dashboard(
         ),
         Panel(
             title="Wanted and well",
-            text="1 where the application shall run, and where it does.",
+            text="1 where the application should run, and where it does.",
             queries=(
                 Query(f"millrace_application_wanted{{{APP}}}", "{{application_id}} wanted"),
                 Query(f"millrace_application_healthy{{{APP}}}", "{{application_id}} well"),

@@ -171,8 +171,8 @@ APPLICATION = Dashboard(
             alert="MillraceLateRecords",
         ),
         Panel(
-            title="Dead letters in 15 minutes",
-            text="Records that went to the dead letter topic.",
+            title="Dead-letter records in 15 minutes",
+            text="Records that went to the dead-letter topic.",
             queries=(Query(f"millrace:dead_letters:increase15m{{{SUB}}}", _SUBTOPOLOGY),),
             alert="MillraceDeadLetters",
         ),

@@ -1,4 +1,4 @@
-"""What operations did, and whether somebody looks after the applications."""
+"""What operations did, and whether supervision looks after the applications."""
 
 from __future__ import annotations
 

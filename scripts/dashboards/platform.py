@@ -7,11 +7,11 @@ from scripts.dashboards.model import Dashboard, Kind, Panel, Query, Unit
 PLATFORM = Dashboard(
     uid="platform",
     title="Platform",
-    text="All applications at a glance: which of them needs somebody to look.",
+    text="All applications at a glance: which of them needs an operator to look.",
     by_application=False,
     panels=(
         Panel(
-            title="Shall run",
+            title="Should run",
             text="Applications that the last operation asked to run.",
             queries=(Query("sum(millrace_application_wanted)"),),
             kind=Kind.NUMBER,
@@ -27,7 +27,7 @@ PLATFORM = Dashboard(
         ),
         Panel(
             title="Scrapes that fail",
-            text="Drivers that shall be there and do not answer Prometheus.",
+            text="Drivers that should be there and do not answer Prometheus.",
             queries=(Query('count(up{job="millrace-applications"} == 0) or vector(0)'),),
             kind=Kind.NUMBER,
             width=4,
@@ -93,8 +93,8 @@ PLATFORM = Dashboard(
             queries=(Query("max by (application_id) (millrace_application_restarts)", "{{application_id}}"),),
         ),
         Panel(
-            title="Dead letters in 15 minutes",
-            text="Records that went to dead letter topics.",
+            title="Dead-letter records in 15 minutes",
+            text="Records that went to dead-letter topics.",
             queries=(Query("sum by (application_id) (millrace:dead_letters:increase15m)", "{{application_id}}"),),
             alert="MillraceDeadLetters",
         ),

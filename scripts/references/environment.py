@@ -133,7 +133,7 @@ GROUPS: Mapping[str, tuple[Variable, ...]] = {
         Variable(
             "MILLRACE_OPERATION",
             "",
-            "Id of the operation in steps that starts a driver, which the operation's lock lets start therefore.",
+            "Id of the multi-step operation that starts a driver, which the operation's lock lets start therefore.",
         ),
     ),
     "For tests": (

@@ -14,7 +14,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.ops import Home
-from tests.airflow.topologies import LETTERS, ORDERS, TOTALS
+from tests.airflow.topologies import DEAD_LETTERS, ORDERS, TOTALS
 from tests.application import SEARCH_PATH, wait_until
 from tests.records import Record, produce, read_topic
 
@@ -34,7 +34,7 @@ def specification(home: Home, bootstrap_servers: str, name: str, function: str) 
             "commit.interval.ms": 250,
             "heartbeat.interval.ms": 1000,
             "deserialization.exception.handler": "continue",
-            "errors.dead.letter.queue.topic.name": LETTERS,
+            "errors.dead.letter.queue.topic.name": DEAD_LETTERS,
             "spark.hadoop.fs.s3a.secret.key": f"${{env:{SECRET_VARIABLE}}}",
             "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         },
@@ -80,7 +80,9 @@ class Orders:
 
     def create_topics(self) -> None:
         """Makes its topics."""
-        self.admin.create_missing([TopicSpec(name=name, partitions=1) for name in (self.topic, self.output, LETTERS)])
+        self.admin.create_missing(
+            [TopicSpec(name=name, partitions=1) for name in (self.topic, self.output, DEAD_LETTERS)]
+        )
 
     def start(self) -> None:
         """Makes its topics and starts it; returns once it runs."""
@@ -96,14 +98,16 @@ class Orders:
         produce(self.bootstrap_servers, self.topic, records)
 
     def send_unreadable(self) -> None:
-        """One order that cannot be read; returns once its dead letter is there."""
-        before = len(read_topic(self.bootstrap_servers, LETTERS))
+        """One order that cannot be read; returns once its dead-letter record is there."""
+        before = len(read_topic(self.bootstrap_servers, DEAD_LETTERS))
         produce(self.bootstrap_servers, self.topic, [Record(b"customer-0", b"x")])
-        self.wait_for_letters(before + 1)
+        self.wait_for_dead_letter_records(before + 1)
 
-    def wait_for_letters(self, count: int) -> None:
+    def wait_for_dead_letter_records(self, count: int) -> None:
         wait_until(
-            lambda: len(read_topic(self.bootstrap_servers, LETTERS)) >= count, timeout_s=60, what=f"{count} letters"
+            lambda: len(read_topic(self.bootstrap_servers, DEAD_LETTERS)) >= count,
+            timeout_s=60,
+            what=f"{count} dead-letter records",
         )
 
     def wait_until_caught_up(self) -> None:

@@ -132,7 +132,7 @@ def test_the_export_has_what_was_measured_and_names_what_could_not_be_had(platfo
         platform.home.application(unreachable.name).record.unlink()
     end = platform.end_of_log(EXPORT, "parcels_unreachable", "export")
     assert "unreachable" in end
-    assert "What to do: mend what is named" in end
+    assert "What to do: fix what is named" in end
     assert f'application_id="{NAME}"' in file.read_text(), "what could be had is exported"
 
 

@@ -29,7 +29,7 @@ from tests.records import read_topic
 
 from .conftest import ROOT, WEBHOOK_TOKEN, Platform, wait_for
 from .orders import NAME, SECRET, UNREADY, Orders
-from .topologies import LETTERS, ORDERS, TOTALS
+from .topologies import DEAD_LETTERS, ORDERS, TOTALS
 
 pytestmark = [pytest.mark.timeout(600)]
 ENDED = {"success", "failed"}
@@ -143,11 +143,11 @@ def test_dead_letters_go_back_once(platform: Platform, orders: Orders) -> None:
     orders.send_unreadable()
     conf = {"application": NAME, "letters": "0:0"}
     assert platform.run("millrace_dead_letter_replay", "dry", conf) == "success"
-    assert len(read_topic(orders.bootstrap_servers, LETTERS)) == 1
+    assert len(read_topic(orders.bootstrap_servers, DEAD_LETTERS)) == 1
     assert platform.run("millrace_dead_letter_replay", "sent", {**conf, "dry_run": False}) == "success"
     assert returned(platform, "millrace_dead_letter_replay", "sent", "replay")["sent"] == {ORDERS: 1}
     # It cannot be read this time either.
-    orders.wait_for_letters(2)
+    orders.wait_for_dead_letter_records(2)
     assert platform.run("millrace_dead_letter_replay", "twice", {**conf, "dry_run": False}) == "failed"
     end = platform.end_of_log("millrace_dead_letter_replay", "twice", "replay")
     assert "replayed before" in end

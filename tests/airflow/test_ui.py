@@ -1,4 +1,5 @@
-"""The page Streams in a real Airflow and a real Chromium, as somebody who may run DAGs and as somebody who may look."""
+"""The page Streams in a real Airflow and a real Chromium, as an operator who may run DAGs and as an operator who may
+look."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ from millrace.kafka.topics import TopicSpec
 from millrace.ops import deploy, observe, stop
 from millrace.ops.driver import UNRESPONSIVE
 from tests.application import SEARCH_PATH
-from tests.dead_letters import letter_of
+from tests.dead_letters import dead_letter_record_of
 from tests.records import produce
 
 from .browser import LIMIT_S, LOOKS, Browser, Look, screenshots_directory
@@ -31,7 +32,7 @@ pytestmark = [pytest.mark.timeout(600)]
 
 ORDERS = "order-pipeline"
 """Not the one that other tests of this directory run, perhaps in another Airflow with the same broker."""
-LETTERS = "letters-of-the-page"
+DEAD_LETTERS = "letters-of-the-page"
 STREAMS = "/millrace/"
 PAGE = f"{STREAMS}applications/{APPLICATION}"
 ORDERS_PAGE = f"{STREAMS}applications/{ORDERS}"
@@ -50,8 +51,12 @@ def token(platform: Platform, username: str) -> str:
 @pytest.fixture(scope="module")
 def orders(platform: Platform, bootstrap_servers: str) -> Iterator[str]:
     """An application with a large topology, whose lag grows, beside the one that the other tests look after."""
-    KafkaAdmin(bootstrap_servers).create_missing([TopicSpec(name=LETTERS)])
-    produce(bootstrap_servers, LETTERS, [letter_of("placed-orders", 7, b"k", ValueError("<b>no number</b>"))])
+    KafkaAdmin(bootstrap_servers).create_missing([TopicSpec(name=DEAD_LETTERS)])
+    produce(
+        bootstrap_servers,
+        DEAD_LETTERS,
+        [dead_letter_record_of("placed-orders", 7, b"k", ValueError("<b>no number</b>"))],
+    )
     platform.home.spec_path(ORDERS).write_text(
         yaml.safe_dump(
             {
@@ -60,7 +65,7 @@ def orders(platform: Platform, bootstrap_servers: str) -> Iterator[str]:
                 "description": "Decides which orders are accepted: <b>prices</b>, limits, credit.",
                 "config": {
                     "bootstrap.servers": bootstrap_servers,
-                    "errors.dead.letter.queue.topic.name": LETTERS,
+                    "errors.dead.letter.queue.topic.name": DEAD_LETTERS,
                 },
                 "launcher": {
                     "command": ["{python}", "-m", "tests.airflow.shown_job", "{run_directory}"],

@@ -5,7 +5,7 @@ from __future__ import annotations
 from millrace.dsl import Consumed, Grouped, KStream, Materialized, Produced, StreamsBuilder
 from millrace.serdes import LongSerde, StringSerde
 
-ORDERS, TOTALS, LETTERS = "orders", "order-totals", "order-letters"
+ORDERS, TOTALS, DEAD_LETTERS = "orders", "order-totals", "order-letters"
 PARCELS, PARCEL_TOTALS = "parcels", "parcel-totals"
 
 

@@ -168,7 +168,7 @@ def _java_libraries() -> tuple[Path, ...]:
 
 
 def _compiled_classes() -> Path:
-    """Directory with the compiled Java contestant, compiled anew when its source or a library has changed."""
+    """Directory with the compiled Java contestant, compiled again when its source or a library has changed."""
     libraries = _java_libraries()
     fingerprint = hashlib.sha256(_JAVA_SOURCE.read_bytes())
     for jar in libraries:

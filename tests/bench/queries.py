@@ -100,10 +100,10 @@ class _World:
         prefer(self._nice)
         beside, figures = self._speed(lambda: load.run(rate=rate, seconds=seconds))
         left = self._records - self._done()
-        _tell(f"application at full speed, {self._keys} keys, nice {self._nice}: {figures.text()}")
-        _tell(f"application: {alone:.0f} records/s without queries, {beside:.0f} with; {left} records left over")
+        _report(f"application at full speed, {self._keys} keys, nice {self._nice}: {figures.text()}")
+        _report(f"application: {alone:.0f} records/s without queries, {beside:.0f} with; {left} records left over")
         application.wait_until_caught_up(300)
-        _tell(f"application idle: {load.run(rate=rate, seconds=seconds).text()}")
+        _report(f"application idle: {load.run(rate=rate, seconds=seconds).text()}")
         if half:
             count = int(alone / 2 * (seconds + 10))
             given = {"records": count, "keys": self._keys, "rate": alone / 2}
@@ -114,7 +114,7 @@ class _World:
             sender.start()
             wait_until(lambda: self._done() > before + alone, timeout_s=60, what="records come")
             beside, figures = self._speed(lambda: load.run(rate=rate, seconds=seconds))
-            _tell(f"application at {beside:.0f} records/s of {alone:.0f}: {figures.text()}")
+            _report(f"application at {beside:.0f} records/s of {alone:.0f}: {figures.text()}")
             sender.join()
 
     def _done(self) -> int:
@@ -126,7 +126,7 @@ class _World:
         return (self._done() - before) / (time.monotonic() - begin), result
 
 
-def _tell(line: str) -> None:
+def _report(line: str) -> None:
     sys.stdout.write(line + "\n")
     sys.stdout.flush()
 

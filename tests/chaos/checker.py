@@ -10,7 +10,7 @@ import orjson
 
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
-from millrace.kafka.offsets import End, Place, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, end_offsets
 from millrace.state import (
     JoinWindowStore,
     KeyValueStore,
@@ -83,7 +83,7 @@ def check_output_has_everything(bootstrap_servers: str, prefix: str, *, sent: in
     return surplus
 
 
-def check_stores(application: Application, committed: Mapping[Place, int]) -> int:
+def check_stores(application: Application, committed: Mapping[TopicPartition, int]) -> int:
     """Every store of a stopped application equals a replay of its changelog, and stands for its committed offsets.
 
     Returns:
@@ -115,7 +115,7 @@ def check_stores(application: Application, committed: Mapping[Place, int]) -> in
     return entries
 
 
-def check_everything_is_committed(application: Application, committed: Mapping[Place, int]) -> None:
+def check_everything_is_committed(application: Application, committed: Mapping[TopicPartition, int]) -> None:
     """The committed offsets of all input partitions are the ends of the logs, transaction markers included."""
     assert committed == end_offsets(application.admin, list(committed), End.HIGH_WATERMARK)
 

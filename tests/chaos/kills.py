@@ -10,7 +10,7 @@ from pathlib import Path
 import psutil
 
 from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import Application, wait_until
 
@@ -50,7 +50,7 @@ class Chaos:
         self, application: Application, broker: EmbeddedBroker, points: Path, recoveries: list[Recovery]
     ) -> None:
         self.application = application
-        self.places: list[Place] = application.inputs()
+        self.places: list[TopicPartition] = application.inputs()
         assert self.places
         self._broker = broker
         self._points = points
@@ -148,7 +148,7 @@ class Chaos:
 
         wait_until(is_caught_up, timeout_s=RECOVERY_LIMIT_S, what="committed = end")
 
-    def committed(self) -> dict[Place, int]:
+    def committed(self) -> dict[TopicPartition, int]:
         """Committed offsets of the input partitions, asked in the way that outlives a broker, and whatever is open: a
         driver that was killed inside a transaction may have sent others.
         """

@@ -67,7 +67,7 @@ class SteadyLoad:
         return self.sent
 
     def send(self, *, repeat: int = 1) -> None:
-        """Sends the next record; ``repeat`` is how many times its number shall stand in the copy."""
+        """Sends the next record; ``repeat`` is how many times its number should stand in the copy."""
         with self._guard:
             self.sent += 1
             self._now_ms += _STEP_MS

@@ -83,5 +83,5 @@ def test_the_test_driver_is_driven_by_the_same_names() -> None:
 
 
 def _snake(method: str) -> str:
-    name = re.sub(r"([A-Z])", lambda letter: f"_{letter[1].lower()}", method)
+    name = re.sub(r"([A-Z])", lambda match: f"_{match[1].lower()}", method)
     return {"with": "with_", "as": "as_"}.get(name, name)

@@ -49,7 +49,7 @@ def compact_logs(world: SoakWorld, chance: random.Random, tally: Tally) -> None:
         _command(world, chance, tally, "compact", world.application)
         return
     options = CompactionOptions(budget_s=60.0, least_bytes=0, least_superfluous=0.0)
-    _patiently(world, lambda: compact(Application(world.home, world.application), options, reason="soak"))
+    _with_retries(world, lambda: compact(Application(world.home, world.application), options, reason="soak"))
 
 
 def audit_stores(world: SoakWorld, _: random.Random, tally: Tally) -> None:
@@ -60,7 +60,7 @@ def audit_stores(world: SoakWorld, _: random.Random, tally: Tally) -> None:
 def restore_clone(world: SoakWorld, _: random.Random, tally: Tally) -> None:
     """Restores the newest savepoint as the clone, which then has to come to where the application is."""
     if _newest_savepoint(world) is None:  # what was killed early has left none
-        _patiently(world, lambda: create_savepoint(Application(world.home, world.application)))
+        _with_retries(world, lambda: create_savepoint(Application(world.home, world.application)))
     name = _newest_savepoint(world)
     assert name is not None
     restore_savepoint(Application(world.home, world.application), name, into=world.clone)
@@ -112,7 +112,7 @@ def _run_clone(world: SoakWorld, tally: Tally, *, everything: bool) -> None:
 
 
 def _audit(world: SoakWorld, application: str, tally: Tally) -> None:
-    report = _patiently(world, lambda: audit(Application(world.home, application)))
+    report = _with_retries(world, lambda: audit(Application(world.home, application)))
     assert not any(store.skipped for store in report.stores), report.document()
     tally.entries += sum(store.keys for store in report.stores)
     tally.wrong += sum(store.differences for store in report.stores)
@@ -150,11 +150,11 @@ def _command(world: SoakWorld, chance: random.Random, tally: Tally, *arguments: 
         assert process.returncode == 0, f"{' '.join(arguments)}: {output[-3000:]}"
     directory = world.home.application(world.application)
     if unfinished_operation(directory) is not None:
-        _patiently(world, lambda: None)
+        _with_retries(world, lambda: None)
     assert all(each.state is not OperationState.UNFINISHED for each in operations_of(directory))
 
 
-def _patiently(world: SoakWorld, operation: Callable[[], Any]) -> Any:
+def _with_retries(world: SoakWorld, operation: Callable[[], Any]) -> Any:
     """Begins an operation, or goes on with the one that was begun, again while the application is not well enough."""
     directory = world.home.application(world.application)
     results: list[Any] = []

@@ -18,7 +18,7 @@ from millrace.errors import MillraceError
 from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.ops import Home, Verdict, deploy, observe, read_record, reconcile, stop
 from millrace.ops.control_client import ask
@@ -122,7 +122,7 @@ class SoakWorld:
         """What its driver says."""
         directory = self.home.application(application)
         record = read_record(directory)
-        answer = None if record is None or record.driver is None else ask(record.driver.look(directory))
+        answer = None if record is None or record.driver is None else ask(record.driver.probe(directory))
         return None if answer is None else answer.status
 
     def kill_session(self, application: str) -> None:
@@ -137,22 +137,22 @@ class SoakWorld:
             except ProcessLookupError:
                 continue  # ended by itself, as its parent did
 
-    def inputs(self, application: str) -> list[Place]:
+    def inputs(self, application: str) -> list[TopicPartition]:
         """The partitions that it reads, internal topics included."""
         status = wait_until(lambda: self.status(application), timeout_s=60, what=f"status of {application}")
         return [(name, number) for name, count in status.partitions.items() for number in range(count)]
 
-    def committed(self, application: str, places: list[Place]) -> dict[Place, int]:
+    def committed(self, application: str, places: list[TopicPartition]) -> dict[TopicPartition, int]:
         """Its committed offsets."""
         found = committed_offsets(self.admin, application, places, stable=False)
         return {place: commit.offset for place, commit in found.items()}
 
-    def ends_of_outputs(self, prefix: str) -> dict[Place, int]:
+    def ends_of_outputs(self, prefix: str) -> dict[TopicPartition, int]:
         """Where the next record of each partition of the output topics comes, whose names begin with a prefix."""
         places = [(f"{self.prefix}-{prefix}{name}", number) for name in OUTPUTS for number in range(PARTITIONS)]
         return end_offsets(self.admin, places, End.HIGH_WATERMARK)
 
-    def wait_until_committed(self, application: str, places: list[Place]) -> None:
+    def wait_until_committed(self, application: str, places: list[TopicPartition]) -> None:
         """Returns once all that is in its input topics now is committed."""
         ends = wait_until(lambda: end_offsets(self.admin, places), timeout_s=60, what="end offsets")
 
@@ -162,7 +162,7 @@ class SoakWorld:
 
         wait_until(is_committed, timeout_s=RECOVERY_LIMIT_S, what=f"{application} at the ends of its input")
 
-    def wait_until_caught_up(self, application: str, places: list[Place]) -> None:
+    def wait_until_caught_up(self, application: str, places: list[TopicPartition]) -> None:
         """Returns once nothing is left to do, markers of transactions included; nobody must be sending."""
 
         def is_caught_up() -> bool:

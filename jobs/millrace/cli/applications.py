@@ -95,13 +95,13 @@ def _run(spec: str, run_directory: Path | None) -> int:
     topology = with_topics_at_start(topology, config)
     directory.mkdir(parents=True, exist_ok=True)
     keep_nodes(ApplicationDirectory(directory).nodes, topology)
-    gives_up_state = loaded.upgrade_mode is UpgradeMode.STATELESS
+    discards_state = loaded.upgrade_mode is UpgradeMode.STATELESS
     return run_application(
         config,
         topology,
         session,
         run_directory=directory,
-        gives_up_state=gives_up_state,
+        discards_state=discards_state,
         owns_process=True,
     )
 
@@ -143,7 +143,7 @@ def deploy(
     modes = [mode.value for mode in ops.UpgradeMode]
     if upgrade_mode is not None and upgrade_mode not in modes:
         raise typer.BadParameter(f"--upgrade-mode is one of {', '.join(modes)}")
-    with progress(f"deploying {name}") as tell:
+    with progress(f"deploying {name}") as report:
         outcome = ops.deploy(
             application,
             reason=reason,
@@ -151,7 +151,7 @@ def deploy(
             rollback_on_failure=rollback_on_failure,
             force=force,
             dry_run=dry_run,
-            progress=tell,
+            progress=report,
         )
     if outcome.action.leaves_new_one_down:
         print_outcome(outcome)
@@ -160,7 +160,7 @@ def deploy(
         from millrace.cli.restore_bar import restore_bar
 
         with restore_bar(f"waiting until {name} is ready; its log is {application.directory.log}") as show:
-            observation = ops.wait_until_ready(application, on_look=show)
+            observation = ops.wait_until_ready(application, on_probe=show)
     print_outcome(outcome)
     if wait and not dry_run:
         out.print(f"{name} is ready: {observation.text}", markup=False)
@@ -174,8 +174,8 @@ def rollback(name: Name, dry_run: DryRun = False, reason: Reason = "rolled back 
     from millrace import ops
 
     quiet()
-    with progress(f"rolling {name} back") as tell:
-        outcome = ops.rollback(application_here(name), reason=reason, dry_run=dry_run, progress=tell)
+    with progress(f"rolling {name} back") as report:
+        outcome = ops.rollback(application_here(name), reason=reason, dry_run=dry_run, progress=report)
     print_outcome(outcome)
     if not dry_run and outcome.action is not ops.Action.ROLLED_BACK:
         raise typer.Exit(1)
@@ -206,7 +206,7 @@ def take_over(
 ) -> None:
     """Take over the offsets and changelogs of a Kafka Streams application of the same name, which has been stopped.
 
-    Nothing else makes an application start from offsets that somebody else has committed.
+    Nothing else makes an application start from offsets that another client has committed.
     """
     from millrace import ops
     from millrace.install.which_spec import Use
@@ -221,7 +221,7 @@ def status(
     names: Annotated[list[str] | None, typer.Argument(metavar="[NAME]...", help="Default: all applications.")] = None,
     once: Annotated[bool, typer.Option("--once", help="Print the table once, and end.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, once.")] = False,
-    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two looks.")] = 2.0,
+    interval: Annotated[float, typer.Option(min=0.2, help="Seconds between two probes.")] = 2.0,
     recovery: Annotated[
         bool, typer.Option("--recovery", help="Print how long restorations on this host would take, once.")
     ] = False,
@@ -232,14 +232,14 @@ def status(
     but one commits nothing: its driver does not answer or is stopped, no broker answers it, its batch does not end,
     or an open transaction holds its input back. The line below it says what, since when, and what was heard last.
     """
-    from millrace.cli.status_table import exit_code, explanations, look, print_json, table, watch
+    from millrace.cli.status_table import exit_code, explanations, print_json, probe, table, watch
 
     quiet()
     if recovery:
         _print_recovery(names or [], as_json=as_json)
         return
     if as_json or once:
-        rows = look(names or [])
+        rows = probe(names or [])
         if as_json:
             print_json(rows)
         else:

@@ -55,8 +55,8 @@ def audit(
 
     fill_in_environment()
     options = AuditOptions(sample=sample, budget_s=seconds(budget), stores=tuple(store or ()), listed=listed)
-    with progress(f"auditing {name}") as tell:
-        report = audit_application(application_named(name), options, progress=tell)
+    with progress(f"auditing {name}") as on_progress:
+        report = audit_application(application_named(name), options, progress=on_progress)
     if as_json:
         out.print(orjson.dumps(report.document(), option=orjson.OPT_INDENT_2).decode(), markup=False)
     else:

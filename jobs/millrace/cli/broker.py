@@ -30,8 +30,8 @@ def start(port: Port = None, heap: Heap = "512m") -> None:
     _quiet()
     if broker_status().running:
         messages.print("it runs already")
-    with progress("starting the broker") as tell:
-        status = start_detached(port=port, heap=heap, progress=tell)
+    with progress("starting the broker") as report:
+        status = start_detached(port=port, heap=heap, progress=report)
     out.print(status.bootstrap_servers)
 
 
@@ -80,8 +80,8 @@ def run(port: Port = None, heap: Heap = "512m") -> None:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
     broker = EmbeddedBroker(millrace_home() / "broker", port=port, heap=heap)
-    with progress("starting the broker") as tell:
-        broker.start(progress=tell)
+    with progress("starting the broker") as report:
+        broker.start(progress=report)
     write_record(broker)
     out.print(broker.bootstrap_servers)
     while broker.is_running() and not ended.wait(1.0):

@@ -44,8 +44,8 @@ def start(
 
     quiet()
     application = application_named(name)
-    with progress(f"starting a canary of {name}") as tell:
-        outcome = canary.start(application, spec, starts=starts or (), reason=reason, dry_run=dry_run, progress=tell)
+    with progress(f"starting a canary of {name}") as report:
+        outcome = canary.start(application, spec, starts=starts or (), reason=reason, dry_run=dry_run, progress=report)
     print_outcome(outcome)
     if wait and not dry_run:
         observation = ops.wait_until_ready(application_here(clone_of(name)))
@@ -68,8 +68,8 @@ def compare(
     from millrace.ops import canary
 
     quiet()
-    with progress(f"comparing {name} with its canary") as tell:
-        found = canary.compare(application_named(name), every_record=every_record, wait_s=wait, progress=tell)
+    with progress(f"comparing {name} with its canary") as report:
+        found = canary.compare(application_named(name), every_record=every_record, wait_s=wait, progress=report)
     for each in found.differences[:limit]:
         out.print(f"{each.topic} {each.key!r}: {each.text}", markup=False)
     if not found.at_rest:
@@ -88,8 +88,8 @@ def promote(name: Name, dry_run: DryRun = False, reason: Reason = "promoted with
     from millrace.ops import canary
 
     quiet()
-    with progress(f"promoting the canary of {name}") as tell:
-        outcome = canary.promote(application_here(name), reason=reason, dry_run=dry_run, progress=tell)
+    with progress(f"promoting the canary of {name}") as report:
+        outcome = canary.promote(application_here(name), reason=reason, dry_run=dry_run, progress=report)
     print_outcome(outcome)
     if outcome.action.leaves_new_one_down:
         raise typer.Exit(1)
@@ -101,6 +101,6 @@ def drop(name: Name, dry_run: DryRun = False, reason: Reason = "dropped with `mi
     from millrace.ops import canary
 
     quiet()
-    with progress(f"dropping the canary of {name}") as tell:
-        outcome = canary.drop(application_here(name), reason=reason, dry_run=dry_run, progress=tell)
+    with progress(f"dropping the canary of {name}") as report:
+        outcome = canary.drop(application_here(name), reason=reason, dry_run=dry_run, progress=report)
     print_outcome(outcome)

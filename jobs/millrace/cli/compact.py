@@ -53,8 +53,8 @@ def compact(
         repartition_topics=repartition_topics,
         stores=stores,
     )
-    with progress(f"compacting {name}") as tell:
-        outcome = compact_application(application_named(name), options, reason=reason, dry_run=dry_run, progress=tell)
+    with progress(f"compacting {name}") as report:
+        outcome = compact_application(application_named(name), options, reason=reason, dry_run=dry_run, progress=report)
     _print(outcome)
 
 

@@ -14,13 +14,13 @@ _LATEST_DATE_MS = 253_402_300_799_999
 """The last millisecond of the year 9999: Python's dates end there, timestamps do not."""
 
 if TYPE_CHECKING:
-    from millrace.ops.dead_letters import KnownLetter, Selection
+    from millrace.ops.dead_letters import ListedDeadLetterRecord, Selection
     from millrace.ops.outcome import Outcome
 
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Dead letters: see them, send their records back, delete them.",
+    help="Dead-letter records: see them, send their records back, delete them.",
     epilog="Example: [bold]millrace dlq list fraud-detection --error SerializationError[/]",
 )
 
@@ -30,11 +30,11 @@ Since = Annotated[
 Until = Annotated[str | None, typer.Option(metavar="TIME", help="Records before this time.")]
 Error = Annotated[str, typer.Option(help="Part of the exception's name, or of the reason of the drop.")]
 Topic = Annotated[str | None, typer.Option(help="Where the records were read.")]
-LETTER = "PARTITION:OFFSET"
+POSITION = "PARTITION:OFFSET"
 
 
 @app.command("list", epilog="Example: [bold]millrace dlq list fraud-detection --since 2026-03-01T00:00:00[/]")
-def list_letters(
+def list_dead_letter_records(
     name: Name,
     *,
     since: Since = None,
@@ -43,38 +43,40 @@ def list_letters(
     topic: Topic = None,
     limit: Annotated[int | None, typer.Option(min=1, help="How many at most, the last ones.")] = None,
 ) -> None:
-    """List dead letters: what failed, where it was read, and whether it was sent back."""
+    """List dead-letter records: what failed, where it was read, and whether it was sent back."""
     from millrace.ops import dead_letters as ops
 
     quiet()
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("letter", "time", "error", "read from", "key", "replayed"):
         table.add_column(header, overflow="fold")
-    found = ops.list_letters(application_named(name), selection=_selection(since, until, error, topic), limit=limit)
+    found = ops.list_dead_letter_records(
+        application_named(name), selection=_selection(since, until, error, topic), limit=limit
+    )
     for each in found:
-        letter = each.letter
-        place = f"{letter.topic}-{letter.source_partition}:{letter.source_offset}" if letter.topic else "unknown"
+        record = each.record
+        place = f"{record.topic}-{record.source_partition}:{record.source_offset}" if record.topic else "unknown"
         table.add_row(
-            letter.name,
-            _time(letter.timestamp),
-            letter.error or "unknown",
+            record.name,
+            _time(record.timestamp),
+            record.error or "unknown",
             place,
-            _text(letter.key),
+            _text(record.key),
             each.replayed.at if each.replayed else "",
         )
     out.print(table, soft_wrap=False)
 
 
 @app.command(epilog="Example: [bold]millrace dlq show fraud-detection 0:17[/]")
-def show(name: Name, letter: Annotated[str, typer.Argument(metavar=LETTER, help="As `list` prints it.")]) -> None:
-    """Show one dead letter wholly, as JSON; what is no text is given in base64."""
+def show(name: Name, position: Annotated[str, typer.Argument(metavar=POSITION, help="As `list` prints it.")]) -> None:
+    """Show one dead-letter record wholly, as JSON; what is no text is given in base64."""
     import orjson
 
     from millrace.ops import dead_letters as ops
 
     quiet()
-    selection = ops.Selection(letters=frozenset({ops.parse_letter(letter)}))
-    (found,) = ops.list_letters(application_named(name), selection=selection)
+    selection = ops.Selection(positions=frozenset({ops.parse_record_position(position)}))
+    (found,) = ops.list_dead_letter_records(application_named(name), selection=selection)
     out.print(orjson.dumps(_document(found), option=orjson.OPT_INDENT_2).decode(), markup=False)
 
 
@@ -82,7 +84,7 @@ def show(name: Name, letter: Annotated[str, typer.Argument(metavar=LETTER, help=
 def replay(
     name: Name,
     letters: Annotated[
-        list[str] | None, typer.Argument(metavar=f"[{LETTER}]...", help="Default: all that fit.")
+        list[str] | None, typer.Argument(metavar=f"[{POSITION}]...", help="Default: all that fit.")
     ] = None,
     *,
     since: Since = None,
@@ -97,19 +99,19 @@ def replay(
     dry_run: DryRun = False,
     reason: Reason = "replayed with `millrace dlq replay`",
 ) -> None:
-    """Send the records of dead letters back to their input topics, each exactly once."""
+    """Send dead-letter records back to their input topics, each exactly once."""
     from millrace.ops import dead_letters as ops
 
     quiet()
-    with progress(f"replaying dead letters of {name}") as tell:
-        outcome = ops.replay_letters(
+    with progress(f"replaying dead-letter records of {name}") as report:
+        outcome = ops.replay_dead_letter_records(
             application_named(name),
             selection=_selection(since, until, error, topic, letters),
             to_source_partition=to_source_partition,
             force=force,
             dry_run=dry_run,
             reason=reason,
-            progress=tell,
+            progress=report,
         )
     _print(outcome)
 
@@ -119,38 +121,39 @@ def purge(
     name: Name,
     *,
     before: Annotated[
-        str | None, typer.Option(metavar="TIME", help="Up to the first letter of this time or later; UTC.")
+        str | None, typer.Option(metavar="TIME", help="Up to the first dead-letter record of this time or later; UTC.")
     ] = None,
     before_letter: Annotated[
-        str | None, typer.Option(metavar=LETTER, help="Up to this one, which stays; other partitions stay as they are.")
+        str | None,
+        typer.Option(metavar=POSITION, help="Up to this one, which stays; other partitions stay as they are."),
     ] = None,
     everything: Annotated[bool, typer.Option("--all", help="All that are there now.")] = False,
     dry_run: DryRun = False,
     reason: Reason = "purged with `millrace dlq purge`",
 ) -> None:
-    """Delete dead letters for good."""
+    """Delete dead-letter records for good."""
     from millrace.ops import dead_letters as ops
     from millrace.ops.reset import parse_time
 
     if sum((before is not None, before_letter is not None, everything)) != 1:
         raise typer.BadParameter("give one of --before, --before-letter and --all")
     quiet()
-    with progress(f"purging dead letters of {name}") as tell:
-        outcome = ops.purge_letters(
+    with progress(f"purging dead-letter records of {name}") as report:
+        outcome = ops.purge_dead_letter_records(
             application_named(name),
-            before_offset=None if before_letter is None else ops.parse_letter(before_letter),
+            before_offset=None if before_letter is None else ops.parse_record_position(before_letter),
             before_ms=None if before is None else parse_time(before),
             dry_run=dry_run,
             reason=reason,
-            progress=tell,
+            progress=report,
         )
     _print(outcome)
 
 
 def _selection(
-    since: str | None, until: str | None, error: str, topic: str | None, letters: list[str] | None = None
+    since: str | None, until: str | None, error: str, topic: str | None, positions: list[str] | None = None
 ) -> Selection:
-    from millrace.ops.dead_letters import Selection, parse_letter
+    from millrace.ops.dead_letters import Selection, parse_record_position
     from millrace.ops.reset import parse_time
 
     return Selection(
@@ -158,7 +161,7 @@ def _selection(
         until_ms=None if until is None else parse_time(until),
         error=error,
         topic=topic,
-        letters=frozenset(parse_letter(letter) for letter in letters or ()),
+        positions=frozenset(parse_record_position(each) for each in positions or ()),
     )
 
 
@@ -168,19 +171,19 @@ def _print(outcome: Outcome) -> None:
         out.print(f"  checked: {line}", markup=False)
 
 
-def _document(known: KnownLetter) -> dict[str, Any]:
-    letter = known.letter
+def _document(known: ListedDeadLetterRecord) -> dict[str, Any]:
+    record = known.record
     return {
-        "letter": letter.name,
-        "read_from": {"topic": letter.topic, "partition": letter.source_partition, "offset": letter.source_offset},
-        "timestamp": letter.timestamp,
-        "time": _time(letter.timestamp),
-        "error": letter.error,
-        "message": letter.message,
-        "stacktrace": letter.stacktrace,
-        "key": _readable(letter.key),
-        "value": _readable(letter.value),
-        "headers": [[name, _readable(value)] for name, value in letter.headers],
+        "letter": record.name,
+        "read_from": {"topic": record.topic, "partition": record.source_partition, "offset": record.source_offset},
+        "timestamp": record.timestamp,
+        "time": _time(record.timestamp),
+        "error": record.error,
+        "message": record.message,
+        "stacktrace": record.stacktrace,
+        "key": _readable(record.key),
+        "value": _readable(record.value),
+        "headers": [[name, _readable(value)] for name, value in record.headers],
         "replayed": None if known.replayed is None else {"by": known.replayed.operation, "at": known.replayed.at},
     }
 

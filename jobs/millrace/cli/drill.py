@@ -31,14 +31,14 @@ def drill(
     from millrace import ops
 
     quiet()
-    with progress(f"drilling {name}") as tell:
+    with progress(f"drilling {name}") as report:
         outcome = ops.recovery_drill(
             application_named(name),
             task=task,
             timeout_s=timeout,
             reason=reason,
             dry_run=dry_run,
-            progress=tell,
+            progress=report,
         )
     print_outcome(outcome)
     if outcome.action is ops.Action.NOT_RECOVERED:

@@ -63,8 +63,8 @@ def export_metrics(
         targets.append(TextFile(text_file))
     home = Home.from_environment()
     print_difference(Use.RUNNING, *(application_here(name) for name in home.deployed()))
-    with progress("exporting metrics") as tell:
-        report = export(home, targets, progress=tell)
+    with progress("exporting metrics") as on_progress:
+        report = export(home, targets, progress=on_progress)
     if as_json:
         out.print(orjson.dumps(report.summary(), option=orjson.OPT_INDENT_2).decode(), markup=False)
     elif not targets:

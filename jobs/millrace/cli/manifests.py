@@ -36,7 +36,7 @@ def manifests(
 ) -> None:
     """Print what Kubernetes is given of an application whose launcher is kubernetes.
 
-    The driver's account and its rights are to be applied once, by somebody who may; a deployment applies the rest
+    The driver's account and its rights are to be applied once, by an operator who may; a deployment applies the rest
     itself, with a Secret for the control plane's token, which is not printed.
     """
     from millrace.install.launchers.kubernetes import account, pod_templates, specification_map

@@ -1,4 +1,4 @@
-"""``millrace operations``: what was done in steps, and how to go on with what was killed."""
+"""``millrace operations``: multi-step operations that were run, and how to go on with what was killed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the applicati
 app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="rich",
-    help="Operations in steps: what was done, and how to go on with what was killed.",
+    help="Multi-step operations: what was done, and how to go on with what was killed.",
     epilog="Example: [bold]millrace operations list fraud-detection[/]",
 )
 
@@ -55,8 +55,8 @@ def resume(name: Name) -> None:
     """Go on with the operation that was killed or has failed, at the step that it did not complete."""
     from millrace.ops.operations import resume as resume_operation
 
-    with progress(f"resuming the operation of {name}") as tell:
-        outcome = resume_operation(application_here(name), progress=tell)
+    with progress(f"resuming the operation of {name}") as report:
+        outcome = resume_operation(application_here(name), progress=report)
     said = outcome.results.get("conclude", {}).get("text", "")
     out.print(f"{outcome.operation}: completed" + (f" ({said})" if said else ""), markup=False)
 

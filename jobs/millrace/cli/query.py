@@ -105,7 +105,7 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
     token_file: Annotated[
         Path | None, typer.Option(help="File with the bearer token of requests. Default: a new token.", dir_okay=False)
     ] = None,
-    freshness_ms: Annotated[int, typer.Option(min=1, help="Milliseconds between two looks for new commits.")] = 100,
+    freshness_ms: Annotated[int, typer.Option(min=1, help="Milliseconds between two probes for new commits.")] = 100,
     peer: Annotated[
         list[str] | None,
         typer.Option(metavar="HOST=URL", help="Query server of another host of the application; may be repeated."),

@@ -74,7 +74,7 @@ def reset(
     ] = None,
     dead_letter_topic: Annotated[
         bool,
-        typer.Option("--dead-letter-topic", help="Delete the records of the dead letter topic.", rich_help_panel=_WHAT),
+        typer.Option("--dead-letter-topic", help="Delete the records of the dead-letter topic.", rich_help_panel=_WHAT),
     ] = False,
     delete_savepoints: Annotated[
         bool,
@@ -89,7 +89,7 @@ def reset(
     dry_run: DryRun = False,
     reason: Reason = "reset with `millrace reset`",
 ) -> None:
-    """Let an application begin anew: offsets, internal topics, stores.
+    """Let an application begin again: offsets, internal topics, stores.
 
     Everything is decided before anything changes. Killed midway, it goes on with `millrace operations resume NAME`.
     """
@@ -125,14 +125,14 @@ def reset(
         force=force,
     )
     application = application_here(application_id or "") if name is None else application_named(name)
-    with progress(f"resetting {application}") as tell:
+    with progress(f"resetting {application}") as report:
         outcome = reset_application(
             application,
             options=options,
             cluster=cluster,
             reason=reason,
             dry_run=dry_run,
-            progress=tell,
+            progress=report,
         )
     print_outcome(outcome)
     for line in outcome.results.get("check", {}).get("checks", ()):

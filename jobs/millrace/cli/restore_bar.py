@@ -30,7 +30,7 @@ def restore_bar(waiting: str) -> Iterator[Callable[[Observation], None]]:
         waiting: what to say while nothing is restored.
 
     Yields:
-        the function that takes each look.
+        the function that takes each probe.
     """
     if not messages.is_terminal:
         messages.print(waiting, markup=False)
@@ -55,7 +55,7 @@ def restore_bar(waiting: str) -> Iterator[Callable[[Observation], None]]:
 
 
 class _Lines:
-    """A line now and then, since nobody wants one for each look."""
+    """A line now and then, since nobody wants one for each probe."""
 
     def __init__(self) -> None:
         self._told_at = float("-inf")

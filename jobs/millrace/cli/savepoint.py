@@ -47,9 +47,9 @@ def create(
     """Take a savepoint of a running or stopped application."""
     from millrace.ops.savepoints import create_savepoint, take_due_savepoint
 
-    with progress(f"taking a savepoint of {name}") as tell:
+    with progress(f"taking a savepoint of {name}") as report:
         if if_due:
-            _print(take_due_savepoint(_application(name), progress=tell))
+            _print(take_due_savepoint(_application(name), progress=report))
             return
         outcome = create_savepoint(
             _application(name),
@@ -57,7 +57,7 @@ def create(
             reason=reason,
             dry_run=dry_run,
             timeout_s=timeout,
-            progress=tell,
+            progress=report,
         )
     _print(outcome)
 
@@ -97,8 +97,8 @@ def verify(name: Name, savepoint: SavepointName) -> None:
     """Read every file of a savepoint and compare it with the manifest."""
     from millrace.ops.savepoints import verify_savepoint
 
-    with progress(f"verifying savepoint {savepoint}") as tell:
-        outcome = verify_savepoint(_application(name), savepoint, progress=tell)
+    with progress(f"verifying savepoint {savepoint}") as report:
+        outcome = verify_savepoint(_application(name), savepoint, progress=report)
     out.print(f"{savepoint}: {outcome.text}", markup=False)
 
 
@@ -152,7 +152,7 @@ def restore(
     from millrace.ops.savepoints import restore_savepoint
 
     _application(into or name, Use.DEPLOYMENT)
-    with progress(f"restoring savepoint {savepoint}") as tell:
+    with progress(f"restoring savepoint {savepoint}") as report:
         outcome = restore_savepoint(
             application_here(name),
             savepoint,
@@ -162,7 +162,7 @@ def restore(
             starts=start or (),
             reason=reason,
             dry_run=dry_run,
-            progress=tell,
+            progress=report,
         )
     _print(outcome)
 

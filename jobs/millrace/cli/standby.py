@@ -60,7 +60,7 @@ def standby(
 
     last = ""
 
-    def tell(status: StandbyStatus) -> None:
+    def report(status: StandbyStatus) -> None:
         nonlocal last
         text = _summary(status)
         if text != last:
@@ -68,7 +68,7 @@ def standby(
             last = text
 
     topology = with_topics_read(load_topology(loaded.module, config), config)
-    status = run_standby(config, topology, options, on_look=tell, on_start=stop_on_signals)
+    status = run_standby(config, topology, options, on_probe=report, on_start=stop_on_signals)
     out.print(status.model_dump_json(indent=1) if as_json else _summary(status), markup=False)
 
 

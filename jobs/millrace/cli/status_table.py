@@ -20,7 +20,7 @@ from millrace.errors import MillraceError, OperationError
 from millrace.install.application import Application
 from millrace.install.home import Home
 from millrace.ops.observe import Observation, Verdict, observe
-from millrace.ops.overview.look import unknown
+from millrace.ops.overview.probe import unknown
 from millrace.ops.overview.watch import known_applications
 
 _OLD_S = 6.0
@@ -72,7 +72,7 @@ class Row:
         return {**self.observation.summary(), "control_address": self.address}
 
 
-def look(names: Sequence[str]) -> list[Row]:
+def probe(names: Sequence[str]) -> list[Row]:
     """How these applications are; without names all that have a specification or were deployed.
 
     Raises:
@@ -171,7 +171,7 @@ def watch(names: Sequence[str], *, interval_s: float) -> None:
     before: list[Row] = []
     with Live(console=out, auto_refresh=False, screen=False) as live:
         while True:
-            rows = look(names)
+            rows = probe(names)
             live.update(Group(table(rows, before=before), *explanations(rows)), refresh=True)
             before = rows
             time.sleep(interval_s)

@@ -120,7 +120,7 @@ def _recorded(
     commits = committed_offsets(admin, part.application_id, [place for task in tasks for place in task.inputs])
     recorded: dict[str, dict[int, int]] = {}
     for task in tasks:
-        # A partition of a new topic has no commit yet; one of somebody else's is refused later, with the rest.
+        # A partition of a new topic has no commit yet; one of another process's is refused later, with the rest.
         signature = Signature.of({place: commits[place] for place in task.inputs if place in commits})
         for store, end in (signature.changelogs if signature is not None else {}).items():
             if store in task.own_changelogs:

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 import structlog
 
 from millrace.control.barrier import between_batches
+from millrace.control.broker_retries import retry_until_answered
 from millrace.control.control_plane import serving
 from millrace.control.driver_operations import TaskGate
 from millrace.control.driver_options import DriverHooks, DriverSettings, ExitCode
@@ -21,7 +22,6 @@ from millrace.control.ending import ENDED_FILE, write_ending
 from millrace.control.fencing import end_fenced
 from millrace.control.health import Health, assess
 from millrace.control.lifecycle import ApplicationState, Lifecycle
-from millrace.control.patience import with_patience
 from millrace.control.periodic import Periodic
 from millrace.control.query import Query, is_alive
 from millrace.control.reasons import reason_of
@@ -295,10 +295,10 @@ class Driver:
                 raise
 
     def _start(self, threads: list[Periodic]) -> None:
-        self._patiently("checking what the application needs", self._check_world)
+        self._with_retries("checking what the application needs", self._check_world)
         if self._stop_reason:
             return
-        previous = self._patiently("taking over from older drivers", self._publisher.open)
+        previous = self._with_retries("taking over from older drivers", self._publisher.open)
         self._reporter.set_previous(previous)
         doing = "fencing older attempts and reading committed offsets"
         self._move(_State.REBALANCING, doing)
@@ -306,8 +306,8 @@ class Driver:
         threads[-1].start()
         # A driver that slept here would take over from its successor: it asks before each step that cannot be fenced.
         ids = previous.transactional_ids if previous else []
-        self._patiently(doing, lambda: self._if_newest(lambda: self._hooks.fence(ids)))
-        prepared = self._patiently(doing, lambda: self._if_newest(lambda: self._hooks.prepare(previous)))
+        self._with_retries(doing, lambda: self._if_newest(lambda: self._hooks.fence(ids)))
+        prepared = self._with_retries(doing, lambda: self._if_newest(lambda: self._hooks.prepare(previous)))
         # Before any task starts: what the next driver has to fence must be known.
         with self._pausing:
             self._reporter.set_prepared(prepared)
@@ -315,7 +315,7 @@ class Driver:
                 raise self._fenced
             if self._paused:
                 self._pause_queries()
-        self._patiently("starting queries", self._hooks.warm_up)
+        self._with_retries("starting queries", self._hooks.warm_up)
         if self._stop_reason or self._failure:
             return
         self._supervisor = QuerySupervisor(
@@ -336,8 +336,8 @@ class Driver:
         self._hooks.preflight()
         self._refuse_live_members()
 
-    def _patiently(self, doing: str, call: Callable[[], T]) -> T:
-        """A step of the start, begun anew while no broker answers. The status says what it waits for."""
+    def _with_retries(self, doing: str, call: Callable[[], T]) -> T:
+        """A step of the start, repeated while no broker answers. The status says what it waits for."""
 
         def wait(seconds: float) -> bool:
             with contextlib.suppress(queue.Empty):
@@ -348,7 +348,7 @@ class Driver:
             self._move(_State.REBALANCING, f"{doing}: waiting for the broker: {error.message}", error.remedy)
 
         self._move(_State.REBALANCING, doing)
-        return with_patience(call, limit_s=self._settings.broker_timeout_s, on_wait=tell, wait=wait)
+        return retry_until_answered(call, limit_s=self._settings.broker_timeout_s, on_wait=tell, wait=wait)
 
     def _supervise(self) -> None:
         while True:
@@ -359,7 +359,7 @@ class Driver:
                 return
             while not self._failed_ticks.empty():
                 self._supervisor.replace(*self._failed_ticks.get())
-            self._supervisor.look()
+            self._supervisor.check()
             if self._supervisor.all_active:
                 self._move(_State.RUNNING, "")
             else:
@@ -390,7 +390,7 @@ class Driver:
         self._write_ending(ExitCode.FAILED, reason, remedy)
         expected = isinstance(error, MillraceError)
         log.error("application failed", reason=reason, remedy=remedy, exc_info=None if expected else error)
-        self._open_publisher_if_nobody_runs()
+        self._open_publisher_if_no_driver_runs()
         if self.lifecycle.state is _State.CREATED:
             self.lifecycle.move_to(_State.REBALANCING)
         if self.lifecycle.state.is_working:
@@ -426,7 +426,7 @@ class Driver:
             self.lifecycle.move_to(_State.ERROR if failed else _State.NOT_RUNNING)
         return ExitCode.FENCED
 
-    def _open_publisher_if_nobody_runs(self) -> None:
+    def _open_publisher_if_no_driver_runs(self) -> None:
         """For a failure before older drivers were fenced: says so in the topic, unless one of them is well."""
         if self._publisher.epoch:
             return
@@ -557,4 +557,4 @@ class Driver:
 
 
 class _LiveMembersError(PreflightError):
-    """Somebody else consumes as the application's group."""
+    """Another client consumes as the application's group."""

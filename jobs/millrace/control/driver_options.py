@@ -72,7 +72,7 @@ class DriverSettings:
         stop_timeout_s: longest wait for one query to stop, seconds.
         fenced_limit_s: longest time that a driver lives once it knows of a newer one, seconds.
         broker_timeout_s: how long each step of the start is repeated while no broker answers, seconds.
-        restart: when to start a died query again.
+        restart: when to start a failed query again.
         health: how long things may take.
     """
 

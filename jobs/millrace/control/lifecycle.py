@@ -20,7 +20,7 @@ class ApplicationState(StrEnum):
     meaning: str
 
     CREATED = "CREATED", "the driver exists; nothing has been started"
-    REBALANCING = "REBALANCING", "tasks are placed, warmed up or restored, or a died query waits for its restart"
+    REBALANCING = "REBALANCING", "tasks are placed, warmed up or restored, or a failed query waits for its restart"
     RUNNING = "RUNNING", "every query is active; also while the application is paused"
     PENDING_SHUTDOWN = "PENDING_SHUTDOWN", "a stop was asked for; batches that run are let finish"
     NOT_RUNNING = "NOT_RUNNING", "stopped on request; offsets are committed"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 
 from millrace.config import StreamsConfig
-from millrace.control.patience import with_patience
+from millrace.control.broker_retries import retry_until_answered
 from millrace.errors import BrokerUnavailableError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
@@ -44,7 +44,7 @@ def with_topics_at_start(topology: Topology, config: StreamsConfig) -> Topology:
     def keep_waiting(_: BrokerUnavailableError) -> None:
         """The log has it."""
 
-    return with_patience(
+    return retry_until_answered(
         lambda: with_topics_to_read(topology, config),
         limit_s=config.default_api_timeout_ms / 1000,
         on_wait=keep_waiting,

@@ -13,10 +13,10 @@ from millrace.control.internal_topics import check_existing, internal_topics
 from millrace.control.start_commits import commits_of_new_partitions, commits_of_new_run, number_of_run
 from millrace.control.start_offsets import (
     ChangelogTopic,
-    CommittedOffset,
     InputTopic,
     LastRun,
     Start,
+    StartCandidate,
     SubTopologyInputs,
     starting_offsets,
 )
@@ -24,8 +24,7 @@ from millrace.control.status import ApplicationStatus
 from millrace.errors import OffsetOutOfRangeError, PreflightError, TopologyError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.groups import commit_in_place_of
-from millrace.kafka.offsets import CommittedOffset as Commit
-from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import CommittedOffset, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.record_limits import TopicLimits
 from millrace.kafka.topics import TopicDescription, TopicSpec
@@ -68,13 +67,13 @@ class Preparer:
     Args:
         config: its configuration.
         topology: its topology.
-        gives_up_state: whether stores that a changed topology does not have any more may be left behind.
+        discards_state: whether stores that a changed topology does not have any more may be left behind.
     """
 
-    def __init__(self, config: StreamsConfig, topology: Topology, *, gives_up_state: bool = False) -> None:
+    def __init__(self, config: StreamsConfig, topology: Topology, *, discards_state: bool = False) -> None:
         self._config = config
         self._topology = topology
-        self._gives_up_state = gives_up_state
+        self._discards_state = discards_state
         self._names = ApplicationTopics(topology, config.application_id)
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
 
@@ -150,7 +149,7 @@ class Preparer:
         confirm()
         run_id = number_of_run(commits, epoch=run_id)
         if commits and last is not None and last.topology_fingerprint != self._topology.fingerprint:
-            self._sign_anew(places, last, run_id)
+            self._sign_again(places, last, run_id)
             commits = committed_offsets(self._admin, self._config.application_id, places)
         starts, settled = self._starts_of_settled(topics, places, commits, last)
         confirm()
@@ -164,9 +163,9 @@ class Preparer:
         self,
         topics: Mapping[str, TopicDescription],
         places: list[TopicPartition],
-        commits: Mapping[TopicPartition, Commit],
+        commits: Mapping[TopicPartition, CommittedOffset],
         last: ApplicationStatus | None,
-    ) -> tuple[dict[TopicPartition, Start], Mapping[TopicPartition, Commit]]:
+    ) -> tuple[dict[TopicPartition, Start], Mapping[TopicPartition, CommittedOffset]]:
         """Where each partition starts, and the commits that say so.
 
         Offsets that are not in the log are read again before that is said: an attempt of the driver before may have
@@ -202,7 +201,7 @@ class Preparer:
         if last is None or not last.topology_summary or last.topology_fingerprint == self._topology.fingerprint:
             return
         found = diff(last.topology_summary, self._topology)
-        refused = found.of_kind(ChangeKind.INCOMPATIBLE) if self._gives_up_state else found.loses_state
+        refused = found.of_kind(ChangeKind.INCOMPATIBLE) if self._discards_state else found.loses_state
         if not refused:
             return
         raise TopologyError(
@@ -245,7 +244,7 @@ class Preparer:
     def _starts(
         self,
         topics: Mapping[str, TopicDescription],
-        commits: Mapping[TopicPartition, Commit],
+        commits: Mapping[TopicPartition, CommittedOffset],
         last: ApplicationStatus | None,
     ) -> dict[TopicPartition, Start]:
         config = self._config
@@ -253,7 +252,7 @@ class Preparer:
         begins = begin_offsets(self._admin, places)
         ends = end_offsets(self._admin, places)
         committed = {
-            place: CommittedOffset(offset=commit.offset, ours=Signature.of({place: commit}) is not None)
+            place: StartCandidate(offset=commit.offset, ours=Signature.of({place: commit}) is not None)
             for place, commit in commits.items()
         }
         inputs = [self._inputs(part, topics, begins, ends) for part in self._topology.sub_topologies]
@@ -311,7 +310,7 @@ class Preparer:
             for name in names
         ]
 
-    def _sign_anew(self, places: list[TopicPartition], last: ApplicationStatus, run_id: int) -> None:
+    def _sign_again(self, places: list[TopicPartition], last: ApplicationStatus, run_id: int) -> None:
         """Signs the committed offsets with this run, so that a task of an older topology that is opened late refuses.
 
         Fencing alone would not keep it out: with another number it has a transactional id that nobody takes over from
@@ -333,7 +332,7 @@ class Preparer:
         self,
         topics: Mapping[str, TopicDescription],
         starts: Mapping[TopicPartition, Start],
-        commits: Mapping[TopicPartition, Commit],
+        commits: Mapping[TopicPartition, CommittedOffset],
         run_id: int,
     ) -> None:
         """Commits, signed, the start of partitions that have no committed offset, so that tasks always find one."""

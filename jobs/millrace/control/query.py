@@ -52,7 +52,7 @@ class Query(Protocol):
 
     @property
     def exception(self) -> BaseException | None:
-        """Why the query died; ``None`` while it runs or after it was stopped."""
+        """Why the query failed; ``None`` while it runs or after it was stopped."""
 
     @property
     def progress(self) -> QueryProgress:
@@ -111,7 +111,7 @@ def is_alive(query: Query) -> bool:
 
 
 def cause_of_death(query: Query) -> BaseException | None:
-    """Why the query died, or why it cannot be asked."""
+    """Why the query failed, or why it cannot be asked."""
     try:
         return query.exception
     except Exception as error:

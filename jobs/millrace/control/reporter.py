@@ -30,7 +30,7 @@ class Publisher(Protocol):
         """Number of this driver; 0 before :meth:`open`."""
 
     def peek(self) -> ApplicationStatus | None:
-        """The application's last status; fences nobody."""
+        """The application's last status; fences no process."""
 
     def open(self) -> ApplicationStatus | None:
         """Fences older drivers, takes the next epoch, returns the last status."""

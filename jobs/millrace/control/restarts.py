@@ -1,4 +1,4 @@
-"""When a died query starts again: exponential backoff that progress resets, and a limit of attempts. Pure."""
+"""When a failed query starts again: exponential backoff that progress resets, and a limit of attempts. Pure."""
 
 from __future__ import annotations
 

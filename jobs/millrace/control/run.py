@@ -61,7 +61,7 @@ def run_application(
     start: SessionStart,
     *,
     run_directory: Path,
-    gives_up_state: bool = False,
+    discards_state: bool = False,
     owns_process: bool = False,
 ) -> int:
     """Runs an application until it is stopped, fails for good, or a newer driver takes over.
@@ -71,7 +71,7 @@ def run_application(
         topology: its topology.
         start: the session that :func:`millrace.spark.session.open_session` opens; it is stopped in the end.
         run_directory: where ``control.json`` and the control token go.
-        gives_up_state: whether a changed topology may leave stores behind that the one before it had.
+        discards_state: whether a changed topology may leave stores behind that the one before it had.
         owns_process: whether this process is the driver's own: once a newer driver has taken over, it is ended within
             two seconds, whatever its threads wait for.
 
@@ -89,7 +89,7 @@ def run_application(
             topology,
             start,
             run_directory,
-            gives_up_state=gives_up_state,
+            discards_state=discards_state,
             end_process=_end_process if owns_process else None,
         ).run()
     finally:
@@ -106,7 +106,7 @@ class _Run:
         start: SessionStart,
         run_directory: Path,
         *,
-        gives_up_state: bool,
+        discards_state: bool,
         end_process: Callable[[int], None] | None,
     ) -> None:
         self._config = config
@@ -120,7 +120,7 @@ class _Run:
             client_settings=config.client_settings("admin."),
         )
         self._reports: TaskReports | None = None
-        self._preparer = Preparer(config, topology, gives_up_state=gives_up_state)
+        self._preparer = Preparer(config, topology, discards_state=discards_state)
         self._admin = KafkaAdmin(config.bootstrap_servers, settings=config.client_settings("admin."))
         self._input_watch = InputWatch(self._admin, config)
         self._queries: tuple[SparkQuery | StreamThreadsQuery, ...] = ()

@@ -21,7 +21,7 @@ from millrace.config import StreamsConfig
 from millrace.control.driver_operations import TaskGate
 from millrace.errors import OffsetsMovedError, StateError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.state import StateDirectory
 from millrace.state.record_file import RecordBatch, write_records
@@ -125,7 +125,7 @@ class ApplicationPoint:
         """The tasks over the topics that they read."""
         return TopologyLayout(self._names, {name: topic.partitions for name, topic in topics.items()})
 
-    def describe(self, directory: Path, held: Mapping[str, Mapping[Place, int]]) -> Checkpoints:
+    def describe(self, directory: Path, held: Mapping[str, Mapping[TopicPartition, int]]) -> Checkpoints:
         """The offsets and logs now, while nothing moves.
 
         Args:
@@ -203,7 +203,7 @@ class ApplicationPoint:
                 )
         return point.model_copy(update={"waiting": waiting})
 
-    def _settled_ends(self, places: Sequence[Place]) -> dict[Place, int]:
+    def _settled_ends(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Ends of topics that only this application writes, all transactions included.
 
         A commit is acknowledged before its marker is in the log, so the last stable offset may still lie before it.
@@ -224,7 +224,7 @@ class ApplicationPoint:
             ) from None
         return ends
 
-    def _between(self, place: Place, start: int, end: int) -> Iterator[RecordBatch]:
+    def _between(self, place: TopicPartition, start: int, end: int) -> Iterator[RecordBatch]:
         while start < end:
             rows, start = read_gap(self._config, (place[0],), place, start=start, end=end)
             if len(rows):
@@ -274,9 +274,9 @@ class TakeSavepoint:
         return point.model_copy(update={"held_s": held_s}).model_dump(mode="json")
 
 
-def _by_topic(ends: Mapping[Place, int], topics: Mapping[str, TopicDescription]) -> dict[str, dict[int, int]]:
+def _by_topic(ends: Mapping[TopicPartition, int], topics: Mapping[str, TopicDescription]) -> dict[str, dict[int, int]]:
     return {name: {number: ends[name, number] for number in range(topic.partitions)} for name, topic in topics.items()}
 
 
-def _text(offsets: Mapping[Place, int]) -> str:
+def _text(offsets: Mapping[TopicPartition, int]) -> str:
     return ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in offsets.items()) or "nothing"

@@ -60,6 +60,6 @@ def commits_of_new_run(
 
 
 def number_of_run(commits: Mapping[TopicPartition, CommittedOffset], *, epoch: int) -> int:
-    """The number of a new run: the driver's epoch, unless the status topic was lost and began to count anew."""
+    """The number of a new run: the driver's epoch, unless the status topic was lost and began to count again."""
     signatures = [Signature.of({place: commit}) for place, commit in commits.items()]
     return max([epoch, *(signature.run + 1 for signature in signatures if signature is not None)])

@@ -68,7 +68,7 @@ class SubTopologyInputs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class CommittedOffset:
+class StartCandidate:
     """A committed offset of the group.
 
     Args:
@@ -113,7 +113,7 @@ class Start:
 
 def starting_offsets(
     inputs: Sequence[SubTopologyInputs],
-    committed: Mapping[TopicPartition, CommittedOffset],
+    committed: Mapping[TopicPartition, StartCandidate],
     last_run: LastRun | None,
     *,
     application_id: str,
@@ -136,7 +136,7 @@ def starting_offsets(
     Raises:
         StateError: a topic was deleted and created again; the number of partitions does not fit the state; or an
             offset is missing although a changelog or the last run shows that there was one.
-        OffsetsMovedError: somebody else committed to the group.
+        OffsetsMovedError: another client committed to the group.
         OffsetOutOfRangeError: records that were not processed are gone from the log.
     """
     last = last_run or LastRun()
@@ -221,7 +221,7 @@ def _check_partition_counts(inputs: Sequence[SubTopologyInputs], last: LastRun, 
 
 
 def _check_signatures(
-    inputs: Sequence[SubTopologyInputs], committed: Mapping[TopicPartition, CommittedOffset], application_id: str
+    inputs: Sequence[SubTopologyInputs], committed: Mapping[TopicPartition, StartCandidate], application_id: str
 ) -> None:
     moved = [
         f"{topic}-{partition} at {committed[topic, partition].offset}"
@@ -231,13 +231,13 @@ def _check_signatures(
     _raise_if(
         moved,
         OffsetsMovedError,
-        f"Somebody else committed offsets of group {application_id}:",
+        f"Another client committed offsets of group {application_id}:",
         MOVED_OFFSETS_REMEDY,
     )
 
 
 def _check_ranges(
-    inputs: Sequence[SubTopologyInputs], committed: Mapping[TopicPartition, CommittedOffset], application_id: str
+    inputs: Sequence[SubTopologyInputs], committed: Mapping[TopicPartition, StartCandidate], application_id: str
 ) -> None:
     problems = []
     for topic in _topics(inputs):

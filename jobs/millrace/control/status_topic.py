@@ -209,7 +209,7 @@ class StatusPublisher:
         return self._epoch
 
     def peek(self) -> ApplicationStatus | None:
-        """The last status of the application, by whichever driver; fences nobody. Raises as :meth:`open`."""
+        """The last status of the application, by whichever driver; fences no process. Raises as :meth:`open`."""
         self._ensure_topic()
         return self._last_status()
 
@@ -301,7 +301,7 @@ class StatusPublisher:
         return None if record is None else ApplicationStatus.from_json(record)
 
     def _reopen(self) -> None:
-        """A new producer after a failure that was no fence; checks first that nobody took over meanwhile."""
+        """A new producer after a failure that was no fence; checks first that no process took over meanwhile."""
         if self._epoch == 0:
             raise PreflightError(f"The status publisher of {self._application_id} is not open.", remedy="call open()")
         self._raise_if_taken_over()

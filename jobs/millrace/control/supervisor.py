@@ -26,7 +26,7 @@ class QuerySupervisor:
 
     Args:
         queries: not started.
-        policy: when to start a died query again.
+        policy: when to start a failed query again.
         stop_timeout_s: longest wait for one query to stop, seconds.
         on_restart: told of ``(sub-topology, restarts without progress)``.
         clock: a monotonic clock, seconds.
@@ -61,11 +61,11 @@ class QuerySupervisor:
         for query, error in zip(self._queries, errors, strict=True):
             self._take(query, error)
 
-    def look(self) -> None:
+    def check(self) -> None:
         """Notices queries that died, and starts those whose wait is over.
 
         Raises:
-            MillraceError: a query died of something that a restart would repeat, or its attempts are used up.
+            MillraceError: a query failed of something that a restart would repeat, or its attempts are used up.
         """
         for query in self._queries:
             due = self._due.get(query.name)
@@ -81,7 +81,7 @@ class QuerySupervisor:
         """Takes a query down that failed outside a batch, and treats it as one that died.
 
         Raises:
-            MillraceError: as :meth:`look`.
+            MillraceError: as :meth:`check`.
         """
         if query.name not in self._due:
             query.stop(self._stop_timeout_s)
@@ -155,7 +155,7 @@ class QuerySupervisor:
         self._causes[query.name] = what
         self._on_restart(query.sub_topology, restart.history.attempts)
         log.warning(
-            "query died",
+            "query failed",
             query=query.name,
             error=what,
             attempt=restart.history.attempts,

@@ -2,7 +2,7 @@
 
 Names, keys and values of changelogs and repartition topics are Kafka Streams' own, so that the stores are restored from
 what it has logged. What only our commits say is made up for: the ends of the changelogs are the ends of their logs,
-since nobody writes to them, and the stream times are those that the restoration finds.
+since no process writes to them, and the stream times are those that the restoration finds.
 """
 
 from __future__ import annotations

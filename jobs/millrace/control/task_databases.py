@@ -15,7 +15,7 @@ from millrace.task.actions import CompactDatabase, LinkDatabase
 
 LINK_DATABASES = "link-databases"
 BEGIN_COMPACTION = "begin-compaction"
-LOOK_AT_COMPACTION = "look-at-compaction"
+PROBE_COMPACTION = "look-at-compaction"
 PURGE = "purge-repartition-topics"
 
 
@@ -34,7 +34,7 @@ def begin_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[st
         return {"tasks": tasks.run(CompactDatabase(float(arguments["budget_s"])))}
 
 
-def look_at_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:  # noqa: ARG001
+def probe_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:  # noqa: ARG001
     """How far each task is."""
     with gate.hold() as tasks:
         return {"tasks": tasks.run(CompactDatabase())}
@@ -74,6 +74,6 @@ def database_operations(admin: KafkaAdmin, group: str) -> dict[str, DriverOperat
     return {
         LINK_DATABASES: link_databases,
         BEGIN_COMPACTION: begin_compaction,
-        LOOK_AT_COMPACTION: look_at_compaction,
+        PROBE_COMPACTION: probe_compaction,
         PURGE: PurgeRepartitionTopics(admin, group),
     }

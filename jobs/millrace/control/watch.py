@@ -52,7 +52,7 @@ class InputWatch:
 
         Raises:
             StateError: a topic was deleted, perhaps created again.
-            OffsetsMovedError: somebody else committed to the group.
+            OffsetsMovedError: another client committed to the group.
             MillraceError: the broker could not be asked.
         """
         application_id = self._config.application_id
@@ -64,7 +64,7 @@ class InputWatch:
         )
         if moved:
             raise OffsetsMovedError(
-                f"Somebody else committed offsets of group {application_id} while it ran: "
+                f"Another client committed offsets of group {application_id} while it ran: "
                 + ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in moved.items())
                 + ".",
                 remedy=MOVED_OFFSETS_REMEDY,

@@ -166,7 +166,7 @@ class StreamsBuilder(MethodHints):
             topic: the topic, read from its beginning.
             consumed: serdes and name.
             supplier: gives a new :class:`~millrace.topology.processor_api.Processor` that writes the store; it cannot
-                forward and schedules nothing. Where the store is built anew, all records of the topic pass through it.
+                forward and schedules nothing. Where the store is built again, all records of the topic pass through it.
 
         Raises:
             TopologyError: the store is no key-value store, or the supplier gives the same processor twice.

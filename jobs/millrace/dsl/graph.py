@@ -50,7 +50,7 @@ class GraphBuilder:
         """Remembers that a store's name was not given by the user."""
         self._generated_stores.add(name)
 
-    def burn_store_name(self, prefix: str) -> None:
+    def skip_store_index(self, prefix: str) -> None:
         """Moves the counter as for a generated store name that Kafka Streams takes and does not use."""
         self.new_name(prefix + naming.STATE_STORE)
 

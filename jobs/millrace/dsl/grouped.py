@@ -109,7 +109,7 @@ class Group:
             self.graph.touch(self._repartition.name)
         return self._repartition.name
 
-    def burn_store_name(self, materialized: Materialized | None) -> None:
+    def skip_store_index(self, materialized: Materialized | None) -> None:
         """Moves the counter as a count with options does."""
         # Kafka Streams takes a number for the unnamed store of a count with options, and does not use it.
         if materialized is not None and materialized.name is None:
@@ -133,7 +133,7 @@ class KGroupedStream(MethodHints):
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """Number of records of each key, a 64-bit integer."""
-        self.group.burn_store_name(materialized)
+        self.group.skip_store_index(materialized)
         return self.group.aggregate(CountAggregator(), None, materialized, named)
 
     def reduce(
@@ -234,7 +234,7 @@ class TimeWindowedKStream(MethodHints):
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """Number of records of each key and window, a 64-bit integer."""
         if not isinstance(self._windows, SlidingWindows):
-            self._group.burn_store_name(materialized)
+            self._group.skip_store_index(materialized)
         return self._group.aggregate(CountAggregator(), self._windows, materialized, named, emit=self._emit)
 
     def reduce(

@@ -232,7 +232,7 @@ class KStream(MethodHints):
         )
 
     def repartition(self, repartitioned: Repartitioned | None = None) -> KStream:
-        """The stream after a trip through a repartition topic."""
+        """The stream, read back from a repartition topic."""
         options = repartitioned or Repartitioned()
         given = options.name
         prefix = given if given is not None else self._graph.new_name(naming.STREAM_REPARTITION)

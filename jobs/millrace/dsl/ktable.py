@@ -107,7 +107,7 @@ class KTable(MethodHints):
         by_key_and_value = mapper_of(mapper, what="value mapper")
         options = materialized or Materialized()
         if materialized is not None and materialized.name is None:
-            self._graph.burn_store_name(naming.TABLE_MAP_VALUES)
+            self._graph.skip_store_index(naming.TABLE_MAP_VALUES)
         name = self._graph.new_name(naming.TABLE_MAP_VALUES, name_of(named))
         return self._changed(name, TableMapValues(by_key_and_value, options.name), options, options.value_serde)
 
@@ -299,7 +299,7 @@ class KTable(MethodHints):
         check_mapper(operator.predicate, what="predicate")
         options = materialized or Materialized()
         if materialized is not None and materialized.name is None:
-            self._graph.burn_store_name(naming.TABLE_FILTER)
+            self._graph.skip_store_index(naming.TABLE_FILTER)
         name = self._graph.new_name(naming.TABLE_FILTER, name_of(named))
         stored = TableFilter(operator.predicate, operator.negated, options.name)
         return self._changed(name, stored, options, options.value_serde or self._value_serde)

@@ -46,7 +46,7 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     except Exception as error:
         raise ConfigurationError(
             f"The module {module_name!r} cannot be imported: {type(error).__name__}: {error}.",
-            remedy="mend the module; `millrace --verbose topology` shows the traceback",
+            remedy="fix the module; `millrace --verbose topology` shows the traceback",
         ) from error
     function = getattr(imported, function_name, None)
     if not callable(function):
@@ -74,7 +74,7 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
     except Exception as error:
         raise TopologyError(
             f"{module} failed while it built the topology: {type(error).__name__}: {error}.",
-            remedy="mend the function; `millrace --verbose topology` shows the traceback",
+            remedy="fix the function; `millrace --verbose topology` shows the traceback",
         ) from error
     if isinstance(result, low_level.Topology):
         return _configured(result.build(), config)

@@ -48,7 +48,7 @@ class SessionWindowedKStream(MethodHints):
 
     def count(self, materialized: Materialized | None = None, *, named: Named | str | None = None) -> KTable:
         """Number of records of each session, a 64-bit integer."""
-        self._group.burn_store_name(materialized)
+        self._group.skip_store_index(materialized)
         return self._group.aggregate(CountAggregator(), self._windows, materialized, named, emit=self._emit)
 
     def reduce(

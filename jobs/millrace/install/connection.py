@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 ADMIN_TIMEOUT_S = 30.0
 """Longest time of one request of an operation to the cluster, seconds: Kafka's own default of `request.timeout.ms`. An
-operation works beside an application that may load the broker, and nobody waits for its single requests."""
+operation works beside an application that may load the broker, and no process waits for its single requests."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -54,7 +54,7 @@ class ApplicationDirectory:
 
     @property
     def record(self) -> Path:
-        """What was launched, by whom, and whether it shall run."""
+        """What was launched, by whom, and whether it should run."""
         return self.path / "record.json"
 
     @property
@@ -94,17 +94,17 @@ class ApplicationDirectory:
 
     @property
     def operations(self) -> Path:
-        """Journals of operations in steps, one file each."""
+        """Journals of multi-step operations, one file each."""
         return self.path / "operations"
 
     @property
     def operations_lock(self) -> Path:
-        """Held by the process that carries an operation in steps out."""
+        """Held by the process that executes a multi-step operation."""
         return self.path / "operations.lock"
 
     @property
     def savepoints(self) -> Path:
-        """Which savepoints there were at the last look at their repository."""
+        """Which savepoints there were at the last probe of their repository."""
         return self.path / "savepoints.json"
 
     @property

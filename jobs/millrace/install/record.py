@@ -1,4 +1,4 @@
-"""The record of a job: what was launched, by whom, and whether it shall run."""
+"""The record of a job: what was launched, by whom, and whether it should run."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class JobRecord:
         """Whether the very driver that was launched still runs.
 
         Raises:
-            OperationError: it runs elsewhere, and nobody can be asked.
+            OperationError: it runs elsewhere, and no process can be asked.
         """
         return is_alive(self.driver, directory)
 

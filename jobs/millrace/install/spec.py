@@ -25,7 +25,7 @@ APPLICATION_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 
 
 class RunState(StrEnum):
-    """Whether the application shall run."""
+    """Whether the application should run."""
 
     RUNNING = "running"
     SUSPENDED = "suspended"
@@ -41,7 +41,7 @@ class UpgradeMode(StrEnum):
     STATELESS = "stateless"
     """Stores, changelogs and internal topics are deleted, and the new one begins with empty stores where the committed
     offsets of the input topics are: no input is processed twice and none is left out, but aggregates and joins know
-    nothing of what came before. To compute them anew from the first record, reset the application instead."""
+    nothing of what came before. To compute them again from the first record, reset the application instead."""
 
 
 class TopicDeclaration(Section):
@@ -67,7 +67,7 @@ class TopicDeclaration(Section):
         }
 
 
-class RestartPolicy(Section):
+class RestartSettings(Section):
     """How often and how fast a died or unhealthy job is started again."""
 
     max_attempts: int = Field(default=10, ge=0, description="Restarts in a row before giving up.")
@@ -75,7 +75,7 @@ class RestartPolicy(Section):
         default=1.0, ge=0, description="Least time between the first two launches; doubles."
     )
     max_backoff_s: float = Field(default=60.0, ge=0, description="Longest backoff.")
-    reset_after_s: float = Field(default=600.0, ge=0, description="A job that ran for so long starts counting anew.")
+    reset_after_s: float = Field(default=600.0, ge=0, description="A job that ran for so long starts counting again.")
 
     def backoff_s(self, restarts: int) -> float:
         """Least seconds between the last launch and the next one, after ``restarts`` restarts in a row."""
@@ -83,7 +83,7 @@ class RestartPolicy(Section):
         return min(self.max_backoff_s, self.initial_backoff_s * 2.0 ** min(restarts, 30))
 
 
-class HealthLimits(Section):
+class HealthSettings(Section):
     """From when on a job that is alive counts as unhealthy."""
 
     readiness_timeout_s: float = Field(default=180.0, gt=0, description="Longest time from launch to ready.")
@@ -93,7 +93,7 @@ class HealthLimits(Section):
     no_progress_timeout_s: float = Field(
         default=120.0, gt=0, description="Longest time without progress while there is lag."
     )
-    poll_interval_s: float = Field(default=2.0, gt=0, description="Time between two looks.")
+    poll_interval_s: float = Field(default=2.0, gt=0, description="Time between two probes.")
     recovery_objective_s: float | None = Field(
         default=None,
         gt=0,
@@ -150,8 +150,8 @@ class ApplicationSpec(Section):
         "health.readiness_timeout_s.",
     )
     launcher: LauncherSettings = Field(default_factory=LauncherSettings)
-    restart: RestartPolicy = Field(default_factory=RestartPolicy)
-    health: HealthLimits = Field(default_factory=HealthLimits)
+    restart: RestartSettings = Field(default_factory=RestartSettings)
+    health: HealthSettings = Field(default_factory=HealthSettings)
     preflight: PreflightSettings = Field(default_factory=PreflightSettings)
     savepoints: SavepointSettings = Field(default_factory=SavepointSettings)
 

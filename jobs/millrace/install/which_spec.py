@@ -56,7 +56,7 @@ class ChosenSpec:
 
 @dataclass(frozen=True, kw_only=True)
 class SeenSpecs:
-    """The specifications of an application for a look at it, for which nothing is raised.
+    """The specifications of an application for a probe of it, for which nothing is raised.
 
     Args:
         following: that of the next start, none where there is none.

@@ -49,7 +49,7 @@ COORDINATOR_MOVES = frozenset({
 class KafkaAdmin:
     """Topics, settings and limits of a cluster.
 
-    Every method answers or raises within about ``timeout_s``: :class:`BrokerUnavailableError` where nobody answers,
+    Every method answers or raises within about ``timeout_s``: :class:`BrokerUnavailableError` where no broker answers,
     :class:`PreflightError` where the broker refuses the credentials or a permission is missing.
 
     Args:
@@ -291,7 +291,7 @@ class KafkaAdmin:
             self.result(future, doing=f"deleting topic {name}", unless=[KafkaError.UNKNOWN_TOPIC_OR_PART])
         for name in names:
             self._made.pop(name, None)
-        # The controller has decided it; a broker may still describe the topic, and whoever creates it anew would take
+        # The controller has decided it; a broker may still describe the topic, and whoever creates it again would take
         # it for the old one.
         self._wait_while(
             lambda: bool(self.describe_topics(names)),

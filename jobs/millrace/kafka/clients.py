@@ -27,7 +27,7 @@ _NO_ANSWER = frozenset({
     KafkaError.REQUEST_TIMED_OUT,
     KafkaError.BROKER_NOT_AVAILABLE,
 })  # fmt: skip
-_NOBODY_IN_CHARGE = frozenset({
+_NO_LEADER_OR_COORDINATOR = frozenset({
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.FENCED_LEADER_EPOCH,
@@ -65,7 +65,7 @@ class AnsweringClient:
 
 
 def quiet_admin_client(bootstrap_servers: str) -> AnsweringClient:
-    """A client for the question whether somebody answers there."""
+    """A client for the question whether a broker answers there."""
     return AnsweringClient(bootstrap_servers)
 
 
@@ -113,7 +113,7 @@ def translate(error: KafkaError, *, doing: str, bootstrap_servers: str) -> Millr
             f"No broker answered at {bootstrap_servers} while {doing}: {error.str()}.",
             remedy="start the broker (`millrace broker start`) or correct bootstrap.servers",
         )
-    if code in _NOBODY_IN_CHARGE:
+    if code in _NO_LEADER_OR_COORDINATOR:
         return BrokerUnavailableError(
             f"No broker at {bootstrap_servers} was in charge yet while {doing}: {error.str()}.",
             remedy="wait until the brokers have chosen one; if that lasts, see which broker is down",

@@ -74,7 +74,7 @@ class GroupMembership:
 
     @property
     def is_live(self) -> bool:
-        """Whether somebody belongs to the group, so that its offsets are not ours alone."""
+        """Whether a process belongs to the group, so that its offsets are not ours alone."""
         return bool(self.members) or self.protocol is GroupProtocol.OTHER
 
     def __str__(self) -> str:
@@ -94,7 +94,7 @@ def live_members(admin: KafkaAdmin, group: str) -> GroupMembership:
     """
     if not _coordinator_knows_members(admin, group):
         return GroupMembership(group=group, protocol=None, state="")
-    # A client of its own: requests to a coordinator are not answered any more after the broker was started anew.
+    # A client of its own: requests to a coordinator are not answered any more after the broker was started again.
     admin = KafkaAdmin(admin.bootstrap_servers, settings=admin.settings, timeout_s=admin.timeout_s)
     listing: Any = admin.result(
         admin.client.list_consumer_groups(request_timeout=admin.timeout_s), doing="listing consumer groups"
@@ -125,8 +125,8 @@ def fence_transactional_ids(
 ) -> None:
     """Take transactional ids over, so that every producer that has one of them is fenced and its transaction ended.
 
-    Needed where tasks were renumbered: nobody else would take over the ids of tasks that are no more. A crash in the
-    middle leaves some fenced; doing it again is harmless.
+    Needed where tasks were renumbered: no other process would take over the ids of tasks that are no more. A crash in
+    the middle leaves some fenced; doing it again is harmless.
 
     Args:
         bootstrap_servers: comma-separated ``host:port``.
@@ -160,7 +160,7 @@ def commit_in_place_of(
 ) -> None:
     """Commit offsets under each of other producers' transactional ids, so that no commit of theirs comes between.
 
-    A producer that takes its id back after ours took it over makes our commit fail, and all begins anew; once all of
+    A producer that takes its id back after ours took it over makes our commit fail, and all begins again; once all of
     ours have succeeded, such a producer finds our commit. A crash in the middle is harmless: doing it again is.
 
     Args:

@@ -39,7 +39,7 @@ class JarSet:
     """Jars that are resolved together.
 
     Args:
-        name: directory of the set under ``<home>/jars``; it carries the version, so that an upgrade resolves anew.
+        name: directory of the set under ``<home>/jars``; it carries the version, so that an upgrade resolves again.
         coordinates: ``organisation:module:version`` of the roots; what they need at run time comes with them. With a
             classifier and a type, ``organisation:module:version:all@tar.gz``, that file alone.
         excluded_modules: ``organisation:module`` of dependencies that are left out.

@@ -8,14 +8,14 @@ import orjson
 
 from millrace.errors import OperationError
 from millrace.kafka.broker_tools import ask_broker_tool
-from millrace.kafka.offsets import Place
+from millrace.kafka.offsets import TopicPartition
 
 _TOOL = "org.apache.kafka.tools.LogDirsCommand"
 
 
 def log_bytes(
     bootstrap_servers: str, topics: Collection[str], *, settings: Mapping[str, str] | None = None
-) -> dict[Place, int]:
+) -> dict[TopicPartition, int]:
     """Bytes of the log of each partition, that of its largest replica; takes one or two seconds of a Java process.
 
     Args:
@@ -42,7 +42,7 @@ def log_bytes(
             f"{bootstrap_servers} does not tell the sizes of logs: {text.strip()[-500:]}",
             remedy="grant DESCRIBE on the cluster, or see the broker's log",
         )
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     for broker in orjson.loads(documents[-1])["brokers"]:
         for directory in broker["logDirs"]:
             for entry in directory["partitions"]:

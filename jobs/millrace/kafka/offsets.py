@@ -14,7 +14,9 @@ from confluent_kafka import (
     IsolationLevel,
     KafkaError,
     KafkaException,
-    TopicPartition,
+)
+from confluent_kafka import (
+    TopicPartition as ClientTopicPartition,
 )
 from confluent_kafka.admin import OffsetSpec
 from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_exponential_jitter
@@ -23,7 +25,7 @@ from millrace.errors import BrokerUnavailableError, OperationError
 from millrace.kafka.admin import COORDINATOR_MOVES, KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 """``(topic, partition)``."""
 
 
@@ -35,7 +37,7 @@ _PARTITIONS_OF_A_REQUEST = 5_000
 _LEADER_POLL_S = 0.1
 _WITHOUT_LEADER = frozenset({
     KafkaError._NOENT,
-    # It remembers fewer partitions, of a topic that has got more or was created anew.
+    # It remembers fewer partitions, of a topic that has got more or was created again.
     KafkaError._UNKNOWN_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -68,8 +70,8 @@ class CommittedOffset:
 
 
 def committed_offsets(
-    admin: KafkaAdmin, group: str, partitions: Collection[Place] | None = None, *, stable: bool = True
-) -> dict[Place, CommittedOffset]:
+    admin: KafkaAdmin, group: str, partitions: Collection[TopicPartition] | None = None, *, stable: bool = True
+) -> dict[TopicPartition, CommittedOffset]:
     """Committed offsets of a group.
 
     Args:
@@ -97,8 +99,8 @@ def committed_offsets(
 
 
 def _committed_as_consumer(
-    admin: KafkaAdmin, group: str, partitions: Sequence[Place], *, stable: bool
-) -> dict[Place, CommittedOffset]:
+    admin: KafkaAdmin, group: str, partitions: Sequence[TopicPartition], *, stable: bool
+) -> dict[TopicPartition, CommittedOffset]:
     """Asked by a consumer that never joins: the admin client's request for the same may never be answered again, or end
     the process, once the broker has been started again (librdkafka issue 5040).
     """
@@ -112,7 +114,7 @@ def _committed_as_consumer(
         "isolation.level": "read_committed" if stable else "read_uncommitted",
     })  # fmt: skip
     try:
-        found: dict[Place, CommittedOffset] = {}
+        found: dict[TopicPartition, CommittedOffset] = {}
         for first in range(0, len(partitions), _PARTITIONS_OF_A_REQUEST):
             part = partitions[first : first + _PARTITIONS_OF_A_REQUEST]
             found |= ask_committed(consumer, part, timeout_s=admin.timeout_s)
@@ -127,8 +129,8 @@ def _committed_as_consumer(
 
 
 def ask_committed(
-    consumer: Consumer, partitions: Collection[Place], *, timeout_s: float
-) -> dict[Place, CommittedOffset]:
+    consumer: Consumer, partitions: Collection[TopicPartition], *, timeout_s: float
+) -> dict[TopicPartition, CommittedOffset]:
     """Committed offsets of a consumer's group, asked again while its coordinator loads or moves.
 
     Args:
@@ -149,9 +151,11 @@ def ask_committed(
         reraise=True,
     )
 
-    def ask() -> dict[Place, CommittedOffset]:
-        committed: dict[Place, CommittedOffset] = {}
-        for position in consumer.committed([TopicPartition(*place) for place in sorted(partitions)], timeout=timeout_s):
+    def ask() -> dict[TopicPartition, CommittedOffset]:
+        committed: dict[TopicPartition, CommittedOffset] = {}
+        for position in consumer.committed(
+            [ClientTopicPartition(*place) for place in sorted(partitions)], timeout=timeout_s
+        ):
             if position.error is not None:
                 raise KafkaException(position.error)
             if position.offset >= 0:
@@ -170,7 +174,7 @@ def _transaction_stays_open(admin: KafkaAdmin, group: str) -> OperationError:
     )
 
 
-def begin_offsets(admin: KafkaAdmin, partitions: Collection[Place]) -> dict[Place, int]:
+def begin_offsets(admin: KafkaAdmin, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     """First offsets that the logs still hold.
 
     Raises:
@@ -179,7 +183,9 @@ def begin_offsets(admin: KafkaAdmin, partitions: Collection[Place]) -> dict[Plac
     return _list_offsets(admin, dict.fromkeys(partitions, _EARLIEST), End.HIGH_WATERMARK)
 
 
-def end_offsets(admin: KafkaAdmin, partitions: Collection[Place], end: End = End.LAST_STABLE) -> dict[Place, int]:
+def end_offsets(
+    admin: KafkaAdmin, partitions: Collection[TopicPartition], end: End = End.LAST_STABLE
+) -> dict[TopicPartition, int]:
     """Ends of logs: the offset that the next record gets, or up to which a read_committed reader may read.
 
     Raises:
@@ -188,7 +194,7 @@ def end_offsets(admin: KafkaAdmin, partitions: Collection[Place], end: End = End
     return _list_offsets(admin, dict.fromkeys(partitions, _LATEST), end)
 
 
-def offsets_for_times(admin: KafkaAdmin, times: Mapping[Place, int]) -> dict[Place, int | None]:
+def offsets_for_times(admin: KafkaAdmin, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | None]:
     """First offsets whose records have a timestamp at or after a time.
 
     Args:
@@ -215,21 +221,21 @@ def lag(committed: CommittedOffset | int | None, end: int | None) -> int | None:
 
 
 def group_lag(
-    admin: KafkaAdmin, group: str, partitions: Collection[Place], end: End = End.LAST_STABLE
-) -> dict[Place, int | None]:
+    admin: KafkaAdmin, group: str, partitions: Collection[TopicPartition], end: End = End.LAST_STABLE
+) -> dict[TopicPartition, int | None]:
     """Lag of a group in partitions; ``None`` for those without a committed offset."""
     committed = committed_offsets(admin, group, partitions, stable=False)
     ends = end_offsets(admin, partitions, end)
     return {place: lag(committed.get(place), ends.get(place)) for place in partitions}
 
 
-def _list_offsets(admin: KafkaAdmin, specs: Mapping[Place, Any], end: End) -> dict[Place, int]:
+def _list_offsets(admin: KafkaAdmin, specs: Mapping[TopicPartition, Any], end: End) -> dict[TopicPartition, int]:
     """Asks until every partition has answered; one that was just created, or whose broker restarts, has no leader."""
-    found: dict[Place, int] = {}
+    found: dict[TopicPartition, int] = {}
     deadline = time.monotonic() + admin.timeout_s
     while len(found) < len(specs):
         futures = admin.client.list_offsets(
-            {TopicPartition(*place): spec for place, spec in specs.items() if place not in found},
+            {ClientTopicPartition(*place): spec for place, spec in specs.items() if place not in found},
             isolation_level=end.value,
             request_timeout=admin.timeout_s,
         )

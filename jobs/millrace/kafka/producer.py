@@ -48,7 +48,7 @@ Offsets = Mapping[tuple[str, int], tuple[int, str]]
 
 _CALL_LIMIT_S = 5.0
 _CONNECT_LIMIT_S = 1.0
-_FLUSH_LOOK_S = 0.5
+_FLUSH_POLL_S = 0.5
 
 _ONE_BY_ONE = {"batch.num.messages": "1", "linger.ms": "0"}
 
@@ -152,7 +152,7 @@ class TaskProducer:
             for _ in range(2):
                 client.list_topics(topic, min(_CONNECT_LIMIT_S, self._timeout_s))
         except KafkaException as error:
-            # The take-over that follows meets the same broker, with more patience.
+            # The take-over that follows asks the same broker, with a longer time limit.
             _log.debug("no connection yet", producer=str(self), problem=str(error))
 
     def begin(self) -> None:
@@ -258,7 +258,7 @@ class TaskProducer:
         client = self._open_client()
         deadline = time.monotonic() + self._timeout_s
         try:
-            while left := client.flush(min(_FLUSH_LOOK_S, self._timeout_s)):
+            while left := client.flush(min(_FLUSH_POLL_S, self._timeout_s)):
                 self._look_for_failure(client)
                 if time.monotonic() >= deadline:
                     break
@@ -461,7 +461,7 @@ class TaskProducer:
             self._discard()
             raise self._translated(error, doing)
         if is_permanent_refusal(error):
-            self._give_up()
+            self._abandon()
             cause = self._translated(error, doing) if error.code() != BYSTANDER else None
             raise RecordsRefusedError(
                 f"The broker refuses records of {self}: {error.name()}: {error.str()}.",
@@ -471,7 +471,7 @@ class TaskProducer:
                 records=self._refused,
             )
         if is_refusal(error):
-            self._give_up()
+            self._abandon()
             raise self._translated(error, doing)
         self._abort_or_discard(f"{doing} failed: {error.name()}: {error.str()}")
 
@@ -500,11 +500,11 @@ class TaskProducer:
         )
 
     def _abort_or_discard(self, reason: str) -> NoReturn:
-        self._give_up()
+        self._abandon()
         happened = f"{self}" if self.transactional_id is None else f"The transaction of {self} was aborted"
         raise TransactionAbortedError(f"{happened}: {reason}.", remedy="the same input is processed again")
 
-    def _give_up(self) -> None:
+    def _abandon(self) -> None:
         if self.transactional_id is not None:
             try:
                 self.abort()

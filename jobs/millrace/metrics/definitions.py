@@ -177,7 +177,7 @@ DEAD_LETTERS_TOTAL = MetricDefinition(
     "millrace_stream_task_dead_letters_total",
     MetricKind.COUNTER,
     _TASK,
-    "Records written to the dead letter topic.",
+    "Records written to the dead-letter topic.",
     "records",
 )
 RECORDS_LAG = MetricDefinition(

@@ -112,7 +112,7 @@ SUPERVISED = _gauge(
     "millrace_supervision_last_look_timestamp_seconds",
     (),
     "When a supervisor (a supervising task or a reconcile) looked at the application last, since the epoch. The "
-    "export's own look does not count. Absent if none ever did.",
+    "export's own probe does not count. Absent if none ever did.",
     "seconds",
 )
 OPERATIONS = _gauge(

@@ -62,7 +62,7 @@ class ApplicationMetrics(Collector):
 
     Tasks run in several processes, so nothing is counted there: each reports a :class:`TaskStatistics` per batch,
     and only the driver adds up. A series exists from the first report of its task, store or partition until
-    :meth:`forget`, :meth:`keep_only` or :meth:`set_lag` ends it. The totals begin at 0 when the driver starts, as
+    :meth:`discard`, :meth:`keep_only` or :meth:`set_lag` ends it. The totals begin at 0 when the driver starts, as
     Prometheus expects of counters.
 
     Args:
@@ -222,13 +222,13 @@ class ApplicationMetrics(Collector):
             self._set(m.DRIVER_EPOCH, (), driver_epoch)
             self._set(m.PAUSED, (), float(paused))
 
-    def forget(self, task_id: str) -> None:
+    def discard(self, task_id: str) -> None:
         """Ends all series of a task the application does not have any more, or that another place took over."""
-        self._forget(lambda known: known == task_id)
+        self._discard(lambda known: known == task_id)
 
     def keep_only(self, task_ids: Collection[str]) -> None:
         """Ends the series of all tasks but these."""
-        self._forget(lambda known: known not in task_ids)
+        self._discard(lambda known: known not in task_ids)
 
     def exposition(self) -> bytes:
         """All series in Prometheus' text format (version 0.0.4 or later, UTF-8)."""
@@ -244,7 +244,7 @@ class ApplicationMetrics(Collector):
         with self._lock:
             return list(self._families())
 
-    def _forget(self, gone: Callable[[str], bool]) -> None:
+    def _discard(self, gone: Callable[[str], bool]) -> None:
         everything: dict[str, dict[Labels, Any]] = {**self._numbers, **self._histograms}
         with self._lock:
             for metric in METRICS:

@@ -40,7 +40,7 @@ class TaskStatistics:
         records_out: sink topic to records written.
         dropped: reason to records that went no further.
         silently_dropped: the same, where Kafka Streams counts nothing.
-        dead_letters: records written to the dead letter topic.
+        dead_letters: records written to the dead-letter topic.
         transactions_committed: transactions that ended so. A batch whose transaction ends otherwise has no row.
         restored: changelog records restored before the batch.
         failed_attempts: Spark's attempts at the task that failed before this one.

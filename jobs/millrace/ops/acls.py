@@ -51,7 +51,7 @@ class Purpose(StrEnum):
 
     RUN = "run"
     OPERATE = "operate"
-    """Deploying, reset, savepoints, compaction, take-over, dead letters, the export of metrics."""
+    """Deploying, reset, savepoints, compaction, take-over, dead-letter records, the export of metrics."""
     CANARY = "canary"
     """Running its canary, comparing both, and deleting what is the canary's."""
 
@@ -106,7 +106,8 @@ class NeededAcls:
         return asdict(self)
 
     def commands(self) -> list[str]:
-        """One command of ``kafka-acls.sh`` each; ``admin.properties`` is the login of somebody who may alter ACLs."""
+        """One command of ``kafka-acls.sh`` each; ``admin.properties`` is the login of an operator who may alter
+        ACLs."""
         connection = ["--bootstrap-server", self.bootstrap_servers, "--command-config", "admin.properties"]
         head = ["kafka-acls.sh", *connection, "--add", "--allow-principal", self.principal]
         return [shlex.join([*head, *acl.arguments()]) for acl in self.acls]
@@ -219,11 +220,15 @@ def _operating(spec: ApplicationSpec, topology: Topology, config: StreamsConfig)
         reason="reset, restoring savepoints, compaction",
     )
     yield _acl(Resource.CLUSTER, "kafka-cluster", Permission.DESCRIBE, purpose=Purpose.OPERATE, reason="sizes of logs")
-    letters = config.errors_dead_letter_queue_topic_name
-    if letters is None:
+    dead_letter_topic = config.errors_dead_letter_queue_topic_name
+    if dead_letter_topic is None:
         return
     yield _topic(
-        letters, Permission.READ, Permission.DELETE, purpose=Purpose.OPERATE, reason="list and purge dead letters"
+        dead_letter_topic,
+        Permission.READ,
+        Permission.DELETE,
+        purpose=Purpose.OPERATE,
+        reason="list and purge dead-letter records",
     )
     yield _topic(
         MARKER_TOPIC,
@@ -232,16 +237,16 @@ def _operating(spec: ApplicationSpec, topology: Topology, config: StreamsConfig)
         Permission.WRITE,
         Permission.DESCRIBE_CONFIGS,
         purpose=Purpose.OPERATE,
-        reason="mark replayed dead letters",
+        reason="mark replayed dead-letter records",
     )
     for topic in sorted(topology.external_inputs):
-        yield _topic(topic, Permission.WRITE, purpose=Purpose.OPERATE, reason="replay dead letters")
+        yield _topic(topic, Permission.WRITE, purpose=Purpose.OPERATE, reason="replay dead-letter records")
     yield _acl(
         Resource.TRANSACTIONAL_ID,
-        replay_transactional_id(letters),
+        replay_transactional_id(dead_letter_topic),
         Permission.WRITE,
         purpose=Purpose.OPERATE,
-        reason="replay dead letters",
+        reason="replay dead-letter records",
     )
 
 

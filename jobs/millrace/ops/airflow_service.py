@@ -184,7 +184,7 @@ def start_airflow(
             start_new_session=True,
         )
     process = ProcessIdentity.of(started.pid)
-    # Nobody waits for it: it outlives the caller on purpose.
+    # No process waits for it: it outlives the caller on purpose.
     started.returncode = 0
     if process is None:
         raise OperationError(f"Airflow ended at once: {_end_of(log)}", remedy=f"read {log}")

@@ -19,7 +19,7 @@ from millrace.topology.topology import Topology, full_topic_name
 
 
 def broker_checks(
-    spec: ApplicationSpec, topology: Topology, view: BrokerView, *, forgets_state: bool = False
+    spec: ApplicationSpec, topology: Topology, view: BrokerView, *, discards_state: bool = False
 ) -> Iterator[Check]:
     """All checks, in an order in which a later one builds on earlier ones.
 
@@ -37,14 +37,14 @@ def broker_checks(
     yield from _dead_letter_topic(config, known)
     yield from _chosen_topics(topology)
     yield from _co_partitioning(topology, config, known)
-    if forgets_state:
+    if discards_state:
         yield Check(name="state", ok=True, text="it is deleted, or replaced, before the start")
     else:
         yield _internal_partitions(topology, config, known)
     yield _replication(spec, config, topology, known, view)
     if config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
         yield _transaction_timeout(config, view)
-    if not forgets_state:
+    if not discards_state:
         yield from _running_topology(spec, topology, config, view)
     yield _group_members(config, view)
 
@@ -55,7 +55,7 @@ def input_topics(topology: Topology) -> tuple[str, ...]:
 
 
 def output_topics(topology: Topology, config: StreamsConfig) -> tuple[str, ...]:
-    """The topics that results and dead letters go to, sorted."""
+    """The topics that results and dead-letter records go to, sorted."""
     sinks = topology.external_outputs
     dead_letters = config.errors_dead_letter_queue_topic_name
     return tuple(sorted(sinks | ({dead_letters} if dead_letters else set())))
@@ -130,7 +130,7 @@ def _dead_letter_topic(config: StreamsConfig, known: Mapping[str, TopicView]) ->
     if name is not None and name in known:
         policy = known[name].settings.get("cleanup.policy", "delete")
         yield Check(
-            name="dead letter topic",
+            name="dead-letter topic",
             ok="compact" not in policy,
             text=f"{name} has cleanup.policy={policy}",
             remedy="set its cleanup.policy to delete: a compacted topic refuses records without a key, and keeps only "
@@ -277,6 +277,6 @@ def _group_members(config: StreamsConfig, view: BrokerView) -> Check:
     return Check(
         name="group members",
         ok=not view.group_members,
-        text=view.group_members or f"nobody is in group {config.application_id}",
+        text=view.group_members or f"no member is in group {config.application_id}",
         remedy="stop them: a Kafka Streams or console consumer in the group would commit beside this application",
     )

@@ -105,7 +105,7 @@ def _changes_of_nodes(directory: ApplicationDirectory, spec: SpecFile) -> tuple[
 def code_note(directory: ApplicationDirectory) -> str:
     """One line where files of what was launched hold something else now; empty where they do not.
 
-    Costs a look at each file. What only a deployment compares, packages for example, is not looked at.
+    Costs a check of each file. What only a deployment compares, packages for example, is not looked at.
     """
     try:
         kept = kept_code(directory)

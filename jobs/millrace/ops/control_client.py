@@ -14,7 +14,7 @@ from millrace.control.control_file import read_token
 from millrace.control.status import ApplicationStatus
 from millrace.errors import MillraceError, OperationError, SerializationError
 from millrace.install.home import ApplicationDirectory
-from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
+from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Probe
 
 ANSWER_LIMIT_S = 3.0
 
@@ -34,7 +34,7 @@ class Answer:
 
     Args:
         kind: ``STATUS`` with the status; ``UNREADABLE`` where the control plane lives and its status is no status;
-            ``NONE`` where nobody answered in time; ``NOT_UP`` where the driver has not published an address yet.
+            ``NONE`` where no answer came in time; ``NOT_UP`` where the driver has not published an address yet.
         status: the application's status.
         detail: what was wrong, for people.
     """
@@ -44,18 +44,18 @@ class Answer:
     detail: str = ""
 
 
-def ask(sight: Sight, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer | None:
+def ask(probe_result: Probe, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer | None:
     """Ask ``/health/live`` and ``/status``; never raises, as a driver that cannot be asked is an answer too.
 
     Args:
-        sight: of the driver; one that is not there is not asked.
+        probe_result: of the driver; one that is not there is not asked.
         timeout_s: limit of each request, seconds.
     """
-    if sight.presence is not Presence.ALIVE:
+    if probe_result.presence is not Presence.ALIVE:
         return None
-    control = sight.control
+    control = probe_result.control
     if control is None:
-        return _not_up(sight)
+        return _not_up(probe_result)
     try:
         with httpx.Client(base_url=control.address, timeout=timeout_s, trust_env=False) as client:
             return _answer(client.get("/health/live"), client.get("/status"))
@@ -63,19 +63,21 @@ def ask(sight: Sight, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer | None:
         return _no_answer(control, error)
 
 
-async def ask_async(client: httpx.AsyncClient, sight: Sight, *, timeout_s: float = ANSWER_LIMIT_S) -> Answer | None:
+async def ask_async(
+    client: httpx.AsyncClient, probe_result: Probe, *, timeout_s: float = ANSWER_LIMIT_S
+) -> Answer | None:
     """As :func:`ask`, without blocking the event loop.
 
     Args:
         client: a client that lives as long as the caller: making one is slow enough to block others.
-        sight: see :func:`ask`.
+        probe_result: see :func:`ask`.
         timeout_s: see :func:`ask`.
     """
-    if sight.presence is not Presence.ALIVE:
+    if probe_result.presence is not Presence.ALIVE:
         return None
-    control = sight.control
+    control = probe_result.control
     if control is None:
-        return _not_up(sight)
+        return _not_up(probe_result)
     try:
         live = await client.get(f"{control.address}/health/live", timeout=timeout_s)
         return _answer(live, await client.get(f"{control.address}/status", timeout=timeout_s))
@@ -83,8 +85,8 @@ async def ask_async(client: httpx.AsyncClient, sight: Sight, *, timeout_s: float
         return _no_answer(control, error)
 
 
-def _not_up(sight: Sight) -> Answer:
-    return Answer(kind=AnswerKind.NOT_UP, detail=sight.text or "the driver has not published its address yet")
+def _not_up(probe_result: Probe) -> Answer:
+    return Answer(kind=AnswerKind.NOT_UP, detail=probe_result.text or "the driver has not published its address yet")
 
 
 def _no_answer(control: ControlPlane, error: httpx.HTTPError) -> Answer:
@@ -128,7 +130,7 @@ def request_operation(
     Raises:
         OperationError: the driver cannot be asked, refuses, or did not answer in time.
     """
-    control = driver.look(directory).control
+    control = driver.probe(directory).control
     if control is None:
         raise OperationError(
             f"The driver of {directory.application} has not published its address.", remedy="wait until it is ready"

@@ -23,10 +23,10 @@ from millrace.ops.preflight import preflight
 from millrace.ops.topics import create_topics, missing_topics
 from millrace.ops.upgrade import (
     UpgradePlan,
-    carry_on_upgrade,
-    is_carried_out,
+    is_being_executed,
     is_upgrade_to,
     plan_upgrade,
+    resume_upgrade,
     upgrade,
     wait_for_whoever_carries_out,
 )
@@ -57,16 +57,16 @@ def deploy(
     the record, launch. Nothing is stopped before everything that can be checked has been. It returns as soon as the
     driver's process lives; :func:`millrace.ops.wait_until_ready` waits for the rest.
 
-    A changed specification with a savepoint, with stores to be given up, or with a way back is an operation in steps
+    A changed specification with a savepoint, with stores to be given up, or with a way back is a multi-step operation
     (:mod:`millrace.ops.upgrade`). With a way back it waits until the application is healthy. One whose process was
-    killed is carried on here, where the specification is still the same; one that another process carries out,
+    killed is resumed here, where the specification is still the same; one that another process executes,
     supervision for example, is waited for.
 
     Args:
         application: which.
         owner: ``run_id/try_number`` of a task that will supervise it; empty leaves the owner as it is.
         reason: for the record and the journal.
-        within: id of the operation in steps of which this is a part.
+        within: id of the multi-step operation of which this is a part.
         upgrade_mode: what a changed specification does with the state; by default what it says itself.
         rollback_on_failure: whether the last good specification is launched again where the new one is not healthy in
             time; by default what the new one says itself.
@@ -75,7 +75,7 @@ def deploy(
         skip_rejected: take the specification that was launched last where the one in ``config/apps`` was rolled back.
         force: launch it again although nothing differs.
         dry_run: make the checks and return the plan.
-        progress: takes lines that say how far an operation in steps is.
+        progress: takes lines that say how far a multi-step operation is.
 
     Returns:
         The action ``START``, ``UPGRADE``, ``NOTHING``, or one of :func:`millrace.ops.upgrade.upgrade`, and its steps.
@@ -97,7 +97,7 @@ def deploy(
             remedy=f"set `state: running` in {application.spec_path}",
         )
     if not dry_run and is_upgrade_to(directory, spec):
-        done = _another_did_it(application, spec, progress) or carry_on_upgrade(application, progress=progress)
+        done = _another_did_it(application, spec, progress) or resume_upgrade(application, progress=progress)
         if done is not None:
             return replace(done, operation="deploy")
     try:
@@ -125,7 +125,7 @@ def deploy(
 def _another_did_it(application: Application, spec: SpecFile, progress: Callable[[str], None]) -> Outcome | None:
     """Waits for a living process that goes to the same specification; what came of it, if that is what there was."""
     directory = application.directory
-    if not (is_upgrade_to(directory, spec) and is_carried_out(directory)):
+    if not (is_upgrade_to(directory, spec) and is_being_executed(directory)):
         return None
     progress(f"another process goes to specification {spec.hash}: waiting for its end")
     wait_for_whoever_carries_out(directory)
@@ -181,7 +181,7 @@ def _change(
         append_journal(directory, "deploy", "differs", lines=list(changes.lines()))
         steps = [*changes.lines(), *_way_back(spec, changes, rolls_back=rolls_back)]
         steps += [f"created topic {topic}" for topic in create_topics(spec.spec)]
-        report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
+        report = preflight(spec.spec, discards_state=in_steps is not None and in_steps.discards_state)
         append_journal(directory, "deploy", "preflight", checks=report.summary())
         report.raise_if_failed()
         steps += report.lines()
@@ -233,7 +233,7 @@ def _plan(
 ) -> Outcome:
     if action is Action.NOTHING:
         return _outcome(application, action, _runs_already(changes), (), dry_run=True)
-    report = preflight(spec.spec, forgets_state=in_steps is not None and in_steps.forgets_state)
+    report = preflight(spec.spec, discards_state=in_steps is not None and in_steps.discards_state)
     steps = [*changes.lines()]
     steps += [f"create topic {topic}" for topic in missing_topics(spec.spec)]
     steps += report.lines()

@@ -59,7 +59,7 @@ def launch_driver(
 
     If the caller is killed between the start and the record, the next operation finds the driver
     (:meth:`~millrace.install.launchers.Launcher.find`) and adopts it: there are never two. A driver that was launched
-    ``within`` an operation in steps starts although that operation holds the application.
+    ``within`` a multi-step operation starts although that operation holds the application.
 
     Raises:
         OperationError: it could not be started.
@@ -101,9 +101,9 @@ def adopt_unrecorded_driver(directory: ApplicationDirectory, record: JobRecord, 
     Nothing is looked for while it cannot be known whether the recorded one lives.
 
     Raises:
-        OperationError: such a driver lives and cannot be found, or nobody can be asked.
+        OperationError: such a driver lives and cannot be found, or no process can be asked.
     """
-    if record.driver is not None and record.driver.look(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
+    if record.driver is not None and record.driver.probe(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
         return record
     driver = launcher_of_kind(record.launcher or "local").find(directory)
     if driver is None or driver == record.driver:
@@ -125,11 +125,11 @@ def end_driver(
         The steps that were taken.
 
     Raises:
-        OperationError: something is left of it, or nobody can be asked whether it lives.
+        OperationError: something is left of it, or no process can be asked whether it lives.
     """
     steps: list[str] = []
     if is_alive(driver, directory) and limits.graceful_s > 0:
-        refusal = request_stop(driver.look(directory).control)
+        refusal = request_stop(driver.probe(directory).control)
         steps.append(f"not asked: {refusal}" if refusal else "asked to stop")
         if not refusal and _wait_until_gone(directory, driver, timeout_s=limits.graceful_s):
             steps.append("ended gracefully")
@@ -146,13 +146,13 @@ def end_driver(
 
 def _wait_until_gone(directory: ApplicationDirectory, driver: DriverInstance, *, timeout_s: float) -> bool:
     deadline = time.monotonic() + timeout_s
-    while driver.look(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
+    while driver.probe(directory).presence in {Presence.ALIVE, Presence.UNKNOWN}:
         if time.monotonic() >= deadline:
             return False
-        time.sleep(driver.look_interval_s)
+        time.sleep(driver.probe_interval_s)
     return True
 
 
 def stopped(record: JobRecord, *, cause: StopCause, reason: str) -> JobRecord:
-    """The record of a job that shall not run any more."""
+    """The record of a job that should not run any more."""
     return record.with_changes(desired=DesiredState.STOPPED, stop_cause=cause, last_reason=reason)

@@ -1,4 +1,4 @@
-"""What a driver that does not answer has said last: at the last look at it, or in the status topic."""
+"""What a driver that does not answer has said last: at the last probe of it, or in the status topic."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LastHeard:
 
 
 def remembered(directory: ApplicationDirectory, driver: DriverInstance | None) -> LastHeard | None:
-    """What the driver said at the last look at which it answered."""
+    """What the driver said at the last probe at which it answered."""
     last = (read_json(directory.supervision) or {}).get("observation", {})
     if driver is None or last.get("driver") != driver.name:
         return None

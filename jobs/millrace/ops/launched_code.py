@@ -63,7 +63,7 @@ class SourceFile(BaseModel):
     def is_touched(self) -> bool:
         """Whether the file holds something else now, or is gone."""
         try:
-            state = os.stat(self.path)  # noqa: PTH116 - a checkout has hundreds of files, and each look stats them
+            state = os.stat(self.path)  # noqa: PTH116 - a checkout has hundreds of files, and each probe stats them
             if (state.st_size, state.st_mtime_ns) == (self.bytes, self.changed_at_ns):
                 return False
             return SourceFile.of(Path(self.path)).sha256 != self.sha256
@@ -100,7 +100,7 @@ class LaunchedCode(BaseModel):
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def touched(self) -> tuple[str, ...]:
-        """The files that hold something else now, in words; costs a look at each file, and reads few of them."""
+        """The files that hold something else now, in words; costs a check of each file, and reads few of them."""
         files = [each.path for each in (*self.sources.values(), *self.locks.values()) if each.is_touched()]
         return tuple(files)
 

@@ -17,10 +17,9 @@ from millrace.control.status import StreamThreadStatus
 from millrace.install.application import Application
 from millrace.install.files import now_text, read_json, strict_json, write_json
 from millrace.install.home import ApplicationDirectory
-from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Sight
+from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Probe
 from millrace.install.record import DesiredState, JobRecord
-from millrace.install.spec import ApplicationSpec, RunState, SpecFile
-from millrace.install.spec import HealthLimits as SpecLimits
+from millrace.install.spec import ApplicationSpec, HealthSettings, RunState, SpecFile
 from millrace.ops.changes import code_note
 from millrace.ops.control_client import Answer, AnswerKind, ask
 from millrace.ops.ending import last_line
@@ -47,7 +46,7 @@ class Verdict(StrEnum):
 
     @property
     def needs_restart(self) -> bool:
-        """Whether the job shall run and does not work."""
+        """Whether the job should run and does not work."""
         return self in {Verdict.UNHEALTHY, Verdict.DEAD}
 
 
@@ -189,7 +188,7 @@ class Evidence:
         application: its name.
         directory: its files.
         record: its record, if it was deployed.
-        sight: what is to be seen of the record's driver; none where none was launched.
+        probe_result: what is to be seen of the record's driver; none where none was launched.
         spec: the specification of the next start: the desired one if it is valid, else that of the last launch, else
             none.
         spec_error: what is wrong with the desired specification.
@@ -204,7 +203,7 @@ class Evidence:
     application: str
     directory: ApplicationDirectory
     record: JobRecord | None
-    sight: Sight | None
+    probe_result: Probe | None
     spec: SpecFile | None
     spec_error: str
     unanswered_since: float | None
@@ -220,7 +219,7 @@ class Evidence:
         return self.launched or self.spec
 
 
-def look(application: Application) -> Evidence:
+def collect_evidence(application: Application) -> Evidence:
     """Read the application's files and look at its driver; takes milliseconds, or seconds where a cluster is asked.
 
     Raises:
@@ -231,14 +230,14 @@ def look(application: Application) -> Evidence:
     driver = record.driver if record else None
     seen = application.specifications.seen()
     following, launched = seen.following, seen.running
-    sight = driver.look(directory) if driver is not None else None
-    is_gone = sight is not None and sight.presence not in {Presence.ALIVE, Presence.UNKNOWN}
+    probe_result = driver.probe(directory) if driver is not None else None
+    is_gone = probe_result is not None and probe_result.presence not in {Presence.ALIVE, Presence.UNKNOWN}
     is_gone = is_gone and record is not None and record.desired is DesiredState.RUNNING
     return Evidence(
         application=application.name,
         directory=directory,
         record=record,
-        sight=sight,
+        probe_result=probe_result,
         spec=following.file if following else None,
         spec_error=seen.problem,
         launched=launched.file if launched else None,
@@ -261,7 +260,7 @@ def judge(evidence: Evidence, answer: Answer | None, *, now: float) -> Observati
     """What to think of a job. Pure.
 
     Args:
-        evidence: what :func:`look` saw.
+        evidence: what :func:`collect_evidence` saw.
         answer: what the driver said; none where its process is not there to be asked.
         now: seconds since the epoch.
     """
@@ -281,19 +280,19 @@ def _judged(evidence: Evidence, answer: Answer | None, now: float) -> Observatio
             text="it was never deployed here",
             at=now,
         )
-    sight = evidence.sight
-    if sight is not None and sight.presence is Presence.UNKNOWN:
-        return _observation(record, Verdict.WAITING, Reason.CLUSTER_UNREACHABLE, sight.text, now=now)
-    if sight is None or sight.presence is not Presence.ALIVE:
-        return _without_driver(evidence, record, sight, now)
-    return replace(_of_living(evidence, record, answer, now), control=sight.control)
+    probe_result = evidence.probe_result
+    if probe_result is not None and probe_result.presence is Presence.UNKNOWN:
+        return _observation(record, Verdict.WAITING, Reason.CLUSTER_UNREACHABLE, probe_result.text, now=now)
+    if probe_result is None or probe_result.presence is not Presence.ALIVE:
+        return _without_driver(evidence, record, probe_result, now)
+    return replace(_of_living(evidence, record, answer, now), control=probe_result.control)
 
 
 def _of_living(evidence: Evidence, record: JobRecord, answer: Answer | None, now: float) -> Observation:
     if record.desired is DesiredState.STOPPED:
         return _observation(record, Verdict.WAITING, Reason.STOPPING, "it was asked to stop", now=now)
     seen = _of_asked(evidence, record, answer, now)
-    stopped = evidence.sight.stopped if evidence.sight is not None else ""
+    stopped = evidence.probe_result.stopped if evidence.probe_result is not None else ""
     if not stopped or seen.verdict.needs_restart:
         return seen
     text = stopped if seen.verdict is Verdict.HEALTHY else f"{stopped}; {seen.text}"
@@ -326,7 +325,7 @@ def _observation(
     )
 
 
-def _without_driver(evidence: Evidence, record: JobRecord, sight: Sight | None, now: float) -> Observation:
+def _without_driver(evidence: Evidence, record: JobRecord, probe_result: Probe | None, now: float) -> Observation:
     def seen(verdict: Verdict, reason: Reason, text: str, remedy: str = "") -> Observation:
         return _observation(record, verdict, reason, text, now=now, remedy=remedy, heard=evidence.heard)
 
@@ -334,12 +333,12 @@ def _without_driver(evidence: Evidence, record: JobRecord, sight: Sight | None, 
         return seen(Verdict.STOPPED, Reason.STOPPED_AS_ASKED, record.last_reason or "it was asked to stop")
     if evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED:
         return seen(Verdict.STOPPED, Reason.SUSPENDED, "its specification says suspended")
-    if sight is None:
-        return seen(Verdict.DEAD, Reason.NEVER_LAUNCHED, "it shall run and was never launched")
-    if (ending := sight.ending) is None:
-        taken = sight.presence is Presence.TAKEN
+    if probe_result is None:
+        return seen(Verdict.DEAD, Reason.NEVER_LAUNCHED, "it should run and was never launched")
+    if (ending := probe_result.ending) is None:
+        taken = probe_result.presence is Presence.TAKEN
         words = f"; its log ends with: {evidence.last_words}" if evidence.last_words else ""
-        return seen(Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, f"{sight.text}{words}")
+        return seen(Verdict.DEAD, Reason.PID_TAKEN if taken else Reason.PROCESS_DIED, f"{probe_result.text}{words}")
     if ending.exit_code == ExitCode.FENCED:
         return seen(Verdict.FENCED, Reason.FENCED, ending.reason, ending.remedy)
     reason = Reason.ENDED_BY_ITSELF if ending.exit_code == ExitCode.STOPPED else Reason.ENDED_IN_ERROR
@@ -347,7 +346,7 @@ def _without_driver(evidence: Evidence, record: JobRecord, sight: Sight | None, 
 
 
 def _without_status(
-    evidence: Evidence, limits: SpecLimits, record: JobRecord, answer: Answer, now: float
+    evidence: Evidence, limits: HealthSettings, record: JobRecord, answer: Answer, now: float
 ) -> Observation:
     if answer.kind is AnswerKind.UNREADABLE:
         return _observation(record, Verdict.WAITING, Reason.STATUS_UNREADABLE, answer.detail, now=now)
@@ -435,8 +434,8 @@ def observe(application: Application) -> Observation:
     Raises:
         OperationError: the record cannot be understood.
     """
-    evidence = look(application)
-    answer = ask(evidence.sight) if evidence.sight is not None else None
+    evidence = collect_evidence(application)
+    answer = ask(evidence.probe_result) if evidence.probe_result is not None else None
     observation = judge(with_published(evidence, answer), answer, now=time.time())
     if evidence.record is not None:
         remember(evidence.directory, observation, spec_error=evidence.spec_error)
@@ -446,7 +445,7 @@ def observe(application: Application) -> Observation:
 def with_published(evidence: Evidence, answer: Answer | None) -> Evidence:
     """The evidence, with what the driver published last where it does not answer: the status topic outlives it.
 
-    A broker that cannot be asked leaves what the last look had heard. Takes at most some seconds.
+    A broker that cannot be asked leaves what the last probe had heard. Takes at most some seconds.
     """
     judged_by = evidence.judged_by
     if answer is None or answer.kind is not AnswerKind.NONE or judged_by is None:
@@ -475,7 +474,7 @@ def remember(
         watcher: ``run_id/try_number`` of the supervising task whose trigger looked; empty for anybody else.
     """
     written_at = now_text()
-    # A look by a person, or by an export, is none of a supervisor: it must not hide that there is none.
+    # A probe by a person, or by an export, is none of a supervisor: it must not hide that there is none.
     supervised = written_at if decision or watcher else (read_json(directory.supervision) or {}).get("supervised_at")
     write_json(
         directory.supervision,

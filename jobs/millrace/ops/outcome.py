@@ -23,7 +23,7 @@ class Outcome:
         dry_run: whether only the plan was made.
         steps: what was done, or would be done, in order.
         observation: what was seen afterwards, or before in a dry run.
-        results: what the steps of an operation in steps returned, by the name of the step.
+        results: what the steps of a multi-step operation returned, by the name of the step.
     """
 
     application: str

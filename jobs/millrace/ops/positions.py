@@ -30,7 +30,7 @@ class TopicPosition:
 
 
 def output_positions(application: Application) -> tuple[TopicPosition, ...]:
-    """The positions of the topics that an application writes its results to, by name; dead letters are none.
+    """The positions of the topics that an application writes its results to, by name; dead-letter records are none.
 
     Args:
         application: which.

@@ -20,12 +20,12 @@ from millrace.topology.source_topics import patterns_of, with_matched_topics
 from millrace.topology.topology import Topology
 
 
-def preflight(spec: ApplicationSpec, *, forgets_state: bool = False) -> Report:
+def preflight(spec: ApplicationSpec, *, discards_state: bool = False) -> Report:
     """Check what an application needs; changes nothing. Takes some seconds, and up to half a minute without a broker.
 
     Args:
         spec: the specification; the topics that it declares count as there.
-        forgets_state: whether its state is deleted, or replaced, before it starts, so that it need not fit.
+        discards_state: whether its state is deleted, or replaced, before it starts, so that it need not fit.
 
     Returns:
         The report; what cannot be checked because something before it failed is left out.
@@ -34,10 +34,10 @@ def preflight(spec: ApplicationSpec, *, forgets_state: bool = False) -> Report:
         return Report(
             application=spec.name, checks=(Check(name="preflight", ok=True, text="switched off by the specification"),)
         )
-    return Report(application=spec.name, checks=tuple(_checks(spec, forgets_state=forgets_state)))
+    return Report(application=spec.name, checks=tuple(_checks(spec, discards_state=discards_state)))
 
 
-def _checks(spec: ApplicationSpec, *, forgets_state: bool) -> Iterator[Check]:
+def _checks(spec: ApplicationSpec, *, discards_state: bool) -> Iterator[Check]:
     yield _attempt("java", lambda: str(find_java()))
     yield from _state_directory(spec)
     topology, check = _topology(spec)
@@ -62,7 +62,7 @@ def _checks(spec: ApplicationSpec, *, forgets_state: bool) -> Iterator[Check]:
         return
     yield Check(name="broker", ok=True, text=f"{view.brokers} brokers at {config.bootstrap_servers}")
     if topology is not None:
-        yield from broker_checks(spec, topology, view, forgets_state=forgets_state)
+        yield from broker_checks(spec, topology, view, discards_state=discards_state)
 
 
 def _matched(spec: ApplicationSpec, topology: Topology, config: StreamsConfig) -> tuple[Topology | None, Check]:

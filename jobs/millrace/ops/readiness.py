@@ -22,14 +22,14 @@ def wait_until_ready(
     application: Application,
     *,
     timeout_s: float | None = None,
-    on_look: Callable[[Observation], None] = lambda _: None,
+    on_probe: Callable[[Observation], None] = lambda _: None,
 ) -> Observation:
     """Wait until the application processes what arrives.
 
     Args:
         application: which.
         timeout_s: longest wait, seconds; by default the readiness limit of its specification.
-        on_look: called with each look, for example to show how far a restoration is.
+        on_probe: called with each probe, for example to show how far a restoration is.
 
     Raises:
         OperationError: the driver died, became unhealthy, was stopped, or was not ready in time; the message is what
@@ -41,7 +41,7 @@ def wait_until_ready(
     deadline = time.monotonic() + timeout_s
     while True:
         observation = observe(application)
-        on_look(observation)
+        on_probe(observation)
         if is_proven(observation):
             with application_lock(directory):
                 mark_good(directory)
@@ -58,7 +58,7 @@ def failure_of_start(directory: ApplicationDirectory, observation: Observation, 
 
     Args:
         directory: the application's directory.
-        observation: the last look at it.
+        observation: the last probe of it.
         when: seconds after its start, in words.
     """
     happened = "failed" if observation.reason is Reason.ENDED_IN_ERROR else "is not ready"
@@ -81,8 +81,8 @@ def is_proven(observation: Observation) -> bool:
     """Whether an application is healthy and has shown it.
 
     One whose queries have only just begun is healthy before the first batch of one of them fails. So each must have
-    processed something, or have nothing to process. One that waits behind a transaction of somebody else has done what
-    it can.
+    processed something, or have nothing to process. One that waits behind a transaction of another process has done
+    what it can.
     """
     works = observation.verdict is Verdict.HEALTHY or observation.reason is Reason.HELD_BACK
     return works and (not observation.untried or observation.reason is Reason.PAUSED)
@@ -133,7 +133,7 @@ def previous_good(directory: ApplicationDirectory) -> SpecFile | None:
     return load_spec_file(directory.previous_good_spec) if directory.previous_good_spec.exists() else None
 
 
-def forget_previous_good(directory: ApplicationDirectory, spec_hash: str) -> None:
+def discard_previous_good(directory: ApplicationDirectory, spec_hash: str) -> None:
     """Make sure that a specification that was left by a rollback is not the one that the next rollback goes to.
 
     The caller holds the application's lock.

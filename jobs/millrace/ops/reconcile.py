@@ -27,13 +27,13 @@ from millrace.ops.driver import (
     launch_driver,
     stop_limits,
 )
-from millrace.ops.observe import Evidence, Observation, Reason, Verdict, judge, look, observe, remember
+from millrace.ops.observe import Evidence, Observation, Reason, Verdict, collect_evidence, judge, observe, remember
 from millrace.ops.operations.journal import holding_operation
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.readiness import is_proven, mark_good
 from millrace.ops.successor import successor_is_gone
-from millrace.ops.upgrade import carry_on_upgrade, plan_upgrade
+from millrace.ops.upgrade import plan_upgrade, resume_upgrade
 
 log = structlog.get_logger(__name__)
 
@@ -73,8 +73,8 @@ def reconcile(application: Application, *, dry_run: bool = False) -> Outcome:
             dry_run=dry_run,
             observation=observe(application),
         )
-    if not dry_run and (carried_on := carry_on_upgrade(application)) is not None:
-        return replace(carried_on, operation="reconcile")
+    if not dry_run and (resumed := resume_upgrade(application)) is not None:
+        return replace(resumed, operation="reconcile")
     reconciliation = _Reconciliation(application, dry_run=dry_run)
     with application_lock(directory):
         outcome = reconciliation.run()
@@ -113,12 +113,12 @@ class _Reconciliation:
         self.dry_run = dry_run
 
     def run(self) -> Outcome | None:
-        """The whole loop, once; none where what was decided is an upgrade in steps, which :meth:`upgrade` does."""
+        """The whole loop, once; none where what was decided is a multi-step upgrade, which :meth:`upgrade` does."""
         record = self.application.record
         assert record is not None
         if not self.dry_run:
             adopt_unrecorded_driver(self.directory, record, operation="reconcile")
-        evidence = look(self.application)
+        evidence = collect_evidence(self.application)
         assert evidence.record is not None
         observation = self._judge(evidence)
         if is_proven(observation) and not self.dry_run:
@@ -170,7 +170,7 @@ class _Reconciliation:
         return decision
 
     def _judge(self, evidence: Evidence) -> Observation:
-        answer = ask(evidence.sight) if evidence.sight is not None else None
+        answer = ask(evidence.probe_result) if evidence.probe_result is not None else None
         observation = judge(evidence, answer, now=time.time())
         if (
             observation.verdict is Verdict.FENCED

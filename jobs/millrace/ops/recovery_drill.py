@@ -19,7 +19,7 @@ from millrace.install.launchers.session import session_members
 from millrace.install.record import read_record
 from millrace.install.which_spec import Use
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import Place, committed_offsets
+from millrace.kafka.offsets import TopicPartition, committed_offsets
 from millrace.ops.action import Action
 from millrace.ops.control_client import Answer, ask
 from millrace.ops.observe import Verdict, observe
@@ -68,7 +68,7 @@ def recovery_drill(
     if (unfinished := unfinished_operation(directory)) is not None:
         raise OperationError(
             f"Cannot drill {application}: {unfinished}.",
-            remedy=f"carry it on with `millrace operations resume {application}`",
+            remedy=f"resume it with `millrace operations resume {application}`",
         )
     observation = observe(application)
     if observation.verdict is not Verdict.HEALTHY:
@@ -122,7 +122,7 @@ def recovery_drill(
     return _outcome(application, Action.RECOVERED, text, line=line)
 
 
-def inputs_of(status: ApplicationStatus, task: str) -> list[Place]:
+def inputs_of(status: ApplicationStatus, task: str) -> list[TopicPartition]:
     """The input partitions of a task that the status knows offsets of.
 
     Raises:
@@ -164,7 +164,7 @@ def _status(directory: ApplicationDirectory) -> ApplicationStatus:
 def _answer(directory: ApplicationDirectory) -> Answer | None:
     """What the driver says; none where there is none."""
     record = read_record(directory)
-    return ask(record.driver.look(directory)) if record is not None and record.driver is not None else None
+    return ask(record.driver.probe(directory)) if record is not None and record.driver is not None else None
 
 
 def _victim(directory: ApplicationDirectory, status: ApplicationStatus, task: str) -> tuple[str, ProcessIdentity]:
@@ -193,11 +193,11 @@ def _are(names: Collection[str]) -> str:
     return f"are {', '.join(sorted(names))}" if names else "are none"
 
 
-def _offsets(admin: KafkaAdmin, group: str, places: Collection[Place]) -> Mapping[Place, int]:
+def _offsets(admin: KafkaAdmin, group: str, places: Collection[TopicPartition]) -> Mapping[TopicPartition, int]:
     return {place: commit.offset for place, commit in committed_offsets(admin, group, list(places)).items()}
 
 
-def _has_moved(before: Mapping[Place, int], now: Mapping[Place, int]) -> bool:
+def _has_moved(before: Mapping[TopicPartition, int], now: Mapping[TopicPartition, int]) -> bool:
     return any(offset > before.get(place, -1) for place, offset in now.items())
 
 
@@ -206,7 +206,7 @@ def input_limit_s(status: ApplicationStatus) -> float:
     return _INPUT_LIMIT_S + status.commit_interval_ms / 1000
 
 
-def _wait_for_commit(admin: KafkaAdmin, group: str, places: Collection[Place], *, timeout_s: float) -> None:
+def _wait_for_commit(admin: KafkaAdmin, group: str, places: Collection[TopicPartition], *, timeout_s: float) -> None:
     before, deadline = _offsets(admin, group, places), time.monotonic() + timeout_s
     while not _has_moved(before, _offsets(admin, group, places)):
         if time.monotonic() >= deadline:
@@ -223,7 +223,7 @@ def _recovery_s(
     directory: ApplicationDirectory,
     admin: KafkaAdmin,
     group: str,
-    places: Collection[Place],
+    places: Collection[TopicPartition],
     *,
     task: str,
     worker: ProcessIdentity,

@@ -1,6 +1,6 @@
 """Which savepoints an application has, in a small local file: for whoever must know at once, such as a form.
 
-The repository may be far away. The file is written anew by everything here that looks at a repository or changes it;
+The repository may be far away. The file is written again by everything here that looks at a repository or changes it;
 what others put there is known after the next look.
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class KnownSavepoint:
-    """A savepoint as the last look at the repository found it.
+    """A savepoint as the last probe at the repository found it.
 
     Args:
         name: its name.
@@ -59,7 +59,7 @@ def write_index(directory: ApplicationDirectory, manifests: Iterable[Manifest]) 
 
 
 def read_index(directory: ApplicationDirectory) -> list[KnownSavepoint]:
-    """The savepoints that were there at the last look, the oldest first; none where nobody has looked. Takes no time.
+    """The savepoints that were there at the last probe, the oldest first; none where nobody has looked. Takes no time.
 
     Raises:
         OperationError: the file cannot be understood.
@@ -72,7 +72,7 @@ def read_index(directory: ApplicationDirectory) -> list[KnownSavepoint]:
     except (KeyError, TypeError, ValueError) as error:
         raise OperationError(
             f"{directory.savepoints} does not say which savepoints there are: {error}.",
-            remedy=f"remove it; `millrace savepoint list {directory.application}` writes it anew",
+            remedy=f"remove it; `millrace savepoint list {directory.application}` writes it again",
         ) from error
 
 

@@ -1,8 +1,8 @@
 """Where Prometheus finds a driver: a file for its file-based service discovery, kept as the driver comes and goes.
 
 A driver takes a free port by default and another one at every start, so nothing but its control file knows the address.
-Everybody who looks at an application (deploy's wait for it, a supervising task, a reconcile, a stop) brings the file up
-to date, within the time between two looks.
+Everybody who probes of an application (deploy's wait for it, a supervising task, a reconcile, a stop) brings the file
+up to date, within the time between two probes.
 """
 
 from __future__ import annotations

@@ -75,9 +75,9 @@ def stop(
 
 def _plan(living: JobRecord | None, limits: StopLimits) -> tuple[str, ...]:
     if living is None or living.driver is None:
-        return ("write that it shall be stopped",)
+        return ("write that it should be stopped",)
     return (
-        "write that it shall be stopped",
+        "write that it should be stopped",
         f"ask {living.driver.name} to stop and wait up to {limits.graceful_s:g} s",
         f"then end it by force: SIGTERM and {limits.terminate_s:g} s, then SIGKILL",
     )

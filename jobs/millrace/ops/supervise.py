@@ -14,7 +14,7 @@ from millrace.ops.outcome import Outcome
 from millrace.ops.reconcile import reconcile
 
 
-def take_over(application: Application, *, owner: str) -> Outcome:
+def take_over_supervision(application: Application, *, owner: str) -> Outcome:
     """Become the owner of an application's job: adopt the one that runs, or start it.
 
     A job that a planned stop ended stays stopped. One that was stopped because its supervising task was killed starts

@@ -1,4 +1,4 @@
-"""Suspend an application: it is stopped, and its specification says that it shall not run."""
+"""Suspend an application: it is stopped, and its specification says that it should not run."""
 
 from __future__ import annotations
 

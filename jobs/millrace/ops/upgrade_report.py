@@ -85,7 +85,7 @@ def upgrade_report(application: Application) -> UpgradeReport:
         remedy = f"set `state: running` in {application.spec_path}"
         checks.append(Check(name="state", ok=False, text="the specification says suspended", remedy=remedy))
     if (holding := holding_operation(directory)) is not None:
-        remedy = f"carry it on with `millrace operations resume {application}`, or abandon it"
+        remedy = f"resume it with `millrace operations resume {application}`, or abandon it"
         checks.append(Check(name="operations", ok=False, text=str(holding), remedy=remedy))
     found = preflight(spec).checks
     is_reachable = not any(check.name in {"broker", "broker access"} and not check.ok for check in found)

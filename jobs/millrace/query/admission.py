@@ -1,6 +1,6 @@
 """Whether a task may answer now, by the status of its application: as in Kafka Streams only one that runs.
 
-A store that is being restored has keys that are missing and values that are old. Nobody shall take "not restored yet"
+A store that is being restored has keys that are missing and values that are old. Nobody should take "not restored yet"
 for "no such key", so such a task refuses, and says how much is left.
 """
 

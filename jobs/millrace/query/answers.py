@@ -22,7 +22,7 @@ class Abouts:
 
     def __init__(self, host: str) -> None:
         self._host = host
-        self._told: dict[str, tuple[View, ApplicationStatus | None, dict[str, Any]]] = {}
+        self._reported: dict[str, tuple[View, ApplicationStatus | None, dict[str, Any]]] = {}
 
     def about(
         self, store: str, task: TaskView, view: View, status: ApplicationStatus | None, *, stale: bool
@@ -36,10 +36,10 @@ class Abouts:
             status: the application's status.
             stale: whether who asks takes a stale value.
         """
-        told = self._told.get(task.task)
+        told = self._reported.get(task.task)
         if told is None or told[0] is not view or told[1] is not status:
             # The same for all answers until the next commit or status.
-            told = self._told[task.task] = view, status, self._facts(task, view, status)
+            told = self._reported[task.task] = view, status, self._facts(task, view, status)
         now_ms = int(time.time() * 1000)
         here = task.state == "RUNNING" and task.host == self._host and not view.standby
         return {

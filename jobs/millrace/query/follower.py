@@ -78,7 +78,7 @@ def main() -> None:
     if not isinstance(first, Follow):
         return
     following = _Following(LocalTasks(first.state_dir, first.application_id, first.stores))
-    # What has been imported stays: no collection needs to go through it while somebody waits.
+    # What has been imported stays: no collection needs to go through it while a reader waits.
     gc.freeze()
     try:
         while (message := _read(source)) is not None:
@@ -93,7 +93,7 @@ class _Following:
 
     def __init__(self, tasks: LocalTasks) -> None:
         self.tasks = tasks
-        self._told: dict[TaskId, View] = {}
+        self._reported: dict[TaskId, View] = {}
 
     def answer(self, message: object) -> object:
         try:
@@ -108,7 +108,7 @@ class _Following:
 
     def _look_up(self, lookup: Lookup) -> Found:
         found, view = self.tasks.look_up(lookup)
-        if self._told.get(lookup.task) is view:
+        if self._reported.get(lookup.task) is view:
             return Found(found, None)
-        self._told[lookup.task] = view
+        self._reported[lookup.task] = view
         return Found(found, view)

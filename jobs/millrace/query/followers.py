@@ -188,7 +188,7 @@ class Followers:
             try:
                 for follower in (self._resting, self._active):
                     if not follower.is_alive:
-                        _log.warning("follower started anew")
+                        _log.warning("follower started again")
                         await follower.stop()
                         await follower.start()
                 await self._resting.ask(CatchUp())

@@ -47,15 +47,15 @@ class LocalTasks:
         """Bring every task to its last commit; open those that came, forget those that went or were replaced."""
         present = self._directory.tasks(self._application_id)
         for task in self._secondaries.keys() - set(present):
-            self._forget(task)
+            self._discard(task)
         for task in present:
             secondary = self._secondaries.get(task)
             if secondary is not None:
                 try:
                     secondary.catch_up()
                 except StateError as error:
-                    _log.debug("state database opened anew", task=_name(task), reason=error.message)
-                    self._forget(task)
+                    _log.debug("state database opened again", task=_name(task), reason=error.message)
+                    self._discard(task)
             if task not in self._secondaries:
                 self._open(task)
 
@@ -88,7 +88,7 @@ class LocalTasks:
     def close(self) -> None:
         """Close all. Idempotent."""
         for task in list(self._secondaries):
-            self._forget(task)
+            self._discard(task)
         shutil.rmtree(self._scratch, ignore_errors=True)
 
     def _read(self, task: TaskId, reading: Callable[[Secondary], _T]) -> _T:
@@ -102,7 +102,7 @@ class LocalTasks:
         except QueryRefusedError:
             raise
         except Exception as error:
-            self._forget(task)
+            self._discard(task)
             raise QueryRefusedError(
                 Reason.RESTORING,
                 f"The state of task {_name(task)} cannot be read at this moment: {error}",
@@ -126,7 +126,7 @@ class LocalTasks:
             # While it is replaced; the next catch-up tries again, and until then the task is not here.
             _log.info("state database not opened", task=_name(task), reason=error.message)
 
-    def _forget(self, task: TaskId) -> None:
+    def _discard(self, task: TaskId) -> None:
         secondary = self._secondaries.pop(task, None)
         if secondary is not None:
             secondary.close()

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    # The client, which imports this module, shall not need Arrow.
+    # The client, which imports this module, should not need Arrow.
     from millrace.query.local_tasks import TaskId
     from millrace.state import TaskPosition
 

@@ -127,7 +127,7 @@ class QueryServer:
         self._statuses.start()
         try:
             await self._followers.start()
-            # What has been imported stays: no collection needs to go through it while somebody waits.
+            # What has been imported stays: no collection needs to go through it while a reader waits.
             gc.freeze()
             self._on_started()
             yield

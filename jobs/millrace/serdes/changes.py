@@ -2,7 +2,7 @@
 
 A change has an old value, a new one, or both (KIP-904), and its last byte says which. The format is that of
 ``org.apache.kafka.streams.kstream.internals.ChangedSerializer``: readers also know forms with a flag for whether the
-change is the latest of its key (of versioned tables), which nobody writes yet.
+change is the latest of its key (of versioned tables), which no process writes yet.
 """
 
 from __future__ import annotations

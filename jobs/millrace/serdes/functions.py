@@ -47,7 +47,7 @@ class FunctionSerde(PerValueSerde):
                 raise own from None
             raise SerializationError(
                 f"The serializer {_name(self.serializer)} failed at {value!r}: {type(error).__name__}: {error}.",
-                remedy="mend the serializer, or correct the value",
+                remedy="fix the serializer, or correct the value",
             ) from error
         if isinstance(data, bytes):
             return data
@@ -75,7 +75,7 @@ class FunctionSerde(PerValueSerde):
             raise SerializationError(
                 f"The deserializer {_name(self.deserializer)} failed at {len(data)} bytes: "
                 f"{type(error).__name__}: {error}.",
-                remedy="mend the deserializer or the producer, or let the deserialization handler continue",
+                remedy="fix the deserializer or the producer, or let the deserialization handler continue",
             ) from error
 
 

@@ -64,7 +64,7 @@ def _distinct(fields: list[pa.Field], path: str) -> list[pa.Field]:
     return fields
 
 
-# Values go into messages, and so into logs and dead letter headers: only their beginnings.
+# Values go into messages, and so into logs and dead-letter record headers: only their beginnings.
 _shown = reprlib.repr
 
 

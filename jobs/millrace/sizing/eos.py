@@ -57,7 +57,7 @@ def calculate_eos_overhead(
     Args:
         tasks: tasks that commit, each in a transaction of its own.
         partitions_per_transaction: partitions that one task writes to within one interval: outputs, changelogs,
-            repartition topics, dead letters.
+            repartition topics, dead-letter records.
         commit_interval_s: time between two commits of a task, seconds.
         bytes_per_second: what all tasks write, without markers.
         transaction_s: what a transaction adds to a batch, seconds.

@@ -38,5 +38,5 @@ class RestoreTotals:
         return sum(each.remaining for each in unfinished), sum(each.rate for each in unfinished)
 
     def clear(self) -> None:
-        """Forget everything: the tasks are opened anew, or have been."""
+        """Forget everything: the tasks are opened again, or have been."""
         self._reports.clear()

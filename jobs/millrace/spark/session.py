@@ -36,7 +36,7 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.shuffle.partitions": "4",
-    # A streaming batch is small and planned anew each time; adaptive planning only adds jobs to it.
+    # A streaming batch is small and planned again each time; adaptive planning only adds jobs to it.
     "spark.sql.adaptive.enabled": "false",
     _ROWS: str(ARROW_BATCH_ROWS),
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",

@@ -47,7 +47,7 @@ class TaskReporter:
     """Tells the driver of one task.
 
     Args:
-        address: ``host:port`` of the driver's :class:`TaskReports`; empty where nobody listens.
+        address: ``host:port`` of the driver's :class:`TaskReports`; empty where no process listens.
         task: name of the task.
     """
 
@@ -63,7 +63,7 @@ class TaskReporter:
         if between and now - self._told_at.get(progress.store, 0.0) < _REPORT_INTERVAL_S:
             return
         self._told_at[progress.store] = now
-        self._tell(
+        self._report(
             RestoreReport(
                 task=self._task,
                 store=progress.store,
@@ -75,9 +75,9 @@ class TaskReporter:
 
     def lost_transaction(self, outcome: TransactionOutcome) -> None:
         """A transaction was not committed."""
-        self._tell(LostTransaction(task=self._task, outcome=outcome))
+        self._report(LostTransaction(task=self._task, outcome=outcome))
 
-    def _tell(self, report: Report) -> None:
+    def _report(self, report: Report) -> None:
         if not self._address:
             return
         host, _, port = self._address.rpartition(":")

@@ -170,19 +170,19 @@ class WarmTasks:
             held.in_use.release()
 
     @contextlib.contextmanager
-    def giving_up(self, give_up: Callable[[Path], None]) -> Iterator[None]:
+    def releasing(self, release: Callable[[Path], None]) -> Iterator[None]:
         """Have whoever asks this process for a task's directory get standby copies as well.
 
         Args:
-            give_up: closes the copy in a directory, if there is one, and returns once it is given back.
+            release: closes the copy in a directory, if there is one, and returns once it is given back.
         """
         with self._guard:
-            self._standbys.append(give_up)
+            self._standbys.append(release)
         try:
             yield
         finally:
             with self._guard:
-                self._standbys.remove(give_up)
+                self._standbys.remove(release)
 
     def held(self) -> list[TaskSpec]:
         """The tasks that are open in this process."""
@@ -238,7 +238,7 @@ class WarmTasks:
 
     def _answer(self, connection: socket.socket, asked: object) -> None:
         if isinstance(asked, GiveUp):
-            self._give_up(Path(asked.directory))
+            self._release_standbys(Path(asked.directory))
             send(connection, True)
         elif isinstance(asked, BatchRequest):
             with pulse(connection) as guard:
@@ -267,12 +267,12 @@ class WarmTasks:
                 f"{type(error).__name__}: {error}", remedy="see the worker's output in the driver's log"
             )
 
-    def _give_up(self, directory: Path) -> None:
+    def _release_standbys(self, directory: Path) -> None:
         with self._guard:
             entry = self._entries.get(directory)
             standbys = list(self._standbys)
-        for give_up in standbys:
-            give_up(directory)
+        for release in standbys:
+            release(directory)
         if entry is None:
             return
         with entry.in_use:

@@ -77,7 +77,7 @@ def connected(path: Path) -> Iterator[socket.socket]:
     """A connection to the worker at ``path``, on which nothing waits for longer than the limit.
 
     Raises:
-        OSError: nobody listens there.
+        OSError: no process listens there.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
         connection.settimeout(ANSWER_LIMIT_S)

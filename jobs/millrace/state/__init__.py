@@ -1,6 +1,6 @@
 """State stores of a task: RocksDB and memory, their layers, the task's database, its changelogs and restore."""
 
-from millrace.state.buffer_layout import BufferedChange, RecordContext
+from millrace.state.buffer_layout import BufferedChange, BufferedRecordContext
 from millrace.state.changelog import ChangelogBatch
 from millrace.state.directory import DirectoryLock, StateDirectory, lock_holder
 from millrace.state.join_window import JoinEntries, JoinWindowStore
@@ -19,13 +19,13 @@ __all__ = [
     "NOT_PUT",
     "VALID_TO_UNDEFINED",
     "BufferedChange",
+    "BufferedRecordContext",
     "ChangelogBatch",
     "DatabaseOptions",
     "DirectoryLock",
     "JoinEntries",
     "JoinWindowStore",
     "KeyValueStore",
-    "RecordContext",
     "RestoreProgress",
     "Session",
     "SessionStore",

@@ -25,7 +25,7 @@ _FIXED_BYTES = 8 + 8 + 8 + 4
 
 
 @dataclass(slots=True)
-class RecordContext:
+class BufferedRecordContext:
     """The input record that a change came with.
 
     Args:
@@ -65,7 +65,7 @@ class BufferedChange:
     prior: bytes | None
     old: bytes | None
     new: bytes | None
-    context: RecordContext
+    context: BufferedRecordContext
     size: int = field(default=0)
 
     def sized(self, key: bytes) -> BufferedChange:
@@ -112,7 +112,7 @@ class BufferedChange:
             old_length = reader.int32()
             old = prior if old_length == _SAME_AS_PRIOR else reader.take(old_length)
             new = reader.sized()
-            context = RecordContext(timestamp, offset, topic.decode(), partition, headers or None)
+            context = BufferedRecordContext(timestamp, offset, topic.decode(), partition, headers or None)
             change = cls(reader.int64(), prior, old, new, context)
         except (struct.error, IndexError, UnicodeDecodeError) as error:
             raise StateError(

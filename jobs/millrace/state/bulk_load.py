@@ -87,7 +87,7 @@ def interrupted_loads(database: RocksDatabase, stores: Iterable[str]) -> list[st
     return [store for store in stores if database.metadata(_mark(store)) is not None]
 
 
-def forget_interrupted_load(database: RocksDatabase, store: str, also: Iterable[bytes]) -> None:
+def discard_interrupted_load(database: RocksDatabase, store: str, also: Iterable[bytes]) -> None:
     """Empty a store whose load did not end.
 
     Args:
@@ -95,7 +95,7 @@ def forget_interrupted_load(database: RocksDatabase, store: str, also: Iterable[
         store: the store.
         also: metadata of the store, to be removed with it.
     """
-    _log.info("load was interrupted, beginning anew", database=str(database.path), store=store)
+    _log.info("load was interrupted, beginning again", database=str(database.path), store=store)
     database.clear_store(store)
     batch = database.new_batch()
     for key in (*also, _mark(store)):

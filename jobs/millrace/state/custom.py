@@ -176,7 +176,7 @@ def open_custom_store(name: str, create: StoreFactory, directory: Path | None) -
         raise
     except Exception as error:
         raise StateError(
-            f"The store {name} cannot be opened: {type(error).__name__}: {error}", remedy="mend the store"
+            f"The store {name} cannot be opened: {type(error).__name__}: {error}", remedy="fix the store"
         ) from error
     raise StateError(
         f"What was made for the store {name} is a {type(store).__name__}, which lacks methods of StateStore.",
@@ -190,7 +190,7 @@ def with_positions_of(
     """The position of a task some of whose stores keep positions of their own.
 
     Where they disagree, no input is known to be in all of them: each is then brought forward from its own changelog
-    offset, and stores without a changelog begin anew.
+    offset, and stores without a changelog begin again.
 
     Args:
         position: that of the task's database.

@@ -52,9 +52,9 @@ class DirectoryLock:
         if self._descriptor is not None:
             # Closing alone would leave it to a child that was forked and still has the file open.
             fcntl.flock(self._descriptor, fcntl.LOCK_UN)
-            self.forget()
+            self.close_without_unlocking()
 
-    def forget(self) -> None:
+    def close_without_unlocking(self) -> None:
         """Close the file without unlocking it: for a forked child, whose parent keeps the lock."""
         if self._descriptor is not None:
             os.close(self._descriptor)
@@ -85,13 +85,13 @@ def _locked_descriptor(directory: Path) -> int:
         os.close(descriptor)
 
 
-def _forget_locks_in_child() -> None:
+def _close_locks_in_child() -> None:
     # A lock belongs to the open file, which a forked child shares: it would outlive the parent in the child.
     for lock in list(_open_locks):
-        lock.forget()
+        lock.close_without_unlocking()
 
 
-os.register_at_fork(after_in_child=_forget_locks_in_child)
+os.register_at_fork(after_in_child=_close_locks_in_child)
 
 
 def lock_holder(directory: Path) -> ProcessIdentity | None:

@@ -94,7 +94,7 @@ class FileCompaction:
         options = CompactOptions()
         # Automatic compactions must not wait for ours, or writes would stall.
         options.set_exclusive_manual_compaction(False)
-        # Deletions and what they hide leave only when the lowest files are written anew.
+        # Deletions and what they hide leave only when the lowest files are written again.
         options.set_bottommost_level_compaction(BottommostLevelCompaction.force_optimized())
         family.flush()
         bounds: list[bytes | None] = [None, *_bounds(family), None]

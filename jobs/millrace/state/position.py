@@ -24,7 +24,7 @@ class TaskPosition:
         written_at_ms: wall clock of the commit, milliseconds since the epoch; 0 where nothing was committed.
         counters: running totals that must be as exact as the data.
         run_id: number of the run of the application that committed.
-        origin: what the stores were made from, where another origin needs them to be made anew; empty where none does.
+        origin: what the stores were made from, where another origin needs them to be made again; empty where none does.
         standby: whether a standby wrote it: the stores stand for their changelogs up to ``changelogs``, and for no
             input that is known; those that are not logged are empty.
     """

@@ -101,7 +101,7 @@ class Replay:
         self._on_progress = on_progress
         self._with_headers = state.restores_headers(store)
         self._pending = _Pending()
-        self._told = position
+        self._reported = position
         self._records = 0
         self._newest_timestamp = -1
         self._started = time.monotonic()
@@ -119,7 +119,7 @@ class Replay:
             StateError: it could not be written.
         """
         self._write()
-        self._tell()
+        self._report()
 
     def apply(self, columns: PartitionColumns) -> None:
         """Take records before the end, and move the position.
@@ -162,11 +162,11 @@ class Replay:
         )
         self.applied_to = pending.end
         self._newest_timestamp = max(self._newest_timestamp, int(timestamps.max()))
-        self._tell()
+        self._report()
 
-    def _tell(self) -> None:
-        if self._on_progress is not None and self.position != self._told:
-            self._told = self.position
+    def _report(self) -> None:
+        if self._on_progress is not None and self.position != self._reported:
+            self._reported = self.position
             self._on_progress(self.progress())
 
     def progress(self) -> RestoreProgress:

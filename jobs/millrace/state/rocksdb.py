@@ -37,7 +37,7 @@ MEBIBYTE = 1 << 20
 METADATA_FAMILY = "metadata"
 STORE_FAMILY_PREFIX = "store."
 _SIGNS_OF_DAMAGE = ("Corruption", "No such file or directory")
-"""In RocksDB's messages: bytes that do not fit their checksum, or files that somebody removed."""
+"""In RocksDB's messages: bytes that do not fit their checksum, or files that another process removed."""
 
 
 DEFAULTS = RocksDBOptions(

@@ -1,4 +1,4 @@
-"""Scans of a database that can be ended while somebody still holds them.
+"""Scans of a database that can be ended while a reader still holds them.
 
 RocksDB keeps its files and its lock as long as an iterator is there, so a scan that user code holds would make the
 database unopenable in the same process.

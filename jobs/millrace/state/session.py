@@ -281,7 +281,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         self._overlay.take()
         self._written_keys = set()
         if moved:
-            self._forget_expired()
+            self._discard_expired()
         if self._used_bytes > self._budget:
             self._shrink()
 
@@ -291,7 +291,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         self._overlay.take()
         self._unlogged.take()
         for key in self._written_keys:
-            self._forget(key)
+            self._discard(key)
         self._is_complete = self._is_complete and not self._written_keys
         self._written_keys = set()
 
@@ -361,12 +361,12 @@ class LayeredSessionStore(SegmentedStore[Segments]):
                 if len(local) == length:
                     yield local, packed
 
-    def _forget(self, key: bytes) -> None:
+    def _discard(self, key: bytes) -> None:
         sessions = self._known.pop(key, None)
         if sessions is not None:
             self._used_bytes -= len(sessions.places) * _entry_bytes(key, SEGMENT_BYTES + SESSION_SUFFIX_BYTES)
 
-    def _forget_expired(self) -> None:
+    def _discard_expired(self) -> None:
         """Forgets sessions that no reader sees any more, and keys without sessions."""
         first = self._segments.first_readable_start
         for key, sessions in list(self._known.items()):
@@ -382,7 +382,7 @@ class LayeredSessionStore(SegmentedStore[Segments]):
         for key in list(self._known):
             if self._used_bytes <= self._budget // 2:
                 return
-            self._forget(key)
+            self._discard(key)
             self._is_complete = False
 
 

@@ -27,7 +27,7 @@ from millrace.state.replay import Replay
 from millrace.state.task_state import StateOptions, TaskState
 from millrace.topology.stores import StoreSpec
 
-LOOK_INTERVAL_S = 1.0
+CHECK_INTERVAL_S = 1.0
 """How often the broker is asked for the ends of the changelogs."""
 
 COMMIT_INTERVAL_S = 1.0
@@ -112,7 +112,7 @@ class StandbyCopy:
         committed: gives the application's committed offset of an input partition, ``None`` where there is none; asked
             for source topics that serve as changelogs.
         runs: gives the application's runs. The copy keeps the number of the run whose changelogs it was begun from, and
-            begins anew after a reset; a task takes no copy from before one.
+            begins again after a reset; a task takes no copy from before one.
         settings: client settings of the user (``consumer.*``), without prefix.
         options: memory of the stores.
 
@@ -143,7 +143,7 @@ class StandbyCopy:
         self._started = time.monotonic()
         self._opened_at_ms = int(time.time() * 1000)
         self._committed_at = self._started
-        self._looked_at = self._started
+        self._checked_at = self._started
         self._complete_at_ms = 0
         self._changed = False
         self._lag: int | None = None
@@ -191,7 +191,7 @@ class StandbyCopy:
             wait_s: how long to wait for the first, seconds.
 
         Raises:
-            StateError: records are gone that the copy does not have (:meth:`begin_anew` helps), or the disk fails.
+            StateError: records are gone that the copy does not have (:meth:`restart_copy` helps), or the disk fails.
             BrokerUnavailableError: the broker refuses for good.
         """
         try:
@@ -202,10 +202,10 @@ class StandbyCopy:
             self._replays[self._store_of[columns.topic]].apply(self._allowed(columns))
         self._changed = self._changed or bool(news)
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_INTERVAL_S:
+        if now - self._checked_at >= CHECK_INTERVAL_S:
             if self._is_from_before_a_reset():
-                _log.info("application was reset, copy begins anew", task=self._task.name)
-                self.begin_anew()
+                _log.info("application was reset, copy begins again", task=self._task.name)
+                self.restart_copy()
             self._look_at_ends()
         interval = LOAD_COMMIT_INTERVAL_S if self._state.is_loading and self._lag else COMMIT_INTERVAL_S
         if now - self._committed_at >= interval:
@@ -213,7 +213,7 @@ class StandbyCopy:
         return bool(news)
 
     def reach_ends(self, ends: Mapping[str, int], *, until: Callable[[], bool] = lambda: False) -> None:
-        """Applies records up to ends of the changelogs, by store, or until somebody says that it is enough."""
+        """Applies records up to ends of the changelogs, by store, or until a caller says that it is enough."""
         while not until() and any(self._replays[store].position < end for store, end in ends.items()):
             self.catch_up()
         self._look_at_ends()
@@ -247,7 +247,7 @@ class StandbyCopy:
         )
         self._changed = False
 
-    def begin_anew(self) -> None:
+    def restart_copy(self) -> None:
         """Wipes the copy and begins with the first records that there are."""
         self._state.wipe()
         self._begin()
@@ -256,7 +256,7 @@ class StandbyCopy:
         # Asked before the changelogs: a reset in between makes the number too small, never too large.
         runs = self._runs()
         if self._is_useless(runs):
-            _log.info("copy begins anew", task=self._task.name, directory=str(self._task.directory))
+            _log.info("copy begins again", task=self._task.name, directory=str(self._task.directory))
             self._state.wipe()
         known = self._known()
         places = {store: (topic, self._task.partition) for store, topic in self._task.changelogs.items()}
@@ -265,7 +265,7 @@ class StandbyCopy:
         lost = [store for store, at in known.items() if not begins[places[store]] <= at <= ends[places[store]]]
         if lost:
             _log.warning(
-                "changelogs do not have what the copy lacks, beginning anew", task=self._task.name, stores=lost
+                "changelogs do not have what the copy lacks, beginning again", task=self._task.name, stores=lost
             )
             self._state.wipe()
             known = {}
@@ -323,7 +323,7 @@ class StandbyCopy:
     def _look_at_ends(self) -> None:
         looked_at_ms = int(time.time() * 1000)
         ends = self.ends()
-        self._looked_at = time.monotonic()
+        self._checked_at = time.monotonic()
         self._limits = {
             topic: ends[store] for store, topic in self._task.changelogs.items() if topic in self._task.source_topics
         }

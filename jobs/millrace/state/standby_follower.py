@@ -85,5 +85,5 @@ class StandbyFollower:
         except StateWriteError:
             raise
         except StateError as error:
-            _log.warning("copy lost its place, beginning anew", reason=error.message)
-            copy.begin_anew()
+            _log.warning("copy lost its place, beginning again", reason=error.message)
+            copy.restart_copy()

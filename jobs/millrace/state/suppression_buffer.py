@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from millrace.errors import StateError
-from millrace.state.buffer_layout import BUFFER_HEADERS, BufferedChange, RecordContext
+from millrace.state.buffer_layout import BUFFER_HEADERS, BufferedChange, BufferedRecordContext
 from millrace.state.bytes_store import BytesStore
 from millrace.state.changelog import ChangelogBatch
 from millrace.state.contents import StoreRecord
@@ -83,7 +83,7 @@ class SuppressionBuffer(LayeredStore):
         """The change of a key that waited at the last commit."""
         return self._before[key] if key in self._before else self._entries.get(key)
 
-    def put(self, key: bytes, at: int, old: bytes | None, new: bytes | None, context: RecordContext) -> None:
+    def put(self, key: bytes, at: int, old: bytes | None, new: bytes | None, context: BufferedRecordContext) -> None:
         """Takes a change in.
 
         Args:
@@ -197,7 +197,7 @@ class SuppressionBuffer(LayeredStore):
                 raise StateError(
                     f"The changelog of buffer {self._name} has a record under {key!r} that is not of version 3 of its "
                     f"layout; its headers are {None if headers is None else headers[row]}.",
-                    remedy="let Kafka Streams 2.6 or newer run the application until the buffer is written anew, or "
+                    remedy="let Kafka Streams 2.6 or newer run the application until the buffer is written again, or "
                     "reset the application",
                 )
             changes[key] = None if value is None else BufferedChange.from_bytes(key, value)
@@ -206,7 +206,7 @@ class SuppressionBuffer(LayeredStore):
                 self._entries.pop(key, None)
             else:
                 self._entries[key] = change
-        # A restoration comes in many batches: put in order once, when somebody asks.
+        # A restoration comes in many batches: put in order once, when a caller asks.
         self._is_unordered = True
         ordered = sorted(changes)
         staged = [None if (change := changes[key]) is None else change.to_bytes() for key in ordered]

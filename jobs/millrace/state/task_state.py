@@ -12,7 +12,7 @@ import structlog
 
 from millrace.config import StreamsConfig
 from millrace.errors import StateCorruptedError, StateError
-from millrace.state.bulk_load import BulkLoads, forget_interrupted_load, interrupted_loads
+from millrace.state.bulk_load import BulkLoads, discard_interrupted_load, interrupted_loads
 from millrace.state.bytes_store import BytesStore, MemoryBytesStore
 from millrace.state.changelog import Changelog, ChangelogBatch
 from millrace.state.checkpoint import write_checkpoint
@@ -306,7 +306,7 @@ class TaskState:
             StateError: the position knows the store, or the disk fails.
         """
         if store in self._position.changelogs:
-            raise StateError(f"Store {store} has a position; it is not loaded anew.", remedy="wipe the state first")
+            raise StateError(f"Store {store} has a position; it is not loaded again.", remedy="wipe the state first")
         if self._loads is None or not self._is_persistent(self._specs[store]) or store in self._loads:
             return
         assert self._database is not None
@@ -466,7 +466,7 @@ class TaskState:
                 options=self._options.database,
             )
             for name in interrupted_loads(self._database, persistent):
-                forget_interrupted_load(self._database, name, [SEGMENTS_KEY + name.encode()])
+                discard_interrupted_load(self._database, name, [SEGMENTS_KEY + name.encode()])
             self._loads = BulkLoads(self._database)
             data = self._database.metadata(POSITION_KEY)
             if data is not None:

@@ -1,4 +1,4 @@
-"""Where a task's output goes: outputs, changelog records and dead letters alike."""
+"""Where a task's output goes: outputs, changelog records and dead-letter records alike."""
 
 from __future__ import annotations
 
@@ -71,8 +71,8 @@ class Collector(Protocol):
             RecordRefusedError: a topic does not take a record; none of the batch was handed over.
         """
 
-    def expect_letters(self, topics: Iterable[str], /) -> None:
-        """Says for which topics there will be dead letters, before anything is sent.
+    def expect_dead_letter_records(self, topics: Iterable[str], /) -> None:
+        """Says for which topics there will be dead-letter records, before anything is sent.
 
         Raises:
             UnknownTopicError: one does not exist.
@@ -91,7 +91,7 @@ class Collector(Protocol):
 
 
 class OutputBuffer:
-    """A :class:`Collector` that keeps what it is sent: the dead letters of records that no task has read."""
+    """A :class:`Collector` that keeps what it is sent: the dead-letter records of records that no task has read."""
 
     def __init__(self) -> None:
         self._sent: list[OutputBatch] = []
@@ -100,8 +100,8 @@ class OutputBuffer:
         """Keeps a batch of records."""
         self._sent.append(batch)
 
-    def expect_letters(self, _topics: Iterable[str], /) -> None:
-        """Nothing has to be known of a topic to keep letters for it."""
+    def expect_dead_letter_records(self, _topics: Iterable[str], /) -> None:
+        """Nothing has to be known of a topic to keep dead-letter records for it."""
 
     def refused(self, _batch: OutputBatch, /) -> list[Refusal]:
         """Everything can be kept."""

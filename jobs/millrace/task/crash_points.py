@@ -36,7 +36,7 @@ class CrashPoint(StrEnum):
 
 
 def crash_here(point: CrashPoint | str) -> None:
-    """Dies if the point is armed. Operations in steps name theirs ``<operation>-<step>-begins`` and ``-ends``."""
+    """Dies if the point is armed. Multi-step operations name theirs ``<operation>-<step>-begins`` and ``-ends``."""
     directory = os.environ.get(DIRECTORY_VARIABLE)
     if directory is None:
         return

@@ -1,4 +1,5 @@
-"""The dead letters of a batch: collected while its nodes run, sent at its end, in the order of the input records."""
+"""The dead-letter records of a batch: collected while its nodes run, sent at its end in the order of the input
+records."""
 
 from __future__ import annotations
 
@@ -19,17 +20,17 @@ from millrace.task.records import Headers, object_array
 REASON_HEADER = "__millrace.dropped.reason"
 NODE_HEADER = "__millrace.dropped.node"
 TIMESTAMP_HEADER = "__millrace.timestamp"
-"""The record's timestamp, milliseconds, in a dead letter that could not have it."""
+"""The record's timestamp, milliseconds, in a dead-letter record that could not have it."""
 
 NO_ROW = -1
 """Origin of a record that no row of the input gave, but a punctuation."""
 
 
 class DeadLetters:
-    """What handlers and dropping operators give for the dead letter topics.
+    """What handlers and dropping operators give for the dead-letter topics.
 
-    A record that several operators drop, or that has a dead letter from a handler, gets no further one for being
-    dropped. The letters of a record stand together, whatever the cuts of the batches.
+    A record that several operators drop, or that has a dead-letter record from a handler, gets no further one for being
+    dropped. The dead-letter records of one record stand together, whatever the cuts of the batches.
 
     Args:
         topic: where dropped records go; ``None`` where they go nowhere.
@@ -41,17 +42,17 @@ class DeadLetters:
         self._topic = topic
         self._reasons = reasons if topic is not None else frozenset()
         self._task = task
-        self._letters: list[tuple[int, ProducerRecord]] = []
+        self._dead_letters: list[tuple[int, ProducerRecord]] = []
         self._dropped: dict[int, tuple[DropReason | SilentDrop, str]] = {}
 
     def clear(self) -> None:
         """Forgets everything: another batch begins."""
-        self._letters = []
+        self._dead_letters = []
         self._dropped = {}
 
-    def add(self, row: int | None, letters: Iterable[ProducerRecord]) -> None:
-        """Remembers the letters of a handler; ``row`` is the input record that was being processed."""
-        self._letters += [(NO_ROW if row is None else row, letter) for letter in letters]
+    def add(self, row: int | None, records: Iterable[ProducerRecord]) -> None:
+        """Remembers the dead-letter records of a handler; ``row`` is the input record that was being processed."""
+        self._dead_letters += [(NO_ROW if row is None else row, record) for record in records]
 
     def drop(self, reason: DropReason | SilentDrop, node: str, rows: Iterable[int]) -> None:
         """Remembers input records that a node drops by its definition, where that was asked for."""
@@ -62,47 +63,48 @@ class DeadLetters:
     @property
     def topics(self) -> frozenset[str]:
         """The topics that handlers have named."""
-        return frozenset(letter.topic for _, letter in self._letters)
+        return frozenset(record.topic for _, record in self._dead_letters)
 
     def send(self, batch: InputBatch, collector: Collector) -> int:
         """Sends what was remembered and forgets it.
 
         Returns:
-            how many letters there were.
+            how many dead-letter records there were.
         """
-        letters = self._letters + self._of_dropped(batch)
+        records = self._dead_letters + self._of_dropped(batch)
         self.clear()
-        letters.sort(key=lambda letter: (letter[0], letter[1].topic))
-        by_topic = sorted((letter for _, letter in letters), key=lambda letter: letter.topic)
-        for topic, group in groupby(by_topic, key=lambda letter: letter.topic):
+        records.sort(key=lambda record: (record[0], record[1].topic))
+        by_topic = sorted((record for _, record in records), key=lambda record: record.topic)
+        for topic, group in groupby(by_topic, key=lambda record: record.topic):
             collector.send(at_writable_times(_as_output(topic, list(group)), collector))
-        return len(letters)
+        return len(records)
 
     def _of_dropped(self, batch: InputBatch) -> list[tuple[int, ProducerRecord]]:
-        answered = {row for row, _ in self._letters}
-        letters = []
+        answered = {row for row, _ in self._dead_letters}
+        records = []
         for row, (reason, node) in self._dropped.items():
             if row not in answered:
                 assert self._topic is not None
                 headers = (REASON_HEADER, reason.encode()), (NODE_HEADER, node.encode())
-                letters.append((row, dead_letter(self._topic, context_of(batch, row, node, self._task), *headers)))
-        return letters
+                records.append((row, dead_letter(self._topic, context_of(batch, row, node, self._task), *headers)))
+        return records
 
 
-def at_writable_times(letters: OutputBatch, collector: Collector) -> OutputBatch:
-    """The letters; one whose timestamp its topic does not take has the present time, and the timestamp in a header.
+def at_writable_times(records: OutputBatch, collector: Collector) -> OutputBatch:
+    """The dead-letter records; one whose timestamp its topic does not take has the present time, and the timestamp in a
+    header.
 
-    The record's timestamp may be the very reason for the letter, which must not be lost for it.
+    The record's timestamp may be the very reason for the dead-letter record, which must not be lost for it.
     """
-    rows = [row for row, error in collector.refused(letters) if isinstance(error, InvalidTimestampError)]
+    rows = [row for row, error in collector.refused(records) if isinstance(error, InvalidTimestampError)]
     if not rows:
-        return letters
-    assert letters.headers is not None
-    timestamps, headers = letters.timestamps.copy(), letters.headers.copy()
+        return records
+    assert records.headers is not None
+    timestamps, headers = records.timestamps.copy(), records.headers.copy()
     for row in rows:
         headers[row] = [*headers[row], (TIMESTAMP_HEADER, str(timestamps[row]).encode())]
         timestamps[row] = system_time_ms()
-    return replace(letters, timestamps=timestamps, headers=headers)
+    return replace(records, timestamps=timestamps, headers=headers)
 
 
 def context_of(batch: InputBatch | None, row: int | None, node: str, task: str) -> ErrorHandlerContext:
@@ -138,17 +140,17 @@ def headers_of(batch: InputBatch, row: int) -> Headers:
     return [] if batch.headers is None or batch.headers[row] is None else list(batch.headers[row])
 
 
-def _as_output(topic: str, letters: list[ProducerRecord]) -> OutputBatch:
+def _as_output(topic: str, records: list[ProducerRecord]) -> OutputBatch:
     return OutputBatch(
         topic=topic,
-        keys=[letter.key for letter in letters],
-        values=[letter.value for letter in letters],
-        timestamps=np.array([letter.timestamp for letter in letters], dtype=np.int64),
+        keys=[record.key for record in records],
+        values=[record.value for record in records],
+        timestamps=np.array([record.timestamp for record in records], dtype=np.int64),
         partitions=np.array(
-            [UNASSIGNED_PARTITION if letter.partition is None else letter.partition for letter in letters],
+            [UNASSIGNED_PARTITION if record.partition is None else record.partition for record in records],
             dtype=np.int32,
         ),
-        headers=object_array([letter.headers for letter in letters]),
+        headers=object_array([record.headers for record in records]),
     )
 
 

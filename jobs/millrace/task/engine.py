@@ -258,7 +258,7 @@ class Engine:
                 self.failures.node = name
                 for batch, order in sink.outputs(merge_in_order(inputs), collector, self.failures):
                     outputs.setdefault(batch.topic, []).append((batch, order))
-        collector.expect_letters(self.failures.letter_topics)
+        collector.expect_dead_letter_records(self.failures.dead_letter_topics)
         for parts in outputs.values():
             self._send(merge_outputs([encoded for encoded, _ in parts], [order for _, order in parts]), collector)
 

@@ -37,7 +37,7 @@ from millrace.task.collector import Collector
 from millrace.task.columns import IntArray
 from millrace.task.dead_letters import NO_ROW, DeadLetters, context_of
 from millrace.task.input import InputBatch
-from millrace.task.records import Place, Records
+from millrace.task.records import RecordPosition, Records
 
 _log = structlog.get_logger(__name__)
 
@@ -66,7 +66,7 @@ class FailureHandler:
             )
         )
         self._batch: InputBatch | None = None
-        self._letters = DeadLetters(topic, config.dead_lettered_drops, task)
+        self._dead_letters = DeadLetters(topic, config.dead_lettered_drops, task)
         self.node = ""
         """The node at work."""
         self.dropped: Counter[DropReason] = Counter()
@@ -75,9 +75,9 @@ class FailureHandler:
         self.lateness: list[IntArray] = []
 
     def begin_batch(self, batch: InputBatch) -> None:
-        """Starts counting anew, for the rows of ``batch``."""
+        """Starts counting again, for the rows of ``batch``."""
         self._batch = batch
-        self._letters.clear()
+        self._dead_letters.clear()
         self.node = ""
         self.dropped = Counter()
         self.silently_dropped = Counter()
@@ -85,14 +85,14 @@ class FailureHandler:
         self.lateness = []
 
     @property
-    def letter_topics(self) -> frozenset[str]:
-        """The topics for which handlers have given dead letters in this batch."""
-        return self._letters.topics
+    def dead_letter_topics(self) -> frozenset[str]:
+        """The topics for which handlers have given dead-letter records in this batch."""
+        return self._dead_letters.topics
 
     def end_batch(self, collector: Collector) -> None:
-        """Sends the dead letters of the batch."""
+        """Sends the dead-letter records of the batch."""
         if self._batch is not None:
-            self.dead_letters += self._letters.send(self._batch, collector)
+            self.dead_letters += self._dead_letters.send(self._batch, collector)
 
     def observe_lateness(self, lateness: IntArray) -> None:
         """Remembers how far behind stream time records were, milliseconds, 0 or more."""
@@ -111,7 +111,7 @@ class FailureHandler:
         if counted:
             self.dropped[reason] += counted
         if len(rows):
-            self._letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
+            self._dead_letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
 
     def drop_silently(self, reason: SilentDrop, rows: IntArray | Sequence[int]) -> None:
         """Records that an operator drops and Kafka Streams does not count: as :meth:`drop`, in a metric of their own.
@@ -122,7 +122,7 @@ class FailureHandler:
         """
         if len(rows):
             self.silently_dropped[reason] += len(rows)
-            self._letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
+            self._dead_letters.drop(reason, self.node, rows if isinstance(rows, Sequence) else rows.tolist())
 
     def place(self, row: int) -> tuple[str, int, int]:
         """Topic, partition and offset of a row of the batch."""
@@ -147,11 +147,11 @@ class FailureHandler:
             headers=context.headers,
         )
         response = self._ask(self._deserialization, context, record, error)
-        self._letters.add(row, response.dead_letter_queue_records)
+        self._dead_letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             raise SerializationError(
                 f"Task {self._task} cannot read the record at {self._place(row)}: {error}.",
-                remedy="mend the record or the serde; or set deserialization.exception.handler to continue "
+                remedy="fix the record or the serde; or set deserialization.exception.handler to continue "
                 "and errors.dead.letter.queue.topic.name to a topic",
             ) from error
         self.dropped[DropReason.DESERIALIZATION] += 1
@@ -174,12 +174,12 @@ class FailureHandler:
         """
         _pass_on(error)
         response = self._ask(self._processing, self._context(row, node), record, error)
-        self._letters.add(row, response.dead_letter_queue_records)
+        self._dead_letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             raise ProcessingError(
                 f"Task {self._task}, node {node}, failed at the record at {self._place(row)}: "
                 f"{type(error).__name__}: {error}.",
-                remedy="mend the function; or set processing.exception.handler to continue and "
+                remedy="fix the function; or set processing.exception.handler to continue and "
                 "errors.dead.letter.queue.topic.name to a topic",
             ) from error
         self.dropped[DropReason.PROCESSING] += 1
@@ -205,7 +205,7 @@ class FailureHandler:
                 self._production.name, lambda context, record, error: handle(context, record, error, origin)
             )
             response = self._ask(answer, self._context(row), record, error)
-        self._letters.add(row, response.dead_letter_queue_records)
+        self._dead_letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             self._warn_of_retry(response, error)
             raise error
@@ -223,7 +223,7 @@ class FailureHandler:
             RecordRefusedError: the handler fails, or asks for another attempt, which would give the same.
         """
         response = self._ask(self._production, self._context(row), record, error)
-        self._letters.add(row, response.dead_letter_queue_records)
+        self._dead_letters.add(row, response.dead_letter_queue_records)
         if response.result is not Result.RESUME:
             self._warn_of_retry(response, error)
             origin = "it is of a store" if row is None else f"it comes from {self._place(row)}"
@@ -247,7 +247,7 @@ class FailureHandler:
             TransactionAbortedError: the handler asks for another attempt.
         """
         response = self._ask(self._production, self._context(row), record, error)
-        self._letters.add(row, response.dead_letter_queue_records)
+        self._dead_letters.add(row, response.dead_letter_queue_records)
         if response.result is Result.RETRY:
             raise TransactionAbortedError(
                 f"Task {self._task} gives the batch up: {error.message}",
@@ -274,7 +274,7 @@ class FailureHandler:
         raise ProcessingError(
             f"Task {self._task}, source {node}: the timestamp extractor failed at the record at {_at(*place)}: "
             f"{reason}.",
-            remedy=remedy or "mend the extractor; a negative result drops the record",
+            remedy=remedy or "fix the extractor; a negative result drops the record",
         ) from error
 
     def _ask(self, handler: Handler, context: ErrorHandlerContext, record: object, error: Exception) -> Response:
@@ -285,7 +285,7 @@ class FailureHandler:
             raise ProcessingError(
                 f"Task {self._task}, node {context.processor_node_id}: the exception handler {handler.name} failed at "
                 f"{type(error).__name__}: {error}: {type(failure).__name__}: {failure}.",
-                remedy="mend the handler",
+                remedy="fix the handler",
             ) from failure
         if not isinstance(response, Response):
             raise ProcessingError(
@@ -294,7 +294,7 @@ class FailureHandler:
             ) from error
         return response
 
-    def places(self, records: Records) -> list[Place]:
+    def places(self, records: Records) -> list[RecordPosition]:
         """Where records came from: from the batch's rows, or, those that waited, from rows of earlier ones."""
         assert self._batch is not None
         batch, rows = self._batch, records.origin

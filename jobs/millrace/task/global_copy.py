@@ -47,27 +47,27 @@ OpenReader = Callable[[StreamsConfig, str, Mapping[int, int | None]], GlobalTopi
 
 
 @dataclass
-class Findings:
+class UnreportedCounts:
     """What a copy dropped and has to tell: in the transaction of the batch that brought it forward.
 
     Args:
         dropped: how many records of the topic were dropped, by reason.
-        dead_letters: number of dead letters.
-        letters: the dead letters.
+        dead_letters: number of dead-letter records.
+        records: the dead-letter records.
     """
 
     dropped: Counter[DropReason] = field(default_factory=Counter)
     dead_letters: int = 0
-    letters: list[OutputBatch] = field(default_factory=list)
+    records: list[OutputBatch] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.dropped or self.letters)
+        return bool(self.dropped or self.records)
 
-    def add(self, other: Findings) -> None:
+    def add(self, other: UnreportedCounts) -> None:
         """Takes those of another over."""
         self.dropped.update(other.dropped)
         self.dead_letters += other.dead_letters
-        self.letters += other.letters
+        self.records += other.records
 
 
 class GlobalCopy:
@@ -89,14 +89,14 @@ class GlobalCopy:
         self._config = config
         self._open_reader = open_reader
         self._turn = threading.Lock()
-        self._letters = OutputBuffer()
-        self._findings = Findings()
+        self._dead_letters = OutputBuffer()
+        self._unreported = UnreportedCounts()
         self._reader: GlobalTopicReader | None = None
         self._read_places: set[TopicPartition] = set()
         self._log = _log.bind(application=config.application_id, store=spec.name)
         self.number, state = _open_first_free(spec, config)
-        if reason := self._why_anew(state.position):
-            self._log.info("global store is built anew", reason=reason)
+        if reason := self._why_copied_again(state.position):
+            self._log.info("global store is built again", reason=reason)
             state.wipe()
         self._task_state = state
         self._state = GlobalState(spec.part, config, state)
@@ -113,7 +113,7 @@ class GlobalCopy:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether its files are damaged or gone, so that :meth:`catch_up` builds it anew."""
+        """Whether its files are damaged or gone, so that :meth:`catch_up` builds it again."""
         return self._task_state.is_damaged
 
     def catch_up(self, ends: Mapping[TopicPartition, int], on_progress: ProgressListener = lambda _: None) -> None:
@@ -143,16 +143,16 @@ class GlobalCopy:
                 self._close_reader()
                 raise
 
-    def take_findings(self) -> Findings:
+    def take_unreported(self) -> UnreportedCounts:
         """What was dropped since the last call; only the first copy of a host tells, so that each is told once."""
         with self._turn:
-            findings, self._findings = self._findings, Findings()
-        return findings
+            unreported, self._unreported = self._unreported, UnreportedCounts()
+        return unreported
 
-    def give_back(self, findings: Findings) -> None:
-        """Takes back findings that could not be told."""
+    def give_back(self, unreported: UnreportedCounts) -> None:
+        """Takes back counts that could not be reported."""
         with self._turn:
-            self._findings.add(findings)
+            self._unreported.add(unreported)
 
     def close(self) -> None:
         """Closes the store and gives its directory back. Idempotent."""
@@ -169,7 +169,7 @@ class GlobalCopy:
                 # The store's own processor may have met the damage and raised something else.
                 if not isinstance(error, OffsetOutOfRangeError | StateCorruptedError) and not self.is_damaged:
                     raise
-                self._log.warning("global store is built anew", reason=error.message)
+                self._log.warning("global store is built again", reason=error.message)
                 self._close_reader()
             else:
                 return
@@ -186,7 +186,7 @@ class GlobalCopy:
         retention_ms = self.spec.tombstone_retention_ms
         return retention_ms is not None and _age_ms(position) > retention_ms / _REFRESHES
 
-    def _why_anew(self, position: TaskPosition) -> str:
+    def _why_copied_again(self, position: TaskPosition) -> str:
         """Why what the directory has is of no use, empty where it is, or is nothing."""
         if not position.inputs:
             return ""
@@ -227,13 +227,13 @@ class GlobalCopy:
 
     def _apply(self, batch: InputBatch, inputs: Mapping[TopicPartition, int]) -> None:
         position = TaskPosition(inputs=inputs, written_at_ms=int(time.time() * 1000), origin=self.spec.origin)
-        self._state.apply(batch, position, self._letters)
+        self._state.apply(batch, position, self._dead_letters)
         failures = self._state.failures
-        found = Findings(Counter(failures.dropped), failures.dead_letters, self._letters.take())
+        found = UnreportedCounts(Counter(failures.dropped), failures.dead_letters, self._dead_letters.take())
         if found:
             self._log.warning("records of a global topic dropped", dropped=dict(found.dropped), copy=self.number)
         if self.number == 0:
-            self._findings.add(found)
+            self._unreported.add(found)
 
     def _progress(self, ends: Mapping[TopicPartition, int], records: int, elapsed_s: float) -> RestoreProgress:
         inputs = self.position.inputs

@@ -102,7 +102,7 @@ class BrokerTopicReader:
         except OffsetOutOfRangeError as error:
             raise OffsetOutOfRangeError(
                 f"Global topic {self._topic}: the next offset is not in the log any more: {error.message}",
-                remedy="none needed: the global store is built anew from what the topic has",
+                remedy="none needed: the global store is built again from what the topic has",
             ) from error
         for part in news:
             self._buffered[part.partition].append(part)

@@ -70,7 +70,7 @@ class GlobalState:
         Args:
             batch: the records.
             position: the position behind them.
-            collector: takes the dead letters.
+            collector: takes the dead-letter records.
 
         Raises:
             MillraceError: a record could not be read or processed, and its handler does not continue; nothing of the
@@ -93,7 +93,7 @@ class GlobalState:
 
     @property
     def is_incomplete(self) -> bool:
-        """Whether building the store anew was begun, and failed."""
+        """Whether building the store again was begun, and failed."""
         return self._guard.is_incomplete
 
     @contextmanager
@@ -145,7 +145,7 @@ class _Guard:
         if self.is_incomplete:
             self.lock.release()
             raise StateError(
-                f"The global store {self._store} is not complete: building it anew failed.",
+                f"The global store {self._store} is not complete: building it again failed.",
                 remedy="none needed: it is built again before the next batch",
             )
 

@@ -64,5 +64,5 @@ def check_input_topics(
     if lost := lost_of(global_ids):
         raise StateError(
             f"Topics of global stores of {application_id} were deleted while it ran: {', '.join(lost)}.",
-            remedy="start the application again: its global stores are built anew from what their topics have now",
+            remedy="start the application again: its global stores are built again from what their topics have now",
         )

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from millrace.task.columns import BoolArray, Column, IntArray
 
 Headers = list[tuple[str, bytes | None]]
-Place = tuple[str, int, int]
+RecordPosition = tuple[str, int, int]
 """Topic, partition and offset."""
 ObjectArray = npt.NDArray[np.object_]
 

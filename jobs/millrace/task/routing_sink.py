@@ -23,7 +23,7 @@ from millrace.topology.topic_extractors import RecordContext
 class RoutingSink:
     """Groups what reaches it by topic; within a topic the order stays.
 
-    As long as the application runs, a topic that does not exist yet may be created: each batch asks for it anew.
+    As long as the application runs, a topic that does not exist yet may be created: each batch asks for it again.
     """
 
     def __init__(self, node: SinkNode) -> None:
@@ -56,7 +56,7 @@ class RoutingSink:
                     remedy="return a legal name, or filter such records out before",
                 )
                 batch, _ = sink.encode(part, None, failures)
-                sink.give_up(batch, error, failures)
+                sink.discard(batch, error, failures)
             else:
                 sink = self._sinks.setdefault(topic, Sink(self._node, topic))
                 yield from sink.outputs(part, collector, failures)

@@ -64,12 +64,12 @@ class Sink:
             count = collector.partition_count(self.topic)
         except (UnknownTopicError, TopicRefusedError) as error:
             batch, _ = self.encode(records, None, failures)
-            self.give_up(batch, error, failures)
+            self.discard(batch, error, failures)
             return
         yield self.encode(records, count, failures)
 
     @staticmethod
-    def give_up(batch: OutputBatch, error: UnknownTopicError | RecordRefusedError, failures: FailureHandler) -> None:
+    def discard(batch: OutputBatch, error: UnknownTopicError | RecordRefusedError, failures: FailureHandler) -> None:
         """Has the production handler answer for every record of a batch that cannot be written.
 
         Raises:

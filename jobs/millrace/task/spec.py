@@ -38,7 +38,7 @@ class GlobalStoreSpec:
 
     @property
     def origin(self) -> str:
-        """What the content is made from: a copy of another origin is built anew."""
+        """What the content is made from: a copy of another origin is built again."""
         source = self.part.source
         made_by = type(self.part.processor.operator).__name__
         return f"{self.topic_id} {_serde(source.key_serde)} {_serde(source.value_serde)} {made_by}"

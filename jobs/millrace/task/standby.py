@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from millrace.config import StreamsConfig
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import CommittedOffset, Place, committed_offsets
+from millrace.kafka.offsets import CommittedOffset, TopicPartition, committed_offsets
 from millrace.state import StateOptions
 from millrace.state.standby_copy import CopiedTask, Runs, StandbyCopy, copied_stores
 from millrace.task.signature import Signature
@@ -40,7 +40,7 @@ def copied_task(spec: TaskSpec) -> CopiedTask | None:
     )
 
 
-def runs_of(commits: Mapping[Place, CommittedOffset]) -> Runs:
+def runs_of(commits: Mapping[TopicPartition, CommittedOffset]) -> Runs:
     """What commits of an application's group say of its runs; foreign ones say nothing."""
     signatures = [signature for place, commit in commits.items() if (signature := Signature.of({place: commit}))]
     return Runs(
@@ -78,7 +78,7 @@ class CopyOpener:
             options=StateOptions.from_config(self._config),
         )
 
-    def _committed(self, place: Place) -> int | None:
+    def _committed(self, place: TopicPartition) -> int | None:
         found = committed_offsets(self._admin, self._config.application_id, [place], stable=False).get(place)
         return None if found is None else found.offset
 

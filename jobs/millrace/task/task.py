@@ -10,7 +10,8 @@ The order of a batch, which is what exactly once rests on:
 3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them; the
    global stores, before each batch, to the ends that the driver gives.
 4. the batch is processed into overlays; the stores are not touched.
-5. one transaction: outputs, changelog records, dead letters, and the new offsets with the task's signature. Before it
+5. one transaction: outputs, changelog records, dead-letter records, and the new offsets with the task's signature.
+Before it
    commits, the input topics are compared with those of the start: they may have been deleted and created again. Where
    the broker refuses a record for good, the transaction is aborted, and the batch is processed again without it.
 6. the overlays are written to the database together with the new position, in one write.
@@ -55,7 +56,7 @@ from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.dead_letters import at_writable_times
 from millrace.task.engine import Engine
 from millrace.task.gap_reader import read_gap
-from millrace.task.global_copy import Findings, GlobalCopies, GlobalCopy
+from millrace.task.global_copy import GlobalCopies, GlobalCopy, UnreportedCounts
 from millrace.task.input import (
     InputBatch,
     OffsetRange,
@@ -164,7 +165,7 @@ class Task:
         self._state: TaskState | None = None
         self._engine: Engine | None = None
         self._committed: dict[TopicPartition, int] = {}
-        self._untold: Mapping[str, int] = {}
+        self._unreported: Mapping[str, int] = {}
         self._changelog_ends: dict[str, int] = {}
         self._reset = 0
         self._restored = 0
@@ -261,14 +262,14 @@ class Task:
                 if was_damaged:
                     raise
                 was_damaged = True
-                self._log.warning("damaged state is built anew", reason=error.message)
+                self._log.warning("damaged state is built again", reason=error.message)
                 self.close()
                 self._rebuilds += 1
             except (RecordsRefusedError, BrokerUnavailableError) as error:
                 self.close()
                 self._learn_from(error, is_last=attempts >= MOST_ATTEMPTS)
             else:
-                self._forget_refusals()
+                self._discard_refusals()
                 return outcome
 
     def _run_batch(
@@ -284,14 +285,14 @@ class Task:
             signature = self._open(clock)
             if any(self._committed[place] > offsets.start for place, offsets in ranges.items()):
                 # An earlier attempt at this batch committed and died before it could say what it had counted.
-                self._untold = signature.counts
+                self._unreported = signature.counts
         assert self._engine is not None
-        findings = self._catch_up(global_ends, clock)
+        unreported = self._catch_up(global_ends, clock)
         nothing_new = all(self._committed[place] >= offsets.end for place, offsets in ranges.items())
         if nothing_new and not self._engine.is_punctuation_due:
-            if recommit or findings:
-                self._commit_again(clock, findings)
-            return self._already_committed(clock, findings)
+            if recommit or unreported:
+                self._commit_again(clock, unreported)
+            return self._already_committed(clock, unreported)
         batch, ranges = self._uncommitted(rows, ranges)
         ordered = self._engine.in_stream_order(batch)
         length = decided_length(ordered, ranges)
@@ -303,14 +304,14 @@ class Task:
         collector = self._collector()
         try:
             self._engine.process(decided, collector, wall_clock=True)
-            self._tell(findings, collector)
+            self._report(unreported, collector)
             clock.lap("process")
             merged_bytes = self._merged_bytes()
             positions = {**self._committed, **positions_after(ordered, length, ranges)}
-            counts = self._counts(decided, collector, findings)
+            counts = self._counts(decided, collector, unreported)
             self._commit(positions, counts, collector, clock)
         except BaseException as error:
-            self._give_back(findings)
+            self._give_back(unreported)
             damaged = self._damage()
             self.close()
             if damaged is not None and isinstance(error, Exception) and not isinstance(error, StateCorruptedError):
@@ -392,7 +393,7 @@ class Task:
             raise refused.cause if refused is not None and refused.cause is not None else error
         self._log.warning("the broker refuses records; the batch is processed again", reason=error.message)
 
-    def _forget_refusals(self) -> None:
+    def _discard_refusals(self) -> None:
         self._known_refusals = KnownRefusals()
         self._sent_topics.clear()
         if self._isolates:
@@ -486,22 +487,23 @@ class Task:
             sent_topics=self._sent_topics,
         )
 
-    def _learn(self, topic: str, *, letters: bool = False) -> TaskProducer:
-        """Asks for a topic that a record or a dead letter names; returns the producer that can write to it.
+    def _learn(self, topic: str, *, dead_letters: bool = False) -> TaskProducer:
+        """Asks for a topic that a record or a dead-letter record names; returns the producer that can write to it.
 
         A producer's batches fit the topics that were known when it was made. Nothing of the batch is sent yet: all
         topics are asked for before that.
         """
-        self._topics.learn(topic, letters=letters)
+        self._topics.learn(topic, dead_letters=dead_letters)
         producer = self._open_producer()
         limits = self._topics.limits[topic]
         if producer.fits(limits.max_message_bytes):
             producer.add_topic(topic, limits)
             return producer
         if producer.in_transaction:
-            # A letter for a record that turned out too large when it was sent. A new producer would lose what was sent.
+            # A dead-letter record for a record that turned out too large when it was sent. A new producer would lose
+            # what was sent.
             raise ConfigurationError(
-                f"Task {self.spec.name} has a dead letter for topic {topic}, whose max.message.bytes "
+                f"Task {self.spec.name} has a dead-letter record for topic {topic}, whose max.message.bytes "
                 f"({limits.max_message_bytes}) its "
                 "producer does not fit, and has sent records already.",
                 remedy="give the topic the max.message.bytes of the output topics, or name it in "
@@ -567,31 +569,31 @@ class Task:
             batch = batch.take(np.flatnonzero(wanted))
         return batch, adjusted
 
-    def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> Findings:
+    def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> UnreportedCounts:
         """Brings the global stores to the ends; returns what their copies have to tell."""
-        findings = Findings()
+        unreported = UnreportedCounts()
         try:
             for copy in self._global.values():
                 copy.catch_up(ends, self._on_restore)
-                findings.add(copy.take_findings())
+                unreported.add(copy.take_unreported())
         except BaseException:
-            self._give_back(findings)
+            self._give_back(unreported)
             self.close()
             raise
         if self._global:
             clock.lap("global")
-        return findings
+        return unreported
 
-    def _give_back(self, findings: Findings) -> None:
+    def _give_back(self, unreported: UnreportedCounts) -> None:
         for copy in self._global.values():
             if copy.number == 0:
-                copy.give_back(findings)
+                copy.give_back(unreported)
                 return
 
     @staticmethod
-    def _tell(findings: Findings, collector: _ProducerCollector) -> None:
-        for letters in findings.letters:
-            collector.send(at_writable_times(letters, collector))
+    def _report(unreported: UnreportedCounts, collector: _ProducerCollector) -> None:
+        for records in unreported.records:
+            collector.send(at_writable_times(records, collector))
 
     def _open_producer(self) -> TaskProducer:
         assert self._producer is not None
@@ -656,37 +658,40 @@ class Task:
         clock.lap("store")
         crash_here(CrashPoint.AFTER_STORE_WRITE)
 
-    def _counts(self, decided: InputBatch, collector: _ProducerCollector, findings: Findings) -> dict[str, int]:
+    def _counts(
+        self, decided: InputBatch, collector: _ProducerCollector, unreported: UnreportedCounts
+    ) -> dict[str, int]:
         assert self._engine is not None
         failures = self._engine.failures
-        counts = {"read": len(decided), "dead_letters": failures.dead_letters + findings.dead_letters}
+        counts = {"read": len(decided), "dead_letters": failures.dead_letters + unreported.dead_letters}
         counts.update({f"written.{topic}": count for topic, count in collector.written.items()})
-        dropped = failures.dropped + findings.dropped
+        dropped = failures.dropped + unreported.dropped
         counts.update({f"dropped.{reason}": count for reason, count in dropped.items()})
         counts.update({f"silently_dropped.{why}": count for why, count in failures.silently_dropped.items()})
         return {name: count for name, count in counts.items() if count}
 
-    def _commit_again(self, clock: _Clock, findings: Findings) -> None:
+    def _commit_again(self, clock: _Clock, unreported: UnreportedCounts) -> None:
         """Commits the committed offsets once more, with the state's signature as it is."""
         collector = self._collector()
         try:
-            self._tell(findings, collector)
+            self._report(unreported, collector)
             self._commit(self._committed, {}, collector, clock)
         except BaseException:
-            self._give_back(findings)
+            self._give_back(unreported)
             self.close()
             raise
 
-    def _already_committed(self, clock: _Clock, findings: Findings) -> BatchOutcome:
-        untold, self._untold = self._untold, {}
-        counts = Counter(untold)
-        counts.update({f"dropped.{reason}": count for reason, count in findings.dropped.items()})
-        counts.update({"dead_letters": findings.dead_letters} if findings.dead_letters else {})
+    def _already_committed(self, clock: _Clock, unreported: UnreportedCounts) -> BatchOutcome:
+        committed_counts, self._unreported = self._unreported, {}
+        counts = Counter(committed_counts)
+        counts.update({f"dropped.{reason}": count for reason, count in unreported.dropped.items()})
+        counts.update({"dead_letters": unreported.dead_letters} if unreported.dead_letters else {})
         assert self._engine is not None
         return BatchOutcome(
             task=self.spec.name,
             positions=dict(self._committed),
-            transactions=self._take_transactions() + int(bool(untold) and self.spec.transactional_id is not None),
+            transactions=self._take_transactions()
+            + int(bool(committed_counts) and self.spec.transactional_id is not None),
             counts=dict(counts),
             durations=clock.laps,
             restored=self._take_restored(),
@@ -696,7 +701,7 @@ class Task:
 
 
 class _LearnTopic(Protocol):
-    def __call__(self, topic: str, *, letters: bool = False) -> TaskProducer: ...
+    def __call__(self, topic: str, *, dead_letters: bool = False) -> TaskProducer: ...
 
 
 class _ProducerCollector:
@@ -732,7 +737,7 @@ class _ProducerCollector:
             UnknownTopicError: it is for a topic that an exception handler names, and that does not exist.
             RecordRefusedError: the topic does not take a record; none of the batch was sent.
         """
-        self.expect_letters([batch.topic])
+        self.expect_dead_letter_records([batch.topic])
         for _, error in self._refused_before(batch):
             raise error
         self._sent_topics.add(batch.topic)
@@ -752,11 +757,11 @@ class _ProducerCollector:
         else:
             self.written[batch.topic] += len(batch)
 
-    def expect_letters(self, topics: Iterable[str]) -> None:
+    def expect_dead_letter_records(self, topics: Iterable[str]) -> None:
         """Asks for topics that handlers name, before anything is sent: a producer may have to make room for another."""
         for topic in topics:
             if not self._topics.knows(topic):
-                self._producer = self._learn(topic, letters=True)
+                self._producer = self._learn(topic, dead_letters=True)
 
     def refused(self, batch: OutputBatch) -> list[Refusal]:
         """The records that their topic would refuse, or that the broker has refused."""

@@ -35,12 +35,12 @@ class TopicsWritten:
         """Whether ``topic`` need not be asked for."""
         return topic in self.partition_counts
 
-    def learn(self, topic: str, *, letters: bool = False) -> None:
-        """Asks for a topic that a record names, or a dead letter of a handler.
+    def learn(self, topic: str, *, dead_letters: bool = False) -> None:
+        """Asks for a topic that a record names, or a dead-letter record of a handler.
 
         Args:
             topic: its name.
-            letters: whether an exception handler has named it, which may name any topic.
+            dead_letters: whether an exception handler has named it, which may name any topic.
 
         Raises:
             StateError: it was there at the start and is not any more; or no sink chooses topics, so it ought to have
@@ -51,7 +51,7 @@ class TopicsWritten:
         """
         is_known = topic in self.spec.partition_counts
         if (
-            not letters
+            not dead_letters
             and not is_known
             and not any(sink.extractor is not None for sink in self.spec.sub_topology.sinks)
         ):
@@ -73,9 +73,10 @@ class TopicsWritten:
                 "create`), and start the application again: it resumes at its committed offsets",
             )
         if found is None:
-            if letters:
+            if dead_letters:
                 raise UnknownTopicError(
-                    f"Task {self.spec.name} has a dead letter for topic {topic}, which an exception handler names and "
+                    f"Task {self.spec.name} has a dead-letter record for topic {topic}, which an exception handler "
+                    f"names and "
                     "which does not exist.",
                     remedy=f"create it (`millrace topics create {topic}`), or correct what the handler gives",
                 )

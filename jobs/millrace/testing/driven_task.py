@@ -68,7 +68,7 @@ class DrivenTask:
         headers = None if batch.headers is None else batch.headers.tolist()
         return self._limits.refused(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
 
-    def expect_letters(self, _topics: Iterable[str], /) -> None:
+    def expect_dead_letter_records(self, _topics: Iterable[str], /) -> None:
         """Every topic exists here."""
 
     def partition_count(self, topic: str, /) -> int:

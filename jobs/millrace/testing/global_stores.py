@@ -23,7 +23,7 @@ class DrivenGlobalStore:
         self._topic = part.topic
         self._global_state = GlobalState(part, config, self.state)
         self._end = 0
-        self._letters = OutputBuffer()
+        self._dead_letters = OutputBuffer()
 
     @property
     def store(self) -> KeyValueStore:
@@ -36,11 +36,11 @@ class DrivenGlobalStore:
         return self._global_state.failures.dropped
 
     def apply(self, records: Sequence[RawRecord]) -> list[OutputBatch]:
-        """Takes records at the topic's end; returns the dead letters."""
+        """Takes records at the topic's end; returns the dead-letter records."""
         batch = input_batch(
             (self._topic,), [(self._topic, self._end + place, record) for place, record in enumerate(records)]
         )
         end = self._end + len(records)
-        self._global_state.apply(batch, TaskPosition(inputs={(self._topic, 0): end}), self._letters)
+        self._global_state.apply(batch, TaskPosition(inputs={(self._topic, 0): end}), self._dead_letters)
         self._end = end
-        return self._letters.take()
+        return self._dead_letters.take()

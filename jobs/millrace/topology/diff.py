@@ -229,5 +229,5 @@ def _global_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[
             if old[name][fact] != new[name][fact]
         ]
         if changed:
-            text = f"global store {name} is built anew from its topic: {'; '.join(changed)}"
+            text = f"global store {name} is built again from its topic: {'; '.join(changed)}"
             yield Change(ChangeKind.CHANGED, name, text)

@@ -205,7 +205,7 @@ class _Draft:
             )
         self.repartition_topics[spec.name] = spec
 
-    def add_trip(
+    def add_repartition(
         self,
         node: Repartition | TableRepartition | ForeignKeyTopic,
         *,
@@ -345,7 +345,7 @@ def _(node: Process, draft: _Draft) -> None:
 @_expand.register
 def _(node: Repartition, draft: _Draft) -> None:
     operator = PassThrough() if node.name in draft.unfiltered else DropNullKeys()
-    draft.add_trip(
+    draft.add_repartition(
         node,
         value_serde=node.value_serde,
         partitions=node.partitions,
@@ -410,12 +410,12 @@ def _(node: TableJoin, draft: _Draft) -> None:
 
 @_expand.register
 def _(node: TableRepartition, draft: _Draft) -> None:
-    draft.add_trip(node, value_serde=ChangeSerde(node.value_serde))
+    draft.add_repartition(node, value_serde=ChangeSerde(node.value_serde))
 
 
 @_expand.register
 def _(node: ForeignKeyTopic, draft: _Draft) -> None:
-    draft.add_trip(node, value_serde=node.value_serde, partitioner=node.partitioner)
+    draft.add_repartition(node, value_serde=node.value_serde, partitioner=node.partitioner)
 
 
 @_expand.register

@@ -95,7 +95,8 @@ class FailOnInvalidTimestamp(ExtractRecordMetadataTimestamp):
 
 @dataclass(frozen=True)
 class LogAndSkipOnInvalidTimestamp(ExtractRecordMetadataTimestamp):
-    """A record with a negative timestamp is dropped and counted, and goes to the dead letters where there are any."""
+    """A record with a negative timestamp is dropped and counted, and goes to the dead-letter records where there are
+    any."""
 
     def on_invalid_timestamp(self, key: Any, value: Any, timestamp: int, partition_time: int) -> int:
         """``timestamp``, which drops the record."""

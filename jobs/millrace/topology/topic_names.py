@@ -38,7 +38,7 @@ def check_topic_names(
     """
     topics = list(_topics(topology, application_id or _SHORTEST_APPLICATION_ID))
     if dead_letter_topic is not None:
-        topics.append(_NamedTopic(name=dead_letter_topic, owner="the dead letters", internal=False))
+        topics.append(_NamedTopic(name=dead_letter_topic, owner="the dead-letter records", internal=False))
     problems = [
         f"{_shown(topic.name, application_id, internal=topic.internal)}, the topic of {topic.owner}, {problem}"
         for topic in topics

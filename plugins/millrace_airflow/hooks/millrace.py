@@ -15,7 +15,7 @@ from millrace.install.which_spec import Use
 from millrace.ops import Home, Outcome
 from millrace.ops.changes import difference_note
 from millrace.ops.operations.journal import OperationRecord, unfinished_operation
-from millrace.ops.supervise import owns, take_over
+from millrace.ops.supervise import owns, take_over_supervision
 
 if TYPE_CHECKING:
     # Importing these takes seconds, and DAG files import the hook: its methods import what they need.
@@ -113,9 +113,9 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """See :func:`millrace.ops.reconcile_all`."""
         return ops.reconcile_all(self.home, dry_run=dry_run)
 
-    def take_over(self, application: str, *, owner: str) -> Outcome:
-        """See :func:`millrace.ops.supervise.take_over`."""
-        return take_over(self._application(application), owner=owner)
+    def take_over_supervision(self, application: str, *, owner: str) -> Outcome:
+        """See :func:`millrace.ops.supervise.take_over_supervision`."""
+        return take_over_supervision(self._application(application), owner=owner)
 
     def owns(self, application: str, *, owner: str) -> bool:
         """See :func:`millrace.ops.supervise.owns`."""
@@ -129,11 +129,11 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         """See :func:`millrace.ops.operations.unfinished_operation`."""
         return unfinished_operation(self.home.application(application))
 
-    def carry_on_or(self, application: str, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
-        """See :func:`millrace.ops.operations.carry_on_or`."""
-        from millrace.ops.operations import carry_on_or
+    def resume_or(self, application: str, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
+        """See :func:`millrace.ops.operations.resume_or`."""
+        from millrace.ops.operations import resume_or
 
-        return carry_on_or(self._application(application), begin, reported=reported)
+        return resume_or(self._application(application), begin, reported=reported)
 
     def resume(self, application: str, *, progress: Progress) -> Outcome:
         """See :func:`millrace.ops.operations.resume`."""
@@ -251,7 +251,7 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
             progress=progress,
         )
 
-    def replay_letters(
+    def replay_dead_letter_records(
         self,
         application: str,
         selection: Selection,
@@ -262,10 +262,10 @@ class MillraceHook(BaseHook):  # type: ignore[misc]
         dry_run: bool,
         progress: Progress,
     ) -> Outcome:
-        """See :func:`millrace.ops.dead_letters.replay_letters`."""
-        from millrace.ops.dead_letters import replay_letters
+        """See :func:`millrace.ops.dead_letters.replay_dead_letter_records`."""
+        from millrace.ops.dead_letters import replay_dead_letter_records
 
-        return replay_letters(
+        return replay_dead_letter_records(
             self._application(application),
             selection=selection,
             to_source_partition=to_source_partition,

@@ -23,7 +23,7 @@ WINDOW_VARIABLE = "millrace_off_peak"
 class MillraceApplicationsOperator(MillraceOperator):
     """Returns the names of the applications that the tasks behind it are mapped over.
 
-    One that was chosen by hand is always returned. Of all, those are returned that shall run here and that the run is
+    One that was chosen by hand is always returned. Of all, those are returned that should run here and that the run is
     due for. Scheduled runs outside the off-peak hours return none; so do others, where ``window`` was given.
 
     Args:
@@ -120,7 +120,7 @@ class MillraceApplicationsOperator(MillraceOperator):
 
 def _why_not_running(hook: MillraceHook, name: str, _now: datetime) -> str:
     record = read_record(hook.home.application(name))
-    return "" if record is not None and record.desired is DesiredState.RUNNING else "it shall not run"
+    return "" if record is not None and record.desired is DesiredState.RUNNING else "it should not run"
 
 
 def _why_not_due(hook: MillraceHook, name: str, _now: datetime) -> str:

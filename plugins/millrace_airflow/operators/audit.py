@@ -22,7 +22,7 @@ _PROGRESS_EVERY_S = 5.0
 class MillraceAuditOperator(MillraceOperator):
     """Compares each store with a replay of its changelog, beside the running application; fails where they differ.
 
-    It changes nothing, so that a retry begins anew.
+    It changes nothing, so that a retry begins again.
 
     Args:
         application: name of the application; templated.
@@ -73,7 +73,7 @@ class MillraceAuditOperator(MillraceOperator):
                 f"{differing} keys of {self.application} differ between store and changelog: {stores}.",
                 "what a restoration would give is the changelog: if that is right, stop the application, remove the "
                 "task's directory under state.dir and deploy it; if the store is right, take a savepoint with "
-                "millrace_savepoint and restore it with millrace_restore, which writes the changelog anew",
+                "millrace_savepoint and restore it with millrace_restore, which writes the changelog again",
                 is_final=True,
             )
         skipped = [each for each in report.stores if each.skipped]

@@ -27,7 +27,7 @@ _NEXT = {
 class MillraceCanaryOperator(MillraceActionOperator):
     """Starts a canary of an application, compares both, promotes it, or drops it.
 
-    The comparison fails where they differ. What was killed midway is carried on by ``millrace operations resume`` under
+    The comparison fails where they differ. What was killed midway is resumed by ``millrace operations resume`` under
     the name of the clone.
 
     Args:

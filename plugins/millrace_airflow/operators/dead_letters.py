@@ -1,4 +1,4 @@
-"""The operator that sends the records of dead letters back."""
+"""The operator that sends dead-letter records back."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from millrace_airflow.values import is_true, names, text_or_none
 
 
 class MillraceReplayOperator(MillraceOperationOperator):
-    """Sends the records of dead letters back to the topics they were read from, each exactly once.
+    """Sends dead-letter records back to the topics they were read from, each exactly once.
 
     Args:
         since: records from this ISO time on, UTC; templated.
         until: records before it; templated.
         error: part of the exception's name, or of the reason of the drop; templated.
         topic: where the records were read; templated.
-        letters: ``partition:offset`` of some letters, separated by commas; templated.
+        letters: ``partition:offset`` of some dead-letter records, separated by commas; templated.
         to_source_partition: back to the partition where they were read, not that of their key; templated.
         force: also what was sent back before; templated.
         kwargs: see :class:`MillraceOperationOperator`.
@@ -59,7 +59,7 @@ class MillraceReplayOperator(MillraceOperationOperator):
 
     def begin(self, hook: MillraceHook, *, dry_run: bool) -> Outcome:
         """Send them back."""
-        from millrace.ops.dead_letters import Selection, parse_letter
+        from millrace.ops.dead_letters import Selection, parse_record_position
         from millrace.ops.reset import parse_time
 
         since, until = text_or_none(self.since), text_or_none(self.until)
@@ -68,9 +68,9 @@ class MillraceReplayOperator(MillraceOperationOperator):
             until_ms=None if until is None else parse_time(until),
             error=text_or_none(self.error) or "",
             topic=text_or_none(self.topic),
-            letters=frozenset(parse_letter(each) for each in names(self.letters)),
+            positions=frozenset(parse_record_position(each) for each in names(self.letters)),
         )
-        return hook.replay_letters(
+        return hook.replay_dead_letter_records(
             self.application,
             selection,
             to_source_partition=is_true(self.to_source_partition),

@@ -46,7 +46,7 @@ class MillraceExportMetricsOperator(MillraceOperator):
             problems = "; ".join(report.problems)[:2000]
             raise failure(
                 f"Everything else was exported, but this could not be had: {problems}.",
-                "mend what is named, for example a broker that does not answer; the next run tries again",
+                "fix what is named, for example a broker that does not answer; the next run tries again",
                 is_final=True,
             )
         return report.summary()

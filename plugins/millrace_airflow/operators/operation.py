@@ -1,4 +1,4 @@
-"""The base of operators that carry out operations in steps."""
+"""The base of operators that execute multi-step operations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow.sdk.execution_time.context import NEVER_EXPIRE
 
 from millrace.errors import MillraceError
 from millrace.ops import Outcome
-from millrace.ops.operations.caller import Caller, called_by
+from millrace.ops.operations.requester import Requester, on_behalf_of
 from millrace_airflow.hooks.millrace import MillraceHook
 from millrace_airflow.operators.base import MillraceActionOperator, failure
 
@@ -22,11 +22,11 @@ _REPORTED = "reported"
 
 
 class MillraceOperationOperator(MillraceActionOperator):
-    """Carries out an operation that is planned first, journaled step by step, and resumed.
+    """Executes an operation that is planned first, journaled step by step, and resumed.
 
     A task that is retried or cleared goes on with the operation that it began, at the step that was not completed; one
     that had completed when the task died is not done again. A kill ends it between two steps, or within one if that
-    takes longer than Airflow's patience; the next try goes on in both cases. What is refused before anything was begun
+    takes longer than Airflow waits; the next try goes on in both cases. What is refused before anything was begun
     fails at once, without further tries. The log has the plan, each step, and in its last lines what happened and what
     to do.
 
@@ -45,7 +45,7 @@ class MillraceOperationOperator(MillraceActionOperator):
 
     @abstractmethod
     def begin(self, hook: MillraceHook, *, dry_run: bool) -> Outcome:
-        """Begin the operation, and carry it out; :meth:`log_progress` takes its lines."""
+        """Begin the operation, and execute it; :meth:`log_progress` takes its lines."""
 
     def finish(self, hook: MillraceHook, outcome: Outcome) -> None:
         """What belongs to the task and is no step: it runs again where the task is tried again."""
@@ -64,15 +64,15 @@ class MillraceOperationOperator(MillraceActionOperator):
         return self.application
 
     def act(self, hook: MillraceHook, context: Context) -> dict[str, Any]:
-        """Carry it out, or go on with it."""
+        """Execute it, or go on with it."""
         dry_run = self.is_dry
-        store, name = context["task_state_store"], "" if dry_run else requester(context)
-        caller = Caller(
-            name=name, wants_stop=lambda: self._is_killed, on_plan=self._log_plan, progress=self.log_progress
+        store, name = context["task_state_store"], "" if dry_run else requester_name(context)
+        requester = Requester(
+            name=name, is_cancelled=lambda: self._is_killed, on_plan=self._log_plan, progress=self.log_progress
         )
         try:
-            with called_by(caller):
-                outcome = hook.carry_on_or(
+            with on_behalf_of(requester):
+                outcome = hook.resume_or(
                     self.target,
                     lambda: self.begin(hook, dry_run=dry_run),
                     reported="" if dry_run else str(store.get(_REPORTED) or ""),
@@ -129,7 +129,7 @@ class MillraceOperationOperator(MillraceActionOperator):
         return failure(error.message, advice, is_final=not is_own)
 
 
-def requester(context: Context) -> str:
+def requester_name(context: Context) -> str:
     """What the journal calls this task, whichever try: ``airflow dag/run/task``, and the index of a mapped one."""
     instance = context["ti"]
     index = getattr(instance, "map_index", -1)

@@ -45,5 +45,5 @@ class MillraceOperationsOperator(MillraceActionOperator):
         else:
             hook.resume(self.application, progress=self.log_line)
         self.log.info("What happened: %s, %s.", record.id, "abandoned" if self.action == ABANDON else "completed")
-        self.log.info("What to do: see millrace_preflight, and deploy it with millrace_deploy if it shall run.")
+        self.log.info("What to do: see millrace_preflight, and deploy it with millrace_deploy if it should run.")
         return {"application": self.application, "action": self.action, "operation_id": record.id}

@@ -41,7 +41,7 @@ class MillraceReconcileOperator(MillraceOperator):
         if bad:
             raise failure(
                 "; ".join(f"{outcome.application}: {outcome.text}" for outcome in bad)[:2000],
-                "read the end of the driver's log, mend the cause, and deploy it again with millrace_deploy",
+                "read the end of the driver's log, fix the cause, and deploy it again with millrace_deploy",
                 is_final=True,
             )
         return {outcome.application: f"{outcome.action}: {outcome.text}"[:200] for outcome in outcomes[:100]}

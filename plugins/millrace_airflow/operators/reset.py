@@ -20,7 +20,7 @@ PLACES = ("earliest", "latest", "offset", "datetime", "duration", "shift")
 
 
 class MillraceResetOperator(MillraceOperationOperator):
-    """Lets an application begin anew: offsets, internal topics, stores.
+    """Lets an application begin again: offsets, internal topics, stores.
 
     Args:
         to: where the input topics go, one of :data:`PLACES`; templated.
@@ -28,7 +28,7 @@ class MillraceResetOperator(MillraceOperationOperator):
         input_topics: names separated by commas, none means all; templated.
         internal_topics: those to delete, none means all; templated.
         output_topics: outputs whose records are deleted; templated.
-        empty_dead_letters: delete the records of the dead letter topic; templated.
+        empty_dead_letters: delete the records of the dead-letter topic; templated.
         delete_savepoints: delete its savepoints; templated.
         stop: stop the application first; templated.
         force: pass over members and drivers elsewhere that are dead; templated.

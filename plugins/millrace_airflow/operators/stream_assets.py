@@ -65,7 +65,7 @@ class MillraceStreamAssetsOperator(MillraceOperator):
 
 
 def has_moved(position: TopicPosition, before: Mapping[str, int]) -> bool:
-    """Whether a topic has got records since; a topic that was created anew counts too. Pure.
+    """Whether a topic has got records since; a topic that was created again counts too. Pure.
 
     Args:
         position: where it is now.

@@ -63,7 +63,7 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
     def execute(self, context: Context) -> dict[str, Any]:
         """Take the job over, then wait."""
         owner = owner_of(context)
-        outcome = self.hook.take_over(self.application, owner=owner)
+        outcome = self.hook.take_over_supervision(self.application, owner=owner)
         self.log.info("%s: %s", outcome.action, outcome.text)
         if outcome.action is Action.STOPPED:
             return outcome.summary()
@@ -97,7 +97,7 @@ class MillraceSuperviseOperator(BaseOperator):  # type: ignore[misc]
         if outcome.action is Action.GIVE_UP:
             raise failure(
                 f"{self.application}: {outcome.text}",
-                "read the end of the driver's log, mend the cause, and deploy it again with millrace_deploy",
+                "read the end of the driver's log, fix the cause, and deploy it again with millrace_deploy",
                 is_final=True,
             )
         home = self.hook.home

@@ -57,7 +57,7 @@ class StreamReadySensor(BaseSensorOperator):  # type: ignore[misc]
         if not self.deferrable:
             return super().execute(context)
         # What holds already is not deferred: a trigger fires after some seconds only.
-        observation, why_not = self._look()
+        observation, why_not = self._probe()
         if observation is not None and not why_not and not self.for_s:
             return self.resume(context, observation.summary())
         home = MillraceHook(self.millrace_conn_id).home
@@ -81,13 +81,13 @@ class StreamReadySensor(BaseSensorOperator):  # type: ignore[misc]
 
     def poke(self, context: Context) -> bool:  # noqa: ARG002
         """One look, where the sensor is not deferred."""
-        _, why_not = self._look()
+        _, why_not = self._probe()
         if why_not:
             self.log.info("%s: %s", self.application, why_not)
         self._held_since = None if why_not else self._held_since or time.monotonic()
         return self._held_since is not None and time.monotonic() - self._held_since >= self.condition.for_s
 
-    def _look(self) -> tuple[Observation | None, str]:
+    def _probe(self) -> tuple[Observation | None, str]:
         """What is seen now, and why that is not what is waited for; a record may be unreadable at one look only."""
         try:
             observation = MillraceHook(self.millrace_conn_id).observe(self.application)

@@ -14,20 +14,20 @@ from millrace.errors import MillraceError
 from millrace.install.application import Application
 from millrace.ops import Home
 from millrace_airflow.conditions import Condition
-from millrace_airflow.triggers.looking import LEAST_DEFERRAL_S, look_and_judge, make_client
+from millrace_airflow.triggers.polling import LEAST_DEFERRAL_S, make_client, probe_and_judge
 
 
 class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
     """Fires once a condition has held for long enough.
 
-    Nothing is kept that another triggerer could miss, but for how long the condition has held: that begins anew.
+    Nothing is kept that another triggerer could miss, but for how long the condition has held: that begins again.
 
     Args:
         home: directory of the installation.
         specs: directory of the specifications.
         application: name of the application.
         condition: what :meth:`millrace_airflow.conditions.Condition.serialize` gave.
-        poll_interval_s: time between two looks, seconds.
+        poll_interval_s: time between two probes, seconds.
         least_deferral_s: does not fire before so many seconds.
     """
 
@@ -74,7 +74,7 @@ class ConditionTrigger(BaseTrigger):  # type: ignore[misc]
         try:
             while True:
                 try:
-                    _, observation = await look_and_judge(Application(home, self.application), client)
+                    _, observation = await probe_and_judge(Application(home, self.application), client)
                     why_not = condition.why_not(observation)
                 except MillraceError as error:
                     # A record that cannot be read now may be readable at the next look; the sensor has a timeout.

@@ -18,7 +18,7 @@ from millrace.ops.action import Action
 from millrace.ops.decide import Decision, decide
 from millrace.ops.driver import StopLimits
 from millrace.ops.observe import Evidence, remember
-from millrace_airflow.triggers.looking import LEAST_DEFERRAL_S, look_and_judge, make_client
+from millrace_airflow.triggers.polling import LEAST_DEFERRAL_S, make_client, probe_and_judge
 
 KILL_LIMITS = StopLimits(graceful_s=18.0, terminate_s=5.0, kill_s=3.0)
 """Together below Airflow's ``[triggerer] on_kill_timeout`` of 30 s."""
@@ -48,7 +48,7 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
         application: name of the application.
         owner: ``run_id/try_number`` of the task that waits.
         checkpoint_s: fires after so many seconds although nothing is to be done, so that the task's timeout, which
-            tells when no triggerer is there, starts anew.
+            tells when no triggerer is there, starts again.
         least_deferral_s: does not fire before so many seconds.
     """
 
@@ -92,7 +92,7 @@ class SuperviseTrigger(BaseTrigger):  # type: ignore[misc]
         client = await make_client()
         try:
             while True:
-                evidence, observation = await look_and_judge(Application(home, self.application), client)
+                evidence, observation = await probe_and_judge(Application(home, self.application), client)
                 if observation.note != told:
                     told = observation.note
                     self.log.warning(

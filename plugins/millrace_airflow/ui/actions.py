@@ -64,14 +64,14 @@ ACTIONS = {
         ),
         Action(
             dag_id="millrace_dead_letter_replay",
-            label="Replay dead letters",
-            explanation="Sends dead letters back to the topics from which they were read.",
+            label="Replay dead-letter records",
+            explanation="Sends dead-letter records back to the topics from which they were read.",
             deletes=True,
         ),
         Action(
             dag_id="millrace_reset",
             label="Reset",
-            explanation="Forgets state and progress, so that the application begins anew.",
+            explanation="Forgets state and progress, so that the application begins again.",
             deletes=True,
         ),
     )

@@ -17,7 +17,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from millrace.errors import MillraceError
 from millrace.install.application import Application
 from millrace.ops import Home
-from millrace.ops.dead_letters import list_letters
+from millrace.ops.dead_letters import list_dead_letter_records
 from millrace.ops.overview import ApplicationDetails, OverviewWatch
 from millrace_airflow.ui import pages
 from millrace_airflow.ui.actions import ACTIONS, Action
@@ -28,8 +28,8 @@ from millrace_airflow.ui.words import ago, size
 
 _FRAGMENT = "x-streams-fragment"
 _LONGEST_FORM = 64 * 1024
-_LETTERS = 100
-_LETTER_READERS = 4
+_SHOWN_RECORDS = 100
+_DEAD_LETTER_READERS = 4
 
 
 def airflow_app() -> FastAPI:
@@ -41,7 +41,7 @@ def airflow_app() -> FastAPI:
         OverviewWatch(Home.from_environment()),
         AirflowGateway(),
         who=get_user,
-        may_look=requires_access_dag("GET"),
+        may_view=requires_access_dag("GET"),
         may_run=requires_access_dag("POST", DagAccessEntity.RUN),
     )
 
@@ -51,7 +51,7 @@ def create_app(
     airflow: Airflow,
     *,
     who: Callable[..., Any],
-    may_look: Callable[..., Any],
+    may_view: Callable[..., Any],
     may_run: Callable[..., Any],
 ) -> FastAPI:
     """The pages.
@@ -60,11 +60,11 @@ def create_app(
         watch: what is known of the applications.
         airflow: what the buttons need.
         who: dependency that gives the person, and answers 401 to nobody.
-        may_look: dependency that answers 403 to who may see nothing.
+        may_view: dependency that answers 403 to who may see nothing.
         may_run: dependency that answers 403 to who may not run the DAG ``dag_id`` of the path.
     """
     app = FastAPI(
-        dependencies=[Depends(who), Depends(may_look)], docs_url=None, redoc_url=None, openapi_url=None, title="Streams"
+        dependencies=[Depends(who), Depends(may_view)], docs_url=None, redoc_url=None, openapi_url=None, title="Streams"
     )
     app.add_middleware(SafeHeaders)
     app.add_exception_handler(HTTPException, _refused)
@@ -112,7 +112,7 @@ class _Site:
         self._watch = watch
         self._airflow = airflow
         # A cluster that does not answer keeps these waiting, and none of the threads that Airflow's own answers need.
-        self._letter_readers = CapacityLimiter(_LETTER_READERS)
+        self._dead_letter_readers = CapacityLimiter(_DEAD_LETTER_READERS)
 
     async def applications(self, request: Request) -> Response:
         found = await run_in_threadpool(self._watch.applications)
@@ -157,11 +157,12 @@ class _Site:
         details = await self._details(name)
         try:
             found = await run_sync(
-                lambda: list_letters(Application(self._watch.home, name), limit=_LETTERS), limiter=self._letter_readers
+                lambda: list_dead_letter_records(Application(self._watch.home, name), limit=_SHOWN_RECORDS),
+                limiter=self._dead_letter_readers,
             )
         except MillraceError as error:
-            return pages.dead_letters(request, details, (), problem=str(error), limit=_LETTERS)
-        return pages.dead_letters(request, details, found, limit=_LETTERS)
+            return pages.dead_letters(request, details, (), problem=str(error), limit=_SHOWN_RECORDS)
+        return pages.dead_letters(request, details, found, limit=_SHOWN_RECORDS)
 
     async def run(self, request: Request, name: str) -> Response:
         action, run_id = _action(request.query_params.get("dag", "")), request.query_params.get("run", "")

@@ -11,7 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from millrace.ops.dead_letters import KnownLetter
+from millrace.ops.dead_letters import ListedDeadLetterRecord
 from millrace.ops.overview import ApplicationDetails, ApplicationOverview
 from millrace_airflow.ui import words
 from millrace_airflow.ui.actions import Action
@@ -67,7 +67,7 @@ def base(request: Request) -> str:
 
 
 def applications(request: Request, found: Iterable[ApplicationOverview], *, fragment: bool) -> Response:
-    """All applications: those that need somebody come first."""
+    """All applications: those that need an operator come first."""
     ordered = sorted(found, key=lambda each: (_ORDER.index(each.verdict), each.name))
     return _page(request, "applications", fragment=fragment, applications=ordered)
 
@@ -102,11 +102,17 @@ def panel(
 
 
 def dead_letters(
-    request: Request, details: ApplicationDetails, found: Iterable[KnownLetter], *, limit: int, problem: str = ""
+    request: Request,
+    details: ApplicationDetails,
+    found: Iterable[ListedDeadLetterRecord],
+    *,
+    limit: int,
+    problem: str = "",
 ) -> Response:
-    """The latest dead letters of an application, without keys and values: whoever may look need not see those."""
-    latest = sorted(found, key=lambda each: each.letter.timestamp, reverse=True)
-    return _page(request, "dead_letters", app=details.overview, letters=latest, limit=limit, problem=problem)
+    """The latest dead-letter records of an application, without keys and values: whoever may look need not see
+    those."""
+    latest = sorted(found, key=lambda each: each.record.timestamp, reverse=True)
+    return _page(request, "dead_letters", app=details.overview, records=latest, limit=limit, problem=problem)
 
 
 def run(

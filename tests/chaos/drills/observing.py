@@ -44,7 +44,7 @@ class Observer:
         self._application = application
 
     def metrics(self) -> dict[str, float]:
-        """Differences of the counters, which begin anew with a driver, and the highest lag."""
+        """Differences of the counters, which begin again with a driver, and the highest lag."""
         now = self._counters()
         moved = {}
         is_new_driver = now[EPOCH] != self._before[EPOCH]

@@ -134,7 +134,7 @@ def test_offsets_moved_by_hand_are_noticed_and_can_be_put_back(drilled: Drilled)
         drilled.move_offsets()
 
     result = drilled.stops("offsets", pause_and_move)
-    assert "Somebody else committed offsets" in result.reason
+    assert "Another client committed offsets" in result.reason
     assert "millrace take-over" in result.remedy
     begin = time.monotonic()
     drilled.put_offsets_back()
@@ -178,7 +178,7 @@ def test_new_partitions_of_the_input_stop_the_application_until_it_is_reset(dril
     drilled.start_application()
     drilled.application.wait_until_caught_up(timeout_s=120)
     applied = (
-        "`millrace reset --output-topics ...` and a start, which made the internal topics anew with three partitions"
+        "`millrace reset --output-topics ...` and a start, which made the internal topics again with three partitions"
     )
     drilled.keep(replace(result, applied=applied, seconds_after=time.monotonic() - begin))
     check_output(drilled.broker.bootstrap_servers, drilled.prefix, sent=drilled.load.sent)

@@ -11,14 +11,15 @@ from collections.abc import Callable
 from pathlib import Path
 
 import psutil
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as ClientTopicPartition
 
 from millrace.install.application import Application as InstalledApplication
 from millrace.install.home import Home
 from millrace.install.spec import load_spec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.offsets import Place, committed_offsets, end_offsets
+from millrace.kafka.offsets import TopicPartition, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.ops.reset import ResetOptions, reset
 from millrace.ops.take_over import take_over
@@ -63,7 +64,7 @@ class Drilled:
         self._made: list[Application] = []
         self.application = self._application("first")
         self.load = SteadyLoad(broker.bootstrap_servers, f"{prefix}-in", rate=100)
-        self.places: list[Place] = []
+        self.places: list[TopicPartition] = []
         self._is_loaded = False
 
     def start(self) -> None:
@@ -161,7 +162,7 @@ class Drilled:
             text = text.replace(particular, general)
         return _TOPIC_ID.sub("<topic id>", _FIRST_PORT_OF_A_PLACE.sub("broker:9092", text))
 
-    def committed(self) -> dict[Place, int]:
+    def committed(self) -> dict[TopicPartition, int]:
         """Committed offsets, whatever transaction is open."""
         found = committed_offsets(self.admin, self.application.application_id, self.places, stable=False)
         return {place: commit.offset for place, commit in found.items()}
@@ -249,7 +250,7 @@ class Drilled:
 
     def move_offsets(self) -> None:
         """Sets all offsets of the group to 0, with the tools of an administrator."""
-        places = [TopicPartition(topic, partition, 0) for topic, partition in self.places]
+        places = [ClientTopicPartition(topic, partition, 0) for topic, partition in self.places]
         request = ConsumerGroupTopicPartitions(self.application.application_id, places)
         (future,) = self.admin.client.alter_consumer_group_offsets([request]).values()
         future.result(30)
@@ -259,7 +260,7 @@ class Drilled:
         status = self.application.published_status()
         assert status is not None
         places = [
-            TopicPartition(topic, partition, offset)
+            ClientTopicPartition(topic, partition, offset)
             for topic, offsets in status.offsets.items()
             for partition, offset in offsets.items()
         ]

@@ -107,7 +107,7 @@ def test_a_late_record_of_a_fenced_driver_does_not_win(
 
 
 def test_a_transaction_that_the_broker_ended_is_not_taken_for_a_newer_driver(unique: str, new_publisher: Open) -> None:
-    """A driver that was suspended inside a transaction goes on when nobody took over meanwhile."""
+    """A driver that was suspended inside a transaction goes on when no process took over meanwhile."""
     publisher = new_publisher()
     publisher.open()
     # The same id initialised elsewhere, without a newer status: what the broker's own abort looks like to the client.

@@ -104,12 +104,13 @@ def test_records_go_to_topics_that_exist_by_then(routing: Routing, make_topic, r
 
 @pytest.mark.parametrize("routing", [EXACTLY_ONCE, AT_LEAST_ONCE], indirect=True)
 def test_the_limits_of_topics_that_come_later_count(routing: Routing, make_topic, read_all) -> None:
-    """The producer is made anew: its batches must suit a topic that takes less, and its records one that takes more."""
+    """The producer is made again: its batches must suit a topic that takes less, and its records one that takes
+    more."""
     small, large = make_topic("small", max_message_bytes="2000"), make_topic("large", max_message_bytes="3000000")
     few = [(small, str(number).zfill(500)) for number in range(40)]
     routing.send(*few)
     assert [record.value.decode() for record in read_all(small)] == [value for _, value in few]
-    routing.send(*((large, letter * 700_000) for letter in "ab"), (small, "x"))
+    routing.send(*((large, character * 700_000) for character in "ab"), (small, "x"))
     routing.send((large, "c" * 500_000), (small, "y"))
     assert [len(record.value) for record in read_all(large)] == [700_000, 700_000, 500_000]
     assert [record.value for record in read_all(small)][-2:] == [b"x", b"y"]

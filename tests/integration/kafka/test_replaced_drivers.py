@@ -136,7 +136,7 @@ def test_a_range_that_is_gone_since_another_attempt_processed_it_is_no_damage(
     task.close()  # as after any exception
     assert task.run_batch([rows], {(source, 0): OffsetRange(3, 4, 4)}).positions == {(source, 0): 4}
 
-    # Where nobody else has committed, records are lost indeed.
+    # Where no other process has committed, records are lost indeed.
     produce(bootstrap_servers, source, [Record(b"k", b"v")] * 2)
     admin.delete_records({(source, 0): 6})
     with pytest.raises(OffsetOutOfRangeError, match=rf"Offset 4 of {source}-0"):

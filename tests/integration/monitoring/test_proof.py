@@ -140,7 +140,7 @@ def test_every_panel_has_its_series_and_the_alerts_of_what_happens_fire_and_no_o
 
 
 def _provoke(application: DrivenApplication, prometheus: Prometheus, failing: Path) -> None:
-    """Restoration, restart, aborts, dead letters and late records, each seen by Prometheus."""
+    """Restoration, restart, aborts, dead-letter records and late records, each seen by Prometheus."""
 
     def seen(expr: str) -> None:
         wait_until(lambda: prometheus.now(expr), timeout_s=60, what=expr)

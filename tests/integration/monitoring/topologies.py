@@ -13,7 +13,7 @@ from millrace.serdes import LongSerde, StringSerde
 from tests.application import topic
 
 FAIL_VARIABLE = "MILLRACE_TEST_FAIL"
-"""A file; while it is there, a record that is too large fails its batch. Otherwise it is a dead letter."""
+"""A file; while it is there, a record that is too large fails its batch. Otherwise it is a dead-letter record."""
 TEXT = StringSerde()
 
 

@@ -20,7 +20,7 @@ from millrace.dsl.loading import load_topology
 from millrace.home import HOME_VARIABLE
 from millrace.install.home import SPECS_VARIABLE, Home
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import Place, committed_offsets
+from millrace.kafka.offsets import TopicPartition, committed_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.serdes import StringSerde
@@ -112,7 +112,9 @@ class Left:
         assert last is not None
         return last
 
-    def run(self, offsets: Mapping[Place, int] | None = None, *, state: ApplicationState | None = None) -> None:
+    def run(
+        self, offsets: Mapping[TopicPartition, int] | None = None, *, state: ApplicationState | None = None
+    ) -> None:
         """Prepares as a driver does, commits offsets as tasks do, publishes a status and leaves a store.
 
         Args:
@@ -151,7 +153,7 @@ class Left:
                 )
             )
 
-    def commit(self, offsets: Mapping[Place, int], *, run: int) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, int], *, run: int) -> None:
         """Commits offsets, signed."""
         texts = Signature(run=run).to_metadata(offsets)
         with TaskProducer(self.config.bootstrap_servers, transactional_id=f"{self.application_id}-0_0") as producer:
@@ -163,7 +165,7 @@ class Left:
         return StatusPublisher(self.config.bootstrap_servers, self.application_id)
 
 
-def committed(left: Left, admin: Any) -> dict[Place, int]:
+def committed(left: Left, admin: Any) -> dict[TopicPartition, int]:
     """What the group has committed."""
     found = committed_offsets(admin, left.application_id, None)
     return {place: commit.offset for place, commit in sorted(found.items())}

@@ -59,7 +59,7 @@ def test_a_reset_deletes_the_application_s_own_topics_and_no_others(
     plan = reset(Application(mine.home, mine.application_id), dry_run=True)
     assert topics_of(admin, unique) == before
     (deletion,) = [step for step in plan.steps if step.startswith("Delete")]
-    assert deletion.endswith(f"creates anew: {', '.join(sorted(own))}.")
+    assert deletion.endswith(f"creates again: {', '.join(sorted(own))}.")
 
     outcome = reset(Application(mine.home, mine.application_id))
     assert topics_of(admin, unique) == before - own
@@ -224,7 +224,7 @@ def test_an_output_that_is_compacted_or_read_back_is_not_emptied(
     options = ResetOptions(output_topics=frozenset({f"{unique}-out"}))
     with pytest.raises(OperationError, match=r"cleanup\.policy=compact"):
         reset(Application(application.home, application.application_id), options=options)
-    with pytest.raises(OperationError, match="has no dead letter topic"):
+    with pytest.raises(OperationError, match="has no dead-letter topic"):
         reset(
             Application(application.home, application.application_id), options=ResetOptions(empties_dead_letters=True)
         )

@@ -69,7 +69,7 @@ def test_a_driver_that_does_not_answer_was_heard_of_last_in_the_status_topic(
         application=spec.name,
         directory=ApplicationDirectory(tmp_path),
         record=None,
-        sight=None,
+        probe_result=None,
         spec=SpecFile(spec=spec, raw={}),
         spec_error="",
         unanswered_since=None,

@@ -12,7 +12,7 @@ from millrace.control.preparation import Preparer
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, Place, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, end_offsets
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
@@ -58,7 +58,7 @@ def process(config: StreamsConfig, topology: Topology, *, only: Collection[int] 
 
 
 def _step(
-    admin: KafkaAdmin, config: StreamsConfig, task: Task, offsets: dict[Place, int], restored: dict[str, int]
+    admin: KafkaAdmin, config: StreamsConfig, task: Task, offsets: dict[TopicPartition, int], restored: dict[str, int]
 ) -> bool:
     places = list(task.spec.inputs)
     # A commit is known before its marker is in the log; what it sent comes behind that.

@@ -81,7 +81,7 @@ def _a_failed_upgrade_is_rolled_back(world: Installation, name: str, more: str, 
 
 
 def _a_stateless_upgrade_keeps_the_offsets(world: Installation, name: str) -> None:
-    """The window store is gone, which needs `stateless`; counts begin anew, and count only what comes from now on."""
+    """The window store is gone, which needs `stateless`; counts begin again, and count only what comes from now on."""
     change(world, name, module="counting_without_windows", upgrade_mode="last-state")
     with pytest.raises(PreflightError, match="would not be used any more"):
         ops.deploy(Application(world.home, name))

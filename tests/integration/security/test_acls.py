@@ -19,13 +19,13 @@ from millrace.kafka.topics import TopicSpec
 from millrace.ops import canary
 from millrace.ops.acls import Purpose, needed_acls
 from millrace.ops.compaction import CompactionOptions, compact
-from millrace.ops.dead_letters import list_letters, purge_letters, replay_letters
+from millrace.ops.dead_letters import list_dead_letter_records, purge_dead_letter_records, replay_dead_letter_records
 from millrace.ops.export import TextFile, export_metrics
 from millrace.ops.export.lag import records_behind
 from millrace.ops.reset import NamedCluster, ResetOptions, reset
 from millrace.ops.savepoints import create_savepoint, restore_savepoint
 from tests.application import PREFIX_VARIABLE
-from tests.dead_letters import letter_of
+from tests.dead_letters import dead_letter_record_of
 from tests.integration.savepoints.conftest import Installation
 from tests.integration.security.granting import bindings, bindings_of
 from tests.records import Record, produce, read_topic
@@ -47,13 +47,13 @@ class Behind:
         self.broker = broker
         self.installation = installation
         self.user = f"{installation.prefix}-user"
-        self.letters = f"{installation.prefix}-letters"
-        installation.admin.create_missing([TopicSpec(name=self.letters)])
+        self.dead_letters = f"{installation.prefix}-letters"
+        installation.admin.create_missing([TopicSpec(name=self.dead_letters)])
         self.login = broker.add_user(self.user, PASSWORD)
         config: dict[str, Any] = {
             **self.login,
             "bootstrap.servers": broker.bootstrap_servers,
-            "errors.dead.letter.queue.topic.name": self.letters,
+            "errors.dead.letter.queue.topic.name": self.dead_letters,
         }
         self.name = installation.specify(**config)
         self.needed = needed_acls(Application(installation.home, self.name).desired.spec, purpose=purpose)
@@ -111,8 +111,8 @@ def test_operations_do_with_them_and_ask_for_nothing_else(behind: Callable[..., 
     installation.check_outputs()
     places = [(installation.input, 0)]
     assert records_behind(admin_of(config), config, places) == {places[0]: 0}
-    assert list_letters(Application(home, name)) == []
-    produce(installation.bootstrap_servers, application.letters, [Record(b"k", b"v")])
+    assert list_dead_letter_records(Application(home, name)) == []
+    produce(installation.bootstrap_servers, application.dead_letters, [Record(b"k", b"v")])
     reset(Application(home, name), options=ResetOptions(empties_dead_letters=True))
     application.run()
     installation.check_outputs()
@@ -133,11 +133,15 @@ def test_maintenance_does_with_them_and_asks_for_nothing_else(behind: Callable[.
     home, name, installation = application.installation.home, application.name, application.installation
     installation.send(100)
     application.run()
-    produce(installation.bootstrap_servers, application.letters, [letter_of(installation.input, 0, b"k", ValueError())])
-    assert replay_letters(Application(home, name)).results["send"]["sent"] == {installation.input: 1}
+    produce(
+        installation.bootstrap_servers,
+        application.dead_letters,
+        [dead_letter_record_of(installation.input, 0, b"k", ValueError())],
+    )
+    assert replay_dead_letter_records(Application(home, name)).results["send"]["sent"] == {installation.input: 1}
     assert len(read_topic(installation.bootstrap_servers, installation.input)) == 101
-    purge_letters(Application(home, name))
-    assert list_letters(Application(home, name)) == []
+    purge_dead_letter_records(Application(home, name))
+    assert list_dead_letter_records(Application(home, name)) == []
 
     # This broker's cleaner never runs: what compaction asks of it is all there is to be seen.
     changelogs = [f"{name}-{store}-changelog" for store in ("by-key", "by-bucket")]

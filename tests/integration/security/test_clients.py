@@ -40,7 +40,7 @@ def config_of(broker: SecureBroker, login: Mapping[str, str], **other: str) -> S
 
 @pytest.fixture(scope="module")
 def login(secure_broker: SecureBroker) -> dict[str, str]:
-    """The login of somebody who may do everything."""
+    """The login of an operator who may do everything."""
     login = secure_broker.add_user("somebody", PASSWORD)
     secure_broker.grant(everything("somebody"))
     return {**login, "sasl.password": PASSWORD}

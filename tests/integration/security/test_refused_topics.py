@@ -45,7 +45,7 @@ def restricted(secure_broker: SecureBroker, unique: str, tmp_path: Path) -> Iter
             unique,
             source=names["in"],
             outputs=(names["open"], names["closed"]) if write is fixed else (),
-            letters=names["dlq"],
+            dead_letters=names["dlq"],
             write=write(unique),
             directory=tmp_path,
             settings={**login, "sasl.password": PASSWORD},
@@ -105,7 +105,7 @@ def test_records_for_a_forbidden_topic_are_dead_lettered_and_the_others_are_comm
     assert task.committed == 6
     assert task.written(task.opened) == [b"a", b"c"] * 2
     assert task.written(task.closed) == []
-    assert task.lettered() == [(b"b", b"TopicRefusedError")] * 2
+    assert task.dead_lettered() == [(b"b", b"TopicRefusedError")] * 2
 
 
 def test_under_fail_the_topic_and_the_permission_are_named(restricted: Callable[[MakeWrite], Restricted]) -> None:

@@ -23,7 +23,7 @@ from millrace.serdes import AvroSerde, BytesSerde, StringSerde, topic_subject
 from millrace.testing import TestRecord, TopologyTestDriver
 from tests.integration.serdes.registry import SchemaRegistryProcess
 
-IMPATIENT = {"timeout": 5, "max.retries": 0}
+NO_RETRIES = {"timeout": 5, "max.retries": 0}
 ROW = {"id": "a", "cents": 5}
 _UNKNOWN_ID = 999_999
 _JSON_SCHEMA = '{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{}}'
@@ -183,7 +183,7 @@ def test_a_schema_of_another_format_is_an_error_of_the_record(
 
 
 def test_a_registry_that_nobody_runs_is_unavailable_and_no_fault_of_the_record() -> None:
-    serde = AvroSerde(order(), registry_url="http://127.0.0.1:9", registry_settings=IMPATIENT)
+    serde = AvroSerde(order(), registry_url="http://127.0.0.1:9", registry_settings=NO_RETRIES)
     for attempt in (lambda: serde.serialize(ROW), lambda: serde.deserialize(b"\0\0\0\0\1\2a\2")):
         with pytest.raises(SchemaRegistryUnavailableError, match=r"http://127.0.0.1:9 does not answer.*Remedy"):
             attempt()
@@ -192,7 +192,7 @@ def test_a_registry_that_nobody_runs_is_unavailable_and_no_fault_of_the_record()
 def test_a_registry_that_hangs_is_unavailable_after_the_time_limit_and_used_again_later(
     registry: SchemaRegistryProcess, unique: str
 ) -> None:
-    serde = AvroSerde(order(), registry_url=registry.url, subject=unique, registry_settings=IMPATIENT)
+    serde = AvroSerde(order(), registry_url=registry.url, subject=unique, registry_settings=NO_RETRIES)
     registry.pause()
     try:
         with pytest.raises(SchemaRegistryUnavailableError, match="does not answer: ReadTimeout"):
@@ -214,7 +214,7 @@ def test_in_a_topology_bad_records_are_skipped_and_an_absent_registry_is_not(
     registry: SchemaRegistryProcess, unique: str
 ) -> None:
     serde = AvroSerde(order(), registry_url=registry.url, subject=unique)
-    absent = AvroSerde(order(), registry_url="http://127.0.0.1:9", registry_settings=IMPATIENT)
+    absent = AvroSerde(order(), registry_url="http://127.0.0.1:9", registry_settings=NO_RETRIES)
     settings = {"deserialization.exception.handler": "continue"}
     good, bad = serde.serialize(ROW), b"\0" + struct.pack(">I", _UNKNOWN_ID)
     records = [TestRecord("k", good, 1), TestRecord("k", bad, 2), TestRecord("k", good, 3)]

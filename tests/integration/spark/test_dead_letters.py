@@ -1,4 +1,4 @@
-"""Dead letters of dropped and of unwritable records, in the transaction of their batch."""
+"""Dead-letter records of dropped and of unwritable records, in the transaction of their batch."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ def application(world: World) -> Iterator[Application]:
     assert running.stop() == 0
 
 
-def reasons(letters: list[ReadRecord]) -> list[tuple[bytes | None, str, int]]:
+def reasons(dead_letters: list[ReadRecord]) -> list[tuple[bytes | None, str, int]]:
     """Key, reason or exception, and offset."""
     found = []
-    for letter in letters:
-        headers = dict(letter.headers or ())
+    for record in dead_letters:
+        headers = dict(record.headers or ())
         reason = headers.get("__millrace.dropped.reason") or headers["__streams.errors.exception"] or b""
-        found.append((letter.key, reason.decode().rpartition(".")[2], int(headers["__streams.errors.offset"] or b"-1")))
+        found.append((record.key, reason.decode().rpartition(".")[2], int(headers["__streams.errors.offset"] or b"-1")))
     return found
 
 
@@ -51,7 +51,7 @@ def test_each_record_that_is_dropped_or_too_large_has_one_dead_letter(world: Wor
     )
     application.wait_until_caught_up()
 
-    letters = world.read("dead-letters")
-    assert reasons(letters) == [(b"a", "late", 1), (None, "null_key", 2), (b"b", "RecordTooLargeError", 3)]
-    assert [letter.value for letter in letters] == [b"late", b"no key", b"x" * 5_000]
+    dead_letters = world.read("dead-letters")
+    assert reasons(dead_letters) == [(b"a", "late", 1), (None, "null_key", 2), (b"b", "RecordTooLargeError", 3)]
+    assert [record.value for record in dead_letters] == [b"late", b"no key", b"x" * 5_000]
     assert [record.value for record in world.read("small")] == [b"1", b"late", b"no key", b"2"]

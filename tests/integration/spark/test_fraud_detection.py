@@ -56,7 +56,7 @@ def send_payments(world: World, *, seed: int, begin: int) -> None:
 
 
 def check(world: World) -> Expectation:
-    """The alerts and the dead letters are those of the model; the order within a partition too."""
+    """The alerts and the dead-letter records are those of the model; the order within a partition too."""
     log = [
         LoggedPayment(record.partition, record.offset, record.timestamp, record.key, record.value)
         for record in world.read("payments")
@@ -68,10 +68,10 @@ def check(world: World) -> Expectation:
     assert alerts == model.alerts
     places = sorted(
         (
-            int(dict(letter.headers or [])["__streams.errors.partition"] or b""),
-            int(dict(letter.headers or [])["__streams.errors.offset"] or b""),
+            int(dict(record.headers or [])["__streams.errors.partition"] or b""),
+            int(dict(record.headers or [])["__streams.errors.offset"] or b""),
         )
-        for letter in world.read("dead-letters")
+        for record in world.read("dead-letters")
     )
     assert len(places) == model.poison
     assert len(set(places)) == model.poison

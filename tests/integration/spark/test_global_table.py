@@ -118,9 +118,9 @@ def check_an_unreadable_row_is_told_once(world: World, application: Application)
     world.send("products", Record(KEYS[0], b"no number", START))
     order_all(world, "poison")
     expect_prices(world, application, "poison", 7)
-    (letter,) = world.read("dead-letters")
-    assert (letter.key, letter.value) == (KEYS[0], b"no number")
-    headers = dict(letter.headers or [])
+    (record,) = world.read("dead-letters")
+    assert (record.key, record.value) == (KEYS[0], b"no number")
+    headers = dict(record.headers or [])
     assert headers["__streams.errors.topic"] == world.name("products").encode()
     wait_until(
         lambda: application.metric("millrace_stream_task_dropped_records_total", reason="deserialization") == 1,
@@ -149,7 +149,7 @@ def check_a_restart_goes_on_from_the_copies(world: World, application: Applicati
     application.start_and_wait()
     order_all(world, "restarted")
     expect_prices(world, application, "restarted", 9)
-    assert "global store is built anew" not in application.log
+    assert "global store is built again" not in application.log
     assert copies(application) == made
 
 
@@ -163,7 +163,7 @@ def check_a_recreated_topic_is_seen(world: World, application: Application) -> N
     application.start_and_wait()
     order_all(world, "empty-table")
     expect_prices(world, application, "empty-table", None)
-    assert "global store is built anew" in application.log
+    assert "global store is built again" in application.log
     change_prices(world, 10)
     order_all(world, "filled-table")
     expect_prices(world, application, "filled-table", 10)

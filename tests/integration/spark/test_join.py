@@ -101,7 +101,7 @@ def check_outputs_of_second_load(world: World) -> None:
     assert set(results) == orders
 
 
-def commit_as_somebody_else(world: World, application: Application, offset: int) -> None:
+def commit_as_foreign_client(world: World, application: Application, offset: int) -> None:
     position = TopicPartition(world.name("stream"), 0, offset)
     client = AdminClient({"bootstrap.servers": world.bootstrap_servers})
     request = ConsumerGroupTopicPartitions(application.application_id, [position])
@@ -109,7 +109,7 @@ def commit_as_somebody_else(world: World, application: Application, offset: int)
 
 
 def check_foreign_commit_while_running(world: World, application: Application) -> None:
-    commit_as_somebody_else(world, application, 1)
+    commit_as_foreign_client(world, application, 1)
     assert application.wait_for_exit(60) == 1
     status = application.published_status()
     assert status is not None

@@ -73,7 +73,7 @@ def test_punctuations_and_stores_are_exactly_once_over_a_kill_and_a_stop(
         ("c", 5, 430),
         ("c", 11, 440),
     ]
-    # Each start schedules anew from 0, so that the first record after it is followed by a call.
+    # Each start schedules again from 0, so that the first record after it is followed by a call.
     assert numbers(world, "stream-time") == [
         ("keys at 10", 1, 10),
         ("keys at 120", 2, 120),

@@ -1,4 +1,4 @@
-"""A reset of an application that really ran: it begins anew where it is told, and counts as if it had never run."""
+"""A reset of an application that really ran: it begins again where it is told, and counts as if it had never run."""
 
 from __future__ import annotations
 

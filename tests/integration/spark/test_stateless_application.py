@@ -139,9 +139,9 @@ def test_offsets_advance_over_poison_which_goes_to_the_dead_letters_with_its_hea
     assert committed(world, application, "json") == [6]
     assert [record.value for record in world.read("json-out")] == [b'{"group":"g","at":1}']
     assert application.metric("millrace_stream_task_dropped_records_total", reason="deserialization") == 5
-    letters = world.read("dead-letters")
-    assert [letter.value for letter in letters] == [b"{{"] * 5
-    headers = letters[0].headers
+    dead_letters = world.read("dead-letters")
+    assert [record.value for record in dead_letters] == [b"{{"] * 5
+    headers = dead_letters[0].headers
     assert headers is not None
     assert headers[:2] == [("trace", b"7"), ("empty", None)]
     added = dict(headers[2:])
@@ -236,7 +236,7 @@ def test_timestamps_beyond_sparks_range_are_processed(world: World, application:
     assert world.read("mapped-out")[-1].key == b"after"
     log = application.log
     assert "workers read the input for a while" in log
-    assert "query died" not in log
+    assert "query failed" not in log
 
 
 def test_a_new_partition_is_read_from_its_first_record(world: World, application: Application) -> None:

@@ -63,7 +63,7 @@ def parsing(builder: StreamsBuilder) -> None:
 
 
 def stateless(builder: StreamsBuilder) -> None:
-    """Streams without state: copied, parsed, filtered and mapped, keyed anew, looked up by Spark, and multiplied."""
+    """Streams without state: copied, parsed, filtered and mapped, keyed again, looked up by Spark, and multiplied."""
     for name in ("transactions", "compacted"):
         builder.stream(topic(name), TEXT).to(topic(f"{name}-out"))
     builder.stream(topic("json"), Consumed.with_(StringSerde(), EVENT)).to(topic("json-out"))

@@ -190,7 +190,7 @@ def test_a_standby_follows_and_gives_a_copy_to_the_worker_that_asks(make_countin
         outcome = warm.run(request, TaskReporter("", "0_0"))
         assert outcome.restored == 0
         assert process.is_alive()
-        warm._give_up(plan.task_spec(0).state_directory)
+        warm._release_standbys(plan.task_spec(0).state_directory)
     assert process.exitcode == 0
     assert counting.contents("copies") == counting.contents("whole")
 

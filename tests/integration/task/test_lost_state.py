@@ -232,7 +232,7 @@ def test_moved_offsets_are_refused_until_they_are_put_back_and_signed(counting: 
     counting.task.close()
     moved = counting.move_offsets(0)
     with pytest.raises(
-        OffsetsMovedError, match=f"Somebody else committed offsets.* {counting.source}-0 at 0"
+        OffsetsMovedError, match=f"Another client committed offsets.* {counting.source}-0 at 0"
     ) as raised:
         counting.prepare()
     assert "millrace take-over" in raised.value.remedy

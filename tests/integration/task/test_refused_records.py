@@ -43,7 +43,7 @@ def copying(bootstrap_servers: str, make_topic: Callable[..., str], unique: str,
         unique,
         source=make_topic("in", message_timestamp_after_max_ms=FOREVER),
         outputs=(output,),
-        letters=make_topic("dlq"),
+        dead_letters=make_topic("dlq"),
         write=lambda stream: stream.to(output, Produced.with_(TEXT, TEXT)),
         directory=tmp_path,
     )
@@ -70,7 +70,7 @@ def test_what_only_the_broker_refuses_is_dead_lettered_and_the_others_are_commit
     written = copying.written(copying.output)
     assert sorted(set(written), key=written.index) == [b"a", b"c", b"d"]
     assert len(written) == 3 or guarantee == "at_least_once"
-    assert copying.lettered() == [(b"b", b"InvalidTimestampError"), (b"e", b"InvalidTimestampError")]
+    assert copying.dead_lettered() == [(b"b", b"InvalidTimestampError"), (b"e", b"InvalidTimestampError")]
     assert copying.committed == 5
     copying.send(Record(b"f", b"v", now))
     assert copying.run(5, 6).counts[f"written.{copying.output}"] == 1
@@ -88,7 +88,7 @@ def test_under_fail_what_only_the_broker_refuses_ends_the_batch_by_its_name(copy
     message = refused.value.message
     assert f"topic {copying.output} (key b'b', timestamp {now + 2 * HOUR_MS}): INVALID_TIMESTAMP" in message
     assert message.endswith(f"it comes from {copying.source}-0 offset 1.")
-    assert (copying.committed, copying.written(copying.output), copying.lettered()) == (0, [], [])
+    assert (copying.committed, copying.written(copying.output), copying.dead_lettered()) == (0, [], [])
 
 
 def test_settings_that_changed_while_it_ran_are_read_again(copying: Copying) -> None:
@@ -105,7 +105,7 @@ def test_settings_that_changed_while_it_ran_are_read_again(copying: Copying) -> 
     copying.admin.change_topic_settings(copying.output, {"cleanup.policy": "compact", "max.message.bytes": "2000"})
     assert copying.run(0, 5).counts["dropped.production"] == 3
     assert copying.written(copying.output) == [b"a", b"z"]
-    assert copying.lettered() == [
+    assert copying.dead_lettered() == [
         (None, b"RecordRefusedError"),
         (b"large", b"RecordTooLargeError"),
         (b"far", b"InvalidTimestampError"),

@@ -84,5 +84,5 @@ def test_a_topic_has_moved_when_an_offset_differs_from_the_last_event() -> None:
     assert not has_moved(position, {"0": 4, "1": 0})
     assert not has_moved(position, {"0": 4})
     assert has_moved(position, {"0": 3, "1": 0})
-    # Created anew: it begins at 0 again.
+    # Created again: it begins at 0 again.
     assert has_moved(position, {"0": 9, "1": 0})

@@ -123,7 +123,7 @@ def test_the_url_comes_from_the_connection(host: str, schema: str | None, port: 
 
 
 def test_mail_goes_through_airflows_smtp_connection(monkeypatch: pytest.MonkeyPatch, told: Lines) -> None:
-    """A server that nobody runs: it is tried, and the failure said."""
+    """A server that no process runs: it is tried, and the failure said."""
     monkeypatch.setenv(f"AIRFLOW_VAR_{MAIL_VARIABLE.upper()}", "a@example.com, b@example.com")
     extra = {"from_email": "m@example.com", "disable_ssl": True, "disable_tls": True, "retry_limit": 1}
     smtp = {"conn_type": "smtp", "host": "127.0.0.1", "port": 1, "extra": extra}

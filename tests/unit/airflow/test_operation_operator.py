@@ -1,4 +1,4 @@
-"""The base of operators that carry out operations in steps, with an operation of the tests."""
+"""The base of operators that execute multi-step operations, with an operation of the tests."""
 
 from __future__ import annotations
 
@@ -103,10 +103,10 @@ def test_a_dry_run_logs_the_plan_and_begins_nothing(empty: Home, tmp_path: Path)
 
 def test_a_failed_step_may_be_tried_again_and_the_next_try_goes_on(empty: Home, tmp_path: Path) -> None:
     task = Try(tmp_path)
-    with pytest.raises(AirflowException, match=r"second does not work.* What to do: mend it; then clear this") as e:
+    with pytest.raises(AirflowException, match=r"second does not work.* What to do: fix it; then clear this") as e:
         task.run(fails_at="second")
     assert not isinstance(e.value, AirflowFailException)
-    (tmp_path / "diary.mended").touch()
+    (tmp_path / "diary.fixed").touch()
     task.run(fails_at="second")
     assert task.did == ["first", "second", "third"]
 
@@ -150,7 +150,7 @@ def test_what_somebody_left_is_carried_on_or_given_up(empty: Home, tmp_path: Pat
     task = Try(tmp_path)
     with pytest.raises(AirflowException):
         task.run(fails_at="second")
-    (tmp_path / "diary.mended").touch()
+    (tmp_path / "diary.fixed").touch()
     for dry_run in (True, False):
         assert unfinished_operation(empty.application(NAME)) is not None
         MillraceOperationsOperator(task_id="end", application=NAME, action=action, dry_run=dry_run).execute({})

@@ -124,9 +124,9 @@ def test_what_is_no_spending_neither_counts_nor_moves_time(driver: TopologyTestD
 def test_a_poison_message_goes_to_the_dead_letter_topic_and_the_rest_goes_on(driver: TopologyTestDriver) -> None:
     alerts = run(driver, [Payment(b"a", b"not json at all", START), payment("a", 300_000, START)])
     assert len(alerts) == 1
-    [letter] = driver.create_output_topic(DEAD_LETTERS, BytesSerde(), BytesSerde()).read_records()
-    assert (letter.key, letter.value) == (b"a", b"not json at all")
-    assert dict(letter.headers)["__streams.errors.topic"] == b"payments"
+    [record] = driver.create_output_topic(DEAD_LETTERS, BytesSerde(), BytesSerde()).read_records()
+    assert (record.key, record.value) == (b"a", b"not json at all")
+    assert dict(record.headers)["__streams.errors.topic"] == b"payments"
 
 
 def test_the_model_tells_time_by_partition() -> None:

@@ -206,7 +206,7 @@ def test_what_a_task_has_found_ends_the_driver_at_once(make_driver: Make, make_q
     "consequence",
     [
         StateError("Changelog topics of app were deleted.", remedy="reset the application"),
-        OffsetsMovedError("Somebody else committed.", remedy="reset the application"),
+        OffsetsMovedError("Another client committed.", remedy="reset the application"),
     ],
 )
 def test_what_a_successor_has_done_is_not_taken_for_damage(make_driver: Make, consequence: Exception) -> None:

@@ -60,7 +60,7 @@ def test_what_may_pass_is_not_permanent(error: Exception | None) -> None:
 def test_what_the_broker_refuses_for_good_is_permanent(kind: type[RecordRefusedError]) -> None:
     """Case E16: also where an error of Spark's has it as its cause."""
     error = kind("x")
-    outer = RuntimeError("the query died")
+    outer = RuntimeError("the query failed")
     outer.__cause__ = error
     assert permanent_cause(outer) is error
 

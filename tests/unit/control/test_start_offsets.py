@@ -7,11 +7,11 @@ import pytest
 
 from millrace.control.start_offsets import (
     ChangelogTopic,
-    CommittedOffset,
     InputTopic,
     LastRun,
     Origin,
     Start,
+    StartCandidate,
     SubTopologyInputs,
     starting_offsets,
 )
@@ -21,7 +21,7 @@ IN = InputTopic(name="in", topic_id="u1", log_starts=(2, 3), ends=(10, 20))
 STATELESS = SubTopologyInputs(number=0, topics=(IN,))
 COUNTS = ChangelogTopic(name="app-counts-changelog", partitions_with_data=(False, True))
 STATEFUL = replace(STATELESS, stateful=True, changelogs=(COUNTS,))
-OURS = {("in", 0): CommittedOffset(offset=5, ours=True), ("in", 1): CommittedOffset(offset=20, ours=True)}
+OURS = {("in", 0): StartCandidate(offset=5, ours=True), ("in", 1): StartCandidate(offset=20, ours=True)}
 LAST = LastRun(offsets={("in", 0): 5, ("in", 1): 20}, topic_ids={"in": "u1"}, partitions={"in": 2})
 
 
@@ -76,28 +76,28 @@ def test_a_topic_that_the_last_run_did_not_read_starts_as_new_beside_existing_st
 
 
 def test_an_offset_without_our_signature_stops_the_start() -> None:
-    foreign = {**OURS, ("in", 1): CommittedOffset(offset=7, ours=False)}
-    with pytest.raises(OffsetsMovedError, match="Somebody else committed offsets of group app: in-1 at 7") as raised:
+    foreign = {**OURS, ("in", 1): StartCandidate(offset=7, ours=False)}
+    with pytest.raises(OffsetsMovedError, match="Another client committed offsets of group app: in-1 at 7") as raised:
         decide(STATEFUL, foreign)
     assert "millrace take-over" in raised.value.remedy
 
 
 def test_a_foreign_offset_of_a_topic_that_is_not_read_is_nobodys_business() -> None:
-    foreign = {**OURS, ("other", 0): CommittedOffset(offset=7, ours=False)}
+    foreign = {**OURS, ("other", 0): StartCandidate(offset=7, ours=False)}
     assert ("other", 0) not in decide(STATEFUL, foreign)
 
 
 def test_an_offset_that_retention_overtook_names_partition_and_both_offsets() -> None:
     """Case S08."""
     topic = replace(IN, log_starts=(75_033, 3), ends=(80_000, 20))
-    committed = {**OURS, ("in", 0): CommittedOffset(offset=50_456, ours=True)}
+    committed = {**OURS, ("in", 0): StartCandidate(offset=50_456, ours=True)}
     with pytest.raises(OffsetOutOfRangeError, match="in-0: committed 50456, the log starts at 75033") as raised:
         decide(replace(STATEFUL, topics=(topic,)), committed)
     assert raised.value.remedy
 
 
 def test_an_offset_behind_the_end_of_the_log_is_out_of_range_too() -> None:
-    committed = {**OURS, ("in", 0): CommittedOffset(offset=11, ours=True)}
+    committed = {**OURS, ("in", 0): StartCandidate(offset=11, ours=True)}
     with pytest.raises(OffsetOutOfRangeError, match="in-0: committed 11, the log ends at 10"):
         decide(STATEFUL, committed)
 
@@ -132,6 +132,6 @@ def test_fewer_partitions_stop_a_stateless_sub_topology_too() -> None:
 
 def test_many_problems_are_counted_rather_than_listed() -> None:
     topic = replace(IN, log_starts=(0,) * 30, ends=(9,) * 30)
-    committed = {("in", partition): CommittedOffset(offset=1, ours=False) for partition in range(30)}
+    committed = {("in", partition): StartCandidate(offset=1, ours=False) for partition in range(30)}
     with pytest.raises(OffsetsMovedError, match="and 20 more"):
         decide(replace(STATELESS, topics=(topic,)), committed, None)

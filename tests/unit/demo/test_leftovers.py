@@ -28,7 +28,7 @@ def test_only_the_processes_of_one_home_are_found_and_ended(tmp_path: Path) -> N
     mine, other = start(tmp_path / "mine"), start(tmp_path / "mine-too")
     try:
         assert [process.pid for process in processes_of(tmp_path / "mine")] == [mine.pid]
-        killed = end_processes_of(tmp_path / "mine", patience_s=0)
+        killed = end_processes_of(tmp_path / "mine", timeout_s=0)
         assert list(killed) == [mine.pid]
         assert "time.sleep(60)" in killed[mine.pid]
         assert mine.wait(10) == -9
@@ -47,7 +47,7 @@ def test_what_ends_by_itself_in_time_is_not_killed(tmp_path: Path) -> None:
     try:
         begin = time.monotonic()
         process.terminate()
-        assert end_processes_of(tmp_path / "home", patience_s=10) == {}
+        assert end_processes_of(tmp_path / "home", timeout_s=10) == {}
         assert time.monotonic() - begin < 8
         assert process.wait(10) == -15
     finally:
@@ -63,7 +63,7 @@ def test_a_process_that_overwrote_its_environment_is_found_by_where_it_works(tmp
     inside.mkdir(parents=True)
     process = start(tmp_path / "elsewhere", directory=inside)
     try:
-        assert list(end_processes_of(tmp_path / "home", patience_s=0)) == [process.pid]
+        assert list(end_processes_of(tmp_path / "home", timeout_s=0)) == [process.pid]
         assert process.wait(10) == -9
     finally:
         process.kill()

@@ -120,7 +120,7 @@ def test_a_changed_global_table_loses_no_state() -> None:
         (
             ChangeKind.CHANGED,
             (
-                "global store rows is built anew from its topic: topic global becomes other; value_serde StringSerde "
+                "global store rows is built again from its topic: topic global becomes other; value_serde StringSerde "
                 "becomes LongSerde"
             ),
         )

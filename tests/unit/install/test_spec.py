@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from millrace.errors import ConfigurationError
-from millrace.install.spec import RestartPolicy, load_named_spec, load_spec, load_spec_file, load_specs
+from millrace.install.spec import RestartSettings, load_named_spec, load_spec, load_spec_file, load_specs
 
 MINIMAL = "name: payments\nmodule: apps.payments:build\nconfig: {bootstrap.servers: 'localhost:9092'}\n"
 
@@ -146,5 +146,5 @@ def test_a_directory_that_cannot_be_listed_is_told(tmp_path: Path) -> None:
 
 
 def test_the_backoff_doubles_up_to_its_limit() -> None:
-    policy = RestartPolicy(initial_backoff_s=1, max_backoff_s=10)
+    policy = RestartSettings(initial_backoff_s=1, max_backoff_s=10)
     assert [policy.backoff_s(restarts) for restarts in (0, 1, 2, 3, 4, 10_000)] == [1, 2, 4, 8, 10, 10]

@@ -191,7 +191,7 @@ def test_the_series_of_a_task_that_is_gone_disappear_and_no_others(metrics: Appl
     metrics.record(ROW)
     metrics.record(replace(ROW, task_id="0_10"))
     metrics.set_lag(0, {("in", 1): 3})
-    metrics.forget("0_1")
+    metrics.discard("0_1")
     left = samples(metrics)
     assert not [key for key in left if ("task", "0_1") in key[1]]
     assert [key for key in left if ("task", "0_10") in key[1]]

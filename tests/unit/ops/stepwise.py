@@ -18,8 +18,8 @@ def _steps(plan: OperationPlan) -> Sequence[Step]:
     def run(name: str) -> Step:
         def do(context: StepContext) -> dict[str, int]:
             diary = Path(context.plan.decisions["diary"])
-            if context.plan.decisions.get("fails_at") == name and not diary.with_suffix(".mended").exists():
-                raise OperationError(f"{name} does not work.", remedy="mend it")
+            if context.plan.decisions.get("fails_at") == name and not diary.with_suffix(".fixed").exists():
+                raise OperationError(f"{name} does not work.", remedy="fix it")
             with diary.open("a") as file:
                 file.write(f"{name} after {','.join(context.results)}\n")
             return {"number": STEPS.index(name)}

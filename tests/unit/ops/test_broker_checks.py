@@ -83,7 +83,7 @@ def test_a_compacted_dead_letter_topic_is_refused() -> None:
     config = {"bootstrap.servers": "localhost:1", "errors.dead.letter.queue.topic.name": "dlq"}
     compacted = view(replace(topic("dlq"), settings={"cleanup.policy": "compact"}))
     problems = failed(broker_checks(spec(config=config), topology(), compacted))
-    assert problems["dead letter topic"].text == "dlq has cleanup.policy=compact"
+    assert problems["dead-letter topic"].text == "dlq has cleanup.policy=compact"
     assert failed(broker_checks(spec(config=config), topology(), view(topic("dlq")))) == {}
 
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from millrace.install.record import DesiredState, JobRecord
-from millrace.install.spec import ApplicationSpec, RestartPolicy, RunState, SpecFile
+from millrace.install.spec import ApplicationSpec, RestartSettings, RunState, SpecFile
 from millrace.ops.action import Action
 from millrace.ops.decide import decide
 from millrace.ops.observe import Observation, Reason, Verdict
@@ -18,7 +18,7 @@ def spec(*, raw: str = "same", state: RunState = RunState.RUNNING) -> SpecFile:
             module="apps.payments:build",
             config={"bootstrap.servers": "localhost:1"},
             state=state,
-            restart=RestartPolicy(max_attempts=3, initial_backoff_s=4, max_backoff_s=60, reset_after_s=500),
+            restart=RestartSettings(max_attempts=3, initial_backoff_s=4, max_backoff_s=60, reset_after_s=500),
         ),
         raw={"text": raw},
     )

@@ -1,4 +1,4 @@
-"""Operations in steps survive a kill at every point, and keep the application from being started meanwhile."""
+"""Multi-step operations survive a kill at every point, and keep the application from being started meanwhile."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_a_failed_step_is_told_and_can_be_run_again(home: Home, tmp_path: Path) 
     unfinished = unfinished_operation(home.application("payments"))
     assert unfinished is not None
     assert (unfinished.step, unfinished.error) == ("second", "second does not work.")
-    diary.with_suffix(".mended").touch()
+    diary.with_suffix(".fixed").touch()
     assert list(resume(Application(home, "payments")).results) == list(STEPS)
 
 

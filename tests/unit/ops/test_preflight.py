@@ -44,7 +44,7 @@ def test_a_topology_that_no_worker_could_run_fails_its_check(
     write_spec: Callable[..., Path], function: str, config: dict[str, str], text: str, remedy: str
 ) -> None:
     path = write_spec(module=f"{__name__}:{function}", config={"bootstrap.servers": "localhost:1", **config})
-    check = next(each for each in _checks(load_spec(path), forgets_state=False) if each.name == "topology")
+    check = next(each for each in _checks(load_spec(path), discards_state=False) if each.name == "topology")
     assert text in check.text
     assert check.ok is (not remedy)
     assert remedy in check.remedy

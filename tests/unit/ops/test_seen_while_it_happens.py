@@ -14,11 +14,11 @@ from millrace.control.ending import Ending, ExitCode
 from millrace.install.application import Application
 from millrace.install.record import read_record
 from millrace.ops import Home, Reason, Verdict, deploy, observe, reconcile
+from millrace.ops.export.exported import Clusters, ExportedApplication
 from millrace.ops.export.from_files import supervision
-from millrace.ops.export.subject import Clusters, Subject
 from millrace.ops.overview.assemble import overview
-from millrace.ops.overview.look import look_at
 from millrace.ops.overview.model import Savepoints
+from millrace.ops.overview.probe import probe_application
 from millrace.processes import ProcessIdentity
 from tests.waiting import kill_process, stop_process
 
@@ -66,7 +66,7 @@ def test_a_stopped_driver_is_shown_as_what_it_is_with_what_was_heard_last(
         again = observe(Application(home, NAME))
         assert again.heard == seen.heard
         assert again.unanswered_since == pytest.approx(seen.unanswered_since, abs=0.01)
-        page = overview(look_at(Application(home, NAME), timeout_s=0.2), (), Savepoints())
+        page = overview(probe_application(Application(home, NAME), timeout_s=0.2), (), Savepoints())
         assert (page.verdict, page.reason) == ("stalled", "process_stopped")
         assert str(job.pid) in page.text
         assert page.remedy.startswith("continue it (kill -CONT)")
@@ -100,7 +100,7 @@ def test_a_fenced_installation_says_by_whom_and_is_not_started_again(
     end_with(home, job, ExitCode.FENCED, FENCE, "nothing, if the newer driver is meant")
     seen = observe(Application(home, NAME))
     assert (seen.verdict, seen.reason, seen.text) == (Verdict.FENCED, Reason.FENCED, FENCE)
-    page = overview(look_at(Application(home, NAME)), (), Savepoints())
+    page = overview(probe_application(Application(home, NAME)), (), Savepoints())
     assert (page.verdict, page.text, page.remedy) == ("fenced", FENCE, "nothing, if the newer driver is meant")
     capsys.readouterr()
     assert status_code() == 1
@@ -112,8 +112,8 @@ def test_a_fenced_installation_says_by_whom_and_is_not_started_again(
 
 def verdicts(home: Home) -> list[tuple[str, ...]]:
     """What the export says of it."""
-    subject = Subject(home=home, application=NAME, clusters=Clusters())
-    return [sample.labels for sample in supervision(subject) if sample.metric.name == "millrace_application_verdict"]
+    exported = ExportedApplication(home=home, application=NAME, clusters=Clusters())
+    return [sample.labels for sample in supervision(exported) if sample.metric.name == "millrace_application_verdict"]
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Upgrades in steps and the way back, on a real process: the fake job stands in for the driver."""
+"""Multi-step upgrades and the way back, on a real process: the fake job stands in for the driver."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from millrace.ops import (
 )
 from millrace.ops.operations import abandon, unfinished_operation
 from millrace.ops.readiness import last_good, previous_good
-from millrace.ops.supervise import take_over
+from millrace.ops.supervise import take_over_supervision
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import ROOT, SEARCH_PATH
 
@@ -172,7 +172,7 @@ def test_a_cleared_supervising_task_starts_the_good_one_and_not_the_one_that_was
     write_spec(launcher=BROKEN)
     deploy(Application(home, NAME), rollback_on_failure=True)
     stop(Application(home, NAME), cause=StopCause.TASK_KILLED)
-    assert take_over(Application(home, NAME), owner="manual__1/2").action == "start"
+    assert take_over_supervision(Application(home, NAME), owner="manual__1/2").action == "start"
     assert record_of(home).spec_hash == good
 
 

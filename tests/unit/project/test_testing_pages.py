@@ -59,8 +59,8 @@ def test_the_example_of_a_handler_answers() -> None:
     )
     answer = skip_small(context, None, ValueError("small"))
     assert answer.result is millrace.handlers.Result.RESUME
-    (letter,) = answer.dead_letter_queue_records
-    assert (letter.topic, letter.key, letter.value) == ("click-errors", b"k", b"v")
+    (record,) = answer.dead_letter_queue_records
+    assert (record.topic, record.key, record.value) == ("click-errors", b"k", b"v")
 
 
 @pytest.mark.parametrize("page", PAGES)

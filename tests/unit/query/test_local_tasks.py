@@ -1,4 +1,4 @@
-"""Reading a task's database from another state object while it is written, wiped and opened anew."""
+"""Reading a task's database from another state object while it is written, wiped and opened again."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from millrace.state import ChangelogBatch, RecordContext, TaskPosition, TaskState
+from millrace.state import BufferedRecordContext, ChangelogBatch, TaskPosition, TaskState
 from millrace.topology.stores import StoreKind, StoreSpec
 from tests.unit.state.specs import key_value, versioned, window
 
@@ -42,7 +42,7 @@ def _written(state: TaskState) -> list[ChangelogBatch]:
         state.join_store("join").put_many(KEYS * 2, [*values, *values], np.tile(times, 2))
         held = state.suppression_buffer("held")
         for key in KEYS[turn * 10 :]:
-            held.put(key, at, None, b"new-%d" % turn, RecordContext(at, turn, "in", 0))
+            held.put(key, at, None, b"new-%d" % turn, BufferedRecordContext(at, turn, "in", 0))
         for _ in range(5):
             held.pop()
         logged += state.drain_changelog()

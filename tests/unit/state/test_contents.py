@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from millrace.serdes import SessionWindowedSerde, StringSerde, TimeWindowedSerde
 from millrace.serdes.subscriptions import CombinedKeySerde, combined_key_prefix
-from millrace.state import RecordContext, TaskPosition, TaskState
+from millrace.state import BufferedRecordContext, TaskPosition, TaskState
 from millrace.state.contents import routing_key
 from millrace.state.record_file import RecordBatch, read_records, write_records
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
@@ -47,7 +47,7 @@ def filled(state: TaskState) -> TaskState:
     )
     buffer = state.suppression_buffer("buffer")
     for key, time in ((b"a", 5), (b"b", 3), (b"c", 9)):
-        buffer.put(key, time, None, b"new", RecordContext(time, 1, "in", 0))
+        buffer.put(key, time, None, b"new", BufferedRecordContext(time, 1, "in", 0))
     buffer.pop()
     versions = state.versioned_store("versioned")
     versions.put_many(

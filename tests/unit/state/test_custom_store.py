@@ -12,7 +12,7 @@ from millrace.errors import StateError, StateWriteError
 from millrace.state import TaskPosition, TaskState
 from millrace.topology.custom_stores import StateStore
 from millrace.topology.stores import StoreKind, StoreSpec
-from tests.sqlite_store import ForgetfulStore, SqliteStore
+from tests.sqlite_store import SqliteStore, VolatileStore
 from tests.unit.state.specs import key_value
 
 IN = ("in", 0)
@@ -145,7 +145,7 @@ def test_changelog_records_go_into_the_store_and_leave_its_position_until_the_co
 
 
 def test_a_store_that_forgets_is_restored_from_the_beginning(tmp_path: Path) -> None:
-    spec = key_value("own", custom=ForgetfulStore)
+    spec = key_value("own", custom=VolatileStore)
     state = TaskState.open(tmp_path, [spec])
     put(state, "own", a="1")
     commit(state, 1, own=1)

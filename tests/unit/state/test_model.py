@@ -38,7 +38,7 @@ BACKENDS = st.sampled_from(["rocksdb", "small cache", "no cache", "memory", "use
 CACHE_BYTES = {"rocksdb": 1 << 20, "small cache": 900, "no cache": 0, "memory": 0, "user's own": 900}
 
 
-class Subject:
+class StoreUnderTest:
     """A state that is committed, rolled back and opened again, and the changelog that it drained."""
 
     def __init__(self, directory: Path, backend: str, spec: Any) -> None:
@@ -79,7 +79,7 @@ class Subject:
 @given(backend=BACKENDS, steps=st.lists(KEY_VALUE_STEPS, max_size=15))
 def test_a_key_value_store_is_a_sorted_dictionary(backend: str, steps: list[tuple[str, Any]]) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        subject = Subject(Path(directory), backend, key_value())
+        subject = StoreUnderTest(Path(directory), backend, key_value())
         committed: dict[bytes, tuple[bytes, int]] = {}
         current = dict(committed)
         for step, argument in steps:
@@ -128,7 +128,7 @@ def test_a_window_store_is_a_dictionary_that_forgets_what_is_past_its_retention(
     interval = max(RETENTION // 2, MINUTE)
     Entries = dict[tuple[bytes, int], tuple[bytes, int]]  # noqa: N806
     with tempfile.TemporaryDirectory() as directory:
-        subject = Subject(Path(directory), backend, window(retention_ms=RETENTION))
+        subject = StoreUnderTest(Path(directory), backend, window(retention_ms=RETENTION))
         committed: tuple[Entries, int] = ({}, -1)
         current: Entries = {}
         observed = -1

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from millrace.state import TaskPosition, TaskState
 from millrace.topology.stores import StoreKind, StoreSpec
 from tests.unit.state.specs import OpenState
-from tests.unit.state.test_model import BACKENDS, KEYS, TIMES, Subject
+from tests.unit.state.test_model import BACKENDS, KEYS, TIMES, StoreUnderTest
 
 MINUTE = 60_000
 RETENTION = 3 * MINUTE
@@ -40,7 +40,7 @@ def test_a_session_store_is_a_dictionary_that_forgets_what_is_past_its_retention
 ) -> None:
     interval = max(RETENTION // 2, MINUTE)
     with tempfile.TemporaryDirectory() as directory:
-        subject = Subject(Path(directory), backend, session(cached=cached))
+        subject = StoreUnderTest(Path(directory), backend, session(cached=cached))
         committed: tuple[Entries, int] = ({}, -1)
         current: Entries = {}
         observed = -1

@@ -10,7 +10,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from millrace.errors import StateError
-from millrace.state import BufferedChange, ChangelogBatch, RecordContext, SuppressionBuffer, TaskPosition, TaskState
+from millrace.state import (
+    BufferedChange,
+    BufferedRecordContext,
+    ChangelogBatch,
+    SuppressionBuffer,
+    TaskPosition,
+    TaskState,
+)
 from millrace.topology.stores import StoreKind, StoreSpec
 from tests.unit.state.specs import OpenState
 
@@ -22,8 +29,8 @@ OF_KAFKA_STREAMS = bytes.fromhex(
 )
 
 
-def at(timestamp: int, **fields: object) -> RecordContext:
-    return RecordContext(timestamp, 7, "in", 0, **fields)  # type: ignore[arg-type]
+def at(timestamp: int, **fields: object) -> BufferedRecordContext:
+    return BufferedRecordContext(timestamp, 7, "in", 0, **fields)  # type: ignore[arg-type]
 
 
 def buffer_of(state: TaskState) -> SuppressionBuffer:
@@ -41,7 +48,7 @@ def drained(state: TaskState) -> ChangelogBatch:
 
 
 def test_a_change_has_the_bytes_of_kafka_streams_and_is_read_back() -> None:
-    context = RecordContext(2, 1, "in", 0)
+    context = BufferedRecordContext(2, 1, "in", 0)
     change = BufferedChange(10, None, (1).to_bytes(8, "big"), (2).to_bytes(8, "big"), context)
     assert change.to_bytes() == OF_KAFKA_STREAMS
     assert BufferedChange.from_bytes(b"k", OF_KAFKA_STREAMS) == change.sized(b"k")
@@ -58,7 +65,7 @@ def test_every_change_survives_its_bytes(
     topic: str,
     key: bytes,
 ) -> None:
-    change = BufferedChange(5, *values, RecordContext(1, 2, topic, 3, headers)).sized(key)
+    change = BufferedChange(5, *values, BufferedRecordContext(1, 2, topic, 3, headers)).sized(key)
     assert BufferedChange.from_bytes(key, change.to_bytes()) == change
 
 

@@ -15,7 +15,7 @@ from millrace.errors import StateError
 from millrace.state import NOT_PUT, VALID_TO_UNDEFINED, TaskPosition, TaskState, VersionedRecord
 from millrace.state.versions import Versions
 from tests.unit.state.specs import OpenState, key_value, versioned
-from tests.unit.state.test_model import BACKENDS, KEYS, VALUES, Subject
+from tests.unit.state.test_model import BACKENDS, KEYS, VALUES, StoreUnderTest
 
 RETENTION = 20
 
@@ -220,7 +220,7 @@ def test_a_versioned_store_is_a_list_of_versions_for_each_key(
 ) -> None:
     with tempfile.TemporaryDirectory() as directory:
         spec = versioned(retention_ms=RETENTION, segment_interval_ms=interval)
-        subject = Subject(Path(directory), backend, spec)
+        subject = StoreUnderTest(Path(directory), backend, spec)
         committed, current = Model(), Model()
         for step, argument in steps:
             store = subject.state.versioned_store("ver")

@@ -1,4 +1,5 @@
-"""Dead letters of records that operators drop: asked for by reason, one for a record, with the reason in a header."""
+"""Dead-letter records of records that operators drop: asked for by reason, one for a record, with the reason in a
+header."""
 
 from __future__ import annotations
 
@@ -49,8 +50,8 @@ def topology(define: Any) -> Topology:
     return builder.build()
 
 
-def letters(driver: TopologyTestDriver) -> list[tuple[str | None, str | None, str, str]]:
-    """Key, value, reason and offset of each dead letter."""
+def dead_letters(driver: TopologyTestDriver) -> list[tuple[str | None, str | None, str, str]]:
+    """Key, value, reason and offset of each dead-letter record."""
     found = []
     for record in driver.create_output_topic(DEAD, TEXT, TEXT).read_records():
         headers = dict(record.headers)
@@ -72,11 +73,11 @@ def run(
         else:
             for record in records:
                 topic.pipe_batch([record])
-        return letters(driver), dict(driver.dropped)
+        return dead_letters(driver), dict(driver.dropped)
 
 
 def both_ways(built: Topology, records: list[TestRecord], asked: str = "all") -> list[Any]:
-    """The letters, which are the same record by record and in one batch."""
+    """The dead-letter records, which are the same record by record and in one batch."""
     one_by_one = run(built, records, asked)
     assert run(built, records, asked, in_batches=True) == one_by_one
     return one_by_one[0]
@@ -196,7 +197,7 @@ def test_a_record_without_a_key_in_front_of_a_repartition_topic_has_a_dead_lette
     assert found == [(None, "2", "null_key", "1"), ("b", "none", "null_key", "2")]
     with TopologyTestDriver(topology(define), settings("")) as driver:
         driver.create_input_topic("in", TEXT, TEXT).pipe_batch(records)
-        assert letters(driver) == []
+        assert dead_letters(driver) == []
         assert driver.dropped == {}
         assert driver.silently_dropped == {SilentDrop.NULL_KEY: 3}
 
@@ -232,7 +233,7 @@ def test_nothing_of_a_batch_that_fails_becomes_a_dead_letter() -> None:
         with pytest.raises(Exception, match="ZeroDivisionError"):
             topic.pipe_batch([TestRecord(None, "a", 1), TestRecord("k", "", 2)])
         topic.pipe_batch([TestRecord("k", "a", 3)])
-        assert letters(driver) == []
+        assert dead_letters(driver) == []
         assert driver.dropped == {}
 
 

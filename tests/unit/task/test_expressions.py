@@ -59,9 +59,9 @@ class Outcome:
                 for reason, count in driver.dropped.items():
                     self.dropped[reason] = self.dropped.get(reason, 0) + count
             self.out = driver.create_output_topic("out", TEXT, out).read_key_values()
-            letters = driver.create_output_topic("dlq", TEXT, value_serde).read_records()
-            self.failed = [letter.key for letter in letters]
-            self.errors = [dict(letter.headers)["__streams.errors.message"] or b"" for letter in letters]
+            dead_letters = driver.create_output_topic("dlq", TEXT, value_serde).read_records()
+            self.failed = [record.key for record in dead_letters]
+            self.errors = [dict(record.headers)["__streams.errors.message"] or b"" for record in dead_letters]
 
 
 def outcome(builder: StreamsBuilder, records: list[Any], value_serde: Any, *, out: Any = JSON) -> Outcome:
@@ -162,8 +162,12 @@ def test_a_table_that_a_join_computes_fails_at_the_records_that_look_it_up() -> 
         rows.pipe_batch([TestRecord("a", {"cents": 8, "n": 2}, 1), TestRecord("b", {"cents": 8, "n": 0}, 1)])
         driver.create_input_topic("in", TEXT, JSON).pipe_batch([TestRecord(key, 1, 2) for key in "bab"])
         assert driver.create_output_topic("out", TEXT, JSON).read_key_values() == [("a", [1, 4])]
-        letters = driver.create_output_topic("dlq", TEXT, JSON).read_records()
-        assert [(letter.key, letter.value) for letter in letters] == [("b", {"cents": 8, "n": 0}), ("b", 1), ("b", 1)]
+        dead_letters = driver.create_output_topic("dlq", TEXT, JSON).read_records()
+        assert [(record.key, record.value) for record in dead_letters] == [
+            ("b", {"cents": 8, "n": 0}),
+            ("b", 1),
+            ("b", 1),
+        ]
 
 
 def test_a_foreign_key_that_cannot_be_computed_fails_its_row_alone() -> None:

@@ -111,7 +111,7 @@ class Life:
         else:
             self._changelogs[batch.store] += [(key or b"", *rest) for key, *rest in rows]  # type: ignore[misc]
 
-    def expect_letters(self, _topics: Iterable[str], /) -> None:
+    def expect_dead_letter_records(self, _topics: Iterable[str], /) -> None:
         """Every topic exists."""
 
     def partition_count(self, _topic: str, /) -> int:

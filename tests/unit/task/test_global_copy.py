@@ -1,4 +1,4 @@
-"""Copies of global stores over a log in memory: positions, ends, what is read anew and when."""
+"""Copies of global stores over a log in memory: positions, ends, what is read again and when."""
 
 from __future__ import annotations
 
@@ -146,8 +146,8 @@ def test_a_copy_is_brought_to_the_ends_whatever_stands_there(open_copy: Open, lo
     copy.catch_up(log.ends())
     assert rows(copy) == {b"b": b"2", b"c": b"3"}
     assert copy.position.inputs == log.ends()
-    assert copy.take_findings().dropped == {DropReason.NULL_KEY: 1}
-    assert not copy.take_findings()
+    assert copy.take_unreported().dropped == {DropReason.NULL_KEY: 1}
+    assert not copy.take_unreported()
 
 
 def test_nothing_behind_the_ends_is_waited_for_and_ends_of_others_do_not_count(open_copy: Open, log: Log) -> None:
@@ -186,11 +186,11 @@ def test_only_the_first_copy_tells_of_dropped_records(open_copy: Open, log: Log)
     first, second = open_copy(), open_copy()
     for copy in (second, first):
         copy.catch_up(log.ends())
-    assert not second.take_findings()
-    findings = first.take_findings()
-    assert findings.dropped == {DropReason.NULL_KEY: 1}
-    first.give_back(findings)
-    assert first.take_findings().dropped == {DropReason.NULL_KEY: 1}
+    assert not second.take_unreported()
+    unreported = first.take_unreported()
+    assert unreported.dropped == {DropReason.NULL_KEY: 1}
+    first.give_back(unreported)
+    assert first.take_unreported().dropped == {DropReason.NULL_KEY: 1}
 
 
 @pytest.mark.parametrize(
@@ -280,10 +280,15 @@ def test_an_unreadable_record_stops_every_attempt_and_is_skipped_where_the_handl
     lenient = open_copy(settings, part=part)
     lenient.catch_up(log.ends())
     assert rows(lenient) == {b"a": b"12345678", b"b": b"87654321"}
-    findings = lenient.take_findings()
-    assert findings.dropped == {DropReason.DESERIALIZATION: 1}
-    (letters,) = findings.letters
-    assert (letters.topic, letters.keys, letters.values, findings.dead_letters) == ("dlq", [b"a"], [b"poison"], 1)
+    unreported = lenient.take_unreported()
+    assert unreported.dropped == {DropReason.DESERIALIZATION: 1}
+    (dead_letters,) = unreported.records
+    assert (dead_letters.topic, dead_letters.keys, dead_letters.values, unreported.dead_letters) == (
+        "dlq",
+        [b"a"],
+        [b"poison"],
+        1,
+    )
 
 
 def test_a_long_topic_comes_in_parts_and_tells_how_far_it_is(open_copy: Open, log: Log) -> None:

@@ -59,14 +59,14 @@ class Applied:
         part = summing()
         self.state = TaskState.open(None, (part.store,))
         self.global_state = GlobalState(part, config, self.state)
-        self.letters = OutputBuffer()
+        self.dead_letters = OutputBuffer()
         self.end = 0
 
     def apply(self, *records: tuple[Any, int]) -> None:
         raw = [RawRecord(TEXT.serialize(key), LONG.serialize(value), 7, []) for key, value in records]
         batch = input_batch(("totals",), [("totals", self.end + place, record) for place, record in enumerate(raw)])
         position = TaskPosition(inputs={("totals", 0): self.end + len(raw)})
-        self.global_state.apply(batch, position, self.letters)
+        self.global_state.apply(batch, position, self.dead_letters)
         self.end += len(raw)
 
     @property
@@ -96,8 +96,8 @@ def test_a_handler_that_continues_drops_the_record_and_sends_it_to_the_dead_lett
     applied.apply(("a", 1), ("a", 13), ("a", 2))
     assert applied.sums == {"a": 3}
     assert applied.global_state.failures.dropped == {DropReason.PROCESSING: 1}
-    (letters,) = applied.letters.take()
-    assert (letters.topic, letters.values) == ("dlq", [LONG.serialize(13)])
+    (dead_letters,) = applied.dead_letters.take()
+    assert (dead_letters.topic, dead_letters.values) == ("dlq", [LONG.serialize(13)])
 
 
 def test_building_anew_starts_from_nothing() -> None:

@@ -38,10 +38,10 @@ def _nothing_seen() -> Iterator[None]:
 
 
 def resumes(context: ErrorHandlerContext, record: Any, error: Exception) -> Response:
-    """Notes what it was told, and writes two letters to topics of its own."""
+    """Notes what it was told, and writes two dead-letter records to topics of its own."""
     seen.append((context, record, error))
-    letter = ProducerRecord(topic="mine", key=b"k", value=str(error).encode(), timestamp=1, headers=[("h", b"1")])
-    return Response.resume([letter, *dead_letters_for("other", context, error)])
+    record = ProducerRecord(topic="mine", key=b"k", value=str(error).encode(), timestamp=1, headers=[("h", b"1")])
+    return Response.resume([record, *dead_letters_for("other", context, error)])
 
 
 def fails(context: ErrorHandlerContext, record: Any, error: Exception) -> Response:
@@ -198,9 +198,9 @@ def test_continue_as_a_production_handler_writes_a_dead_letter_with_the_input_re
     settings = {"production.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dlq"}
     with TopologyTestDriver(copied(value_serde=LongSerde()), settings) as driver:
         driver.create_input_topic("in", TEXT, TEXT).pipe_batch([TestRecord("a", "1", 1)])
-        (letter,) = driver.create_output_topic("dlq", TEXT, TEXT).read_records()
-    headers = dict(letter.headers)
-    assert (letter.key, letter.value) == ("a", "1")
+        (record,) = driver.create_output_topic("dlq", TEXT, TEXT).read_records()
+    headers = dict(record.headers)
+    assert (record.key, record.value) == ("a", "1")
     assert headers["__streams.errors.exception"] == b"millrace.errors.SerializationError"
     assert headers["__streams.errors.topic"] == b"in"
 
@@ -228,12 +228,12 @@ def test_a_record_that_is_larger_than_its_topic_takes_is_left_to_the_production_
             [TestRecord("a", "1", 1), TestRecord("b", "x" * 2_000, 2), TestRecord("c", "3", 3)]
         )
         assert driver.create_output_topic("out", TEXT, TEXT).read_key_values() == [("a", "1"), ("c", "3")]
-        (letter,) = driver.create_output_topic("mine", TEXT, TEXT).read_records()
+        (written,) = driver.create_output_topic("mine", TEXT, TEXT).read_records()
         assert driver.dropped == {DropReason.PRODUCTION: 1}
     ((context, record, error),) = seen
     assert isinstance(error, RecordTooLargeError)
     assert (context.offset, record.topic, record.value) == (1, "out", b"x" * 2_000)
-    assert letter.value == "x" * 2_000
+    assert written.value == "x" * 2_000
 
 
 def test_without_a_handler_a_record_that_is_too_large_stops_the_batch() -> None:

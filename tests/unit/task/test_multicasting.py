@@ -75,8 +75,8 @@ def test_a_dropped_record_has_a_dead_letter_where_that_was_asked_for() -> None:
     }
     with TopologyTestDriver(builder.build(), settings, partitions={"out": 4}) as driver:
         driver.create_input_topic("in", TEXT, JSON).pipe_batch([TestRecord("a", "none"), TestRecord("b", 0)])
-        (letter,) = driver.create_output_topic("dlq", TEXT, JSON).read_records()
-        assert (letter.key, letter.value) == ("a", "none")
+        (record,) = driver.create_output_topic("dlq", TEXT, JSON).read_records()
+        assert (record.key, record.value) == ("a", "none")
 
 
 @pytest.mark.parametrize(

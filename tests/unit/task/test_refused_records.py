@@ -47,10 +47,10 @@ def test_a_record_too_far_ahead_is_dead_lettered_and_the_others_are_written() ->
     with TopologyTestDriver(by_field(), CONTINUE, topic_settings={"out": DEFAULTS, "dlq": DEFAULTS}) as driver:
         driver.create_input_topic("in", TEXT, JsonSerde()).pipe_batch(ahead(now))
         assert [r.key for r in driver.create_output_topic("out", TEXT, JsonSerde()).read_records()] == ["a", "c"]
-        (letter,) = driver.create_output_topic("dlq", TEXT, TEXT).read_records()
+        (record,) = driver.create_output_topic("dlq", TEXT, TEXT).read_records()
         assert driver.dropped == {DropReason.PRODUCTION: 1}
-    headers = dict(letter.headers)
-    assert (letter.key, letter.timestamp) == ("b", now)
+    headers = dict(record.headers)
+    assert (record.key, record.timestamp) == ("b", now)
     assert headers["__streams.errors.exception"] == b"millrace.errors.InvalidTimestampError"
     assert headers["__streams.errors.offset"] == b"1"
 
@@ -79,9 +79,9 @@ def test_a_dead_letter_topic_that_refuses_the_timestamp_gets_the_letter_at_the_p
     with TopologyTestDriver(copied(), CONTINUE, topic_settings={"out": DEFAULTS, "dlq": DEFAULTS}) as driver:
         driver.create_input_topic("in", TEXT, TEXT).pipe_batch([TestRecord("a", "1", far), TestRecord("b", "2", now)])
         assert driver.create_output_topic("out", TEXT, TEXT).read_key_values() == [("b", "2")]
-        (letter,) = driver.create_output_topic("dlq", TEXT, TEXT).read_records()
-    assert dict(letter.headers)["__millrace.timestamp"] == str(far).encode()
-    assert now <= (letter.timestamp or 0) < now + HOUR_MS
+        (record,) = driver.create_output_topic("dlq", TEXT, TEXT).read_records()
+    assert dict(record.headers)["__millrace.timestamp"] == str(far).encode()
+    assert now <= (record.timestamp or 0) < now + HOUR_MS
 
 
 def test_a_record_without_a_key_for_a_compacted_topic_is_the_handlers() -> None:

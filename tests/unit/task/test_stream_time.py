@@ -29,7 +29,7 @@ class _Nowhere:
         del batch
         return []
 
-    def expect_letters(self, _topics: Iterable[str], /) -> None:
+    def expect_dead_letter_records(self, _topics: Iterable[str], /) -> None:
         pass
 
     def partition_count(self, _topic: str, /) -> int:

@@ -163,12 +163,12 @@ def test_what_an_input_writes_into_windows_that_have_expired_is_counted_and_a_de
             place += size
             if batch:
                 driver.pipe_batch([(topics[topic], TestRecord(key, value, at)) for topic, key, value, at in batch])
-        letters = [
+        dead_letters = [
             (record.value, dict(record.headers)["__millrace.dropped.reason"])
             for record in driver.create_output_topic("dead", TEXT, LONG).read_records()
         ]
         assert driver.dropped[DropReason.EXPIRED_WINDOW] == lost
-        assert sorted(letters) == [
+        assert sorted(dead_letters) == [
             *((value, b"expired_window") for value in (2, 3, 4, 5)),
             (7, b"late"),
         ]

@@ -106,9 +106,9 @@ def test_an_unreadable_row_is_dropped_and_sent_to_the_dead_letter_topic() -> Non
         assert driver.key_value_store("rows").all() == {"a": number, "b": number}
         assert outputs(driver) == [("s", f"a:{number}")]
         assert dict(driver.dropped) == {DropReason.DESERIALIZATION: 1}
-        (letter,) = driver.create_output_topic("dlq", TEXT, TEXT).read_records()
-        headers = dict(letter.headers)
-        assert (letter.key, letter.value) == ("a", "poison")
+        (record,) = driver.create_output_topic("dlq", TEXT, TEXT).read_records()
+        headers = dict(record.headers)
+        assert (record.key, record.value) == ("a", "poison")
         assert headers["__streams.errors.topic"] == b"global"
         assert headers["__streams.errors.offset"] == b"1"
 

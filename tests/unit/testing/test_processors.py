@@ -95,7 +95,7 @@ def test_after_a_failed_batch_a_processor_is_made_anew() -> None:
         assert driver.key_value_store("totals").all() == {"a": 19}
         second = Remembering.made[1]
         assert second.count == 1
-        # It schedules anew, and stream time goes on from the last batch that was committed.
+        # It schedules again, and stream time goes on from the last batch that was committed.
         assert _out(driver) == [
             ("a", 1, 25),
             ("punctuation", 1, 25),

@@ -30,7 +30,7 @@ from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.topology import Topology
-from tests.sqlite_store import ForgetfulStore, SqliteStore
+from tests.sqlite_store import SqliteStore, VolatileStore
 
 TEXT = StringSerde()
 MINUTE = 60_000
@@ -156,7 +156,7 @@ def test_what_is_on_disk_is_there_after_a_restart(kind: str, place: str, tmp_pat
         assert content_of(driver) == content != []
 
 
-@pytest.mark.parametrize("factory", [SqliteStore, ForgetfulStore])
+@pytest.mark.parametrize("factory", [SqliteStore, VolatileStore])
 def test_a_users_store_goes_back_when_a_batch_fails_and_is_restored_from_its_changelog(
     factory: Any, tmp_path: Path
 ) -> None:

@@ -1,4 +1,4 @@
-"""A table of windows that is grouped again: what a window adds is taken back before it counts anew."""
+"""A table of windows that is grouped again: what a window adds is taken back before it counts again."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ READ = Consumed.with_(TEXT, TEXT)
 
 
 def topology() -> Topology:
-    """Two merged streams, grouped anew and counted; a table that its input restores; a store without changelog."""
+    """Two merged streams, grouped again and counted; a table that its input restores; a store without changelog."""
     builder = StreamsBuilder()
     merged = builder.stream("small", READ).merge(builder.stream("large", READ))
     counts = merged.group_by(lambda _, value: value, Grouped.with_(TEXT, TEXT)).count(Materialized.as_("counts"))

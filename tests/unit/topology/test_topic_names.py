@@ -78,7 +78,7 @@ def test_repartition_topics_are_checked_and_every_one_is_listed() -> None:
 
 @pytest.mark.parametrize("name", ["", "..", "a b", "d" * 250])
 def test_the_dead_letter_topic_is_checked(name: str) -> None:
-    with pytest.raises(TopologyError, match="the topic of the dead letters"):
+    with pytest.raises(TopologyError, match="the topic of the dead-letter records"):
         check_topic_names(counting(store="s"), "app", dead_letter_topic=name)
 
 

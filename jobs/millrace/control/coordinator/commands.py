@@ -43,7 +43,7 @@ class Commands:
 
         Args:
             waiting: the tasks by the connections whose answers are awaited.
-            without_thread: tasks that nobody can be asked for.
+            without_thread: tasks that no process can be asked for.
 
         Returns:
             its number.

@@ -22,7 +22,7 @@ from millrace.control.coordinator.epoch import Epoch
 from millrace.control.coordinator.loads import Loads
 from millrace.control.coordinator.lost_tasks import LostTasks
 from millrace.control.coordinator.members import Grant, Member, Members
-from millrace.control.coordinator.standby_assignment import Place, assign_standbys
+from millrace.control.coordinator.standby_assignment import TaskSlot, assign_standbys
 from millrace.spark.stream_threads.messages import (
     Act,
     Answer,
@@ -339,7 +339,7 @@ class Coordinator:
 
     def _release(self, member: Member, task: str) -> None:
         del member.grants[task]
-        self._loads.forget(task)
+        self._loads.discard(task)
 
     def _gone(self, member: Member, *, in_order: bool, reason: str, also: Collection[str] = ()) -> None:
         self._members.remove(member.connection)
@@ -430,7 +430,7 @@ class Coordinator:
         for name, member in working.items():
             member.standbys = frozenset(task for task, names in assigned.items() if name in names)
 
-    def _place_of(self, task: str, working: Mapping[str, Member]) -> Place | None:
+    def _place_of(self, task: str, working: Mapping[str, Member]) -> TaskSlot | None:
         """The disk of the thread that has a task, or is to have it next."""
         owner = self._members.owner(task)
         if (bound := working.get(self._bound_for.get(task, ""))) is not None:

@@ -25,7 +25,7 @@ class Loads:
         """The load of a task; 0 where it is not known."""
         return self._loads.get(task, 0.0)
 
-    def forget(self, task: str) -> None:
+    def discard(self, task: str) -> None:
         """A thread has released a task: the next one begins to count at 0. The load stays known."""
         self._busy.pop(task, None)
 

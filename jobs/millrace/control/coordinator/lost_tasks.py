@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from millrace.control.coordinator.effects import CheckDead, Fence
 from millrace.spark.stream_threads.messages import Hello
 
-LOOK_AGAIN_S = 1.0
+RECHECK_S = 1.0
 """Time between two attempts to find out, seconds."""
 
 
@@ -18,7 +18,7 @@ class _Lost:
     since: float
     reason: str
     is_being_fenced: bool = False
-    look_at: float = float("-inf")
+    recheck_at: float = float("-inf")
 
 
 class LostTasks:
@@ -59,7 +59,7 @@ class LostTasks:
         """The transactional ids of tasks could not be taken over for now."""
         for task in tasks:
             if (lost := self._tasks.get(task)) is not None:
-                lost.is_being_fenced, lost.look_at, lost.reason = False, now + LOOK_AGAIN_S, reason
+                lost.is_being_fenced, lost.recheck_at, lost.reason = False, now + RECHECK_S, reason
 
     def due(self, now: float) -> list[Fence | CheckDead]:
         """What is to be done now to free them; those whose lease has ended are free."""
@@ -67,8 +67,8 @@ class LostTasks:
         for task, lost in sorted(self._tasks.items()):
             if not self._fences and now >= lost.since + self._lease_s:
                 del self._tasks[task]
-            elif not lost.is_being_fenced and now >= lost.look_at:
-                lost.look_at = now + LOOK_AGAIN_S
+            elif not lost.is_being_fenced and now >= lost.recheck_at:
+                lost.recheck_at = now + RECHECK_S
                 lost.is_being_fenced = self._fences
                 by_thread.setdefault(lost.hello.thread, []).append(task)
         return [

@@ -11,14 +11,14 @@ from collections.abc import Collection, Mapping, Sequence
 
 from millrace.control.coordinator.assignment import Candidate
 
-Place = tuple[str, str]
+TaskSlot = tuple[str, str]
 """Host and state directory."""
 
 
 def assign_standbys(
-    owners: Mapping[str, Place | None],
+    owners: Mapping[str, TaskSlot | None],
     candidates: Sequence[Candidate],
-    places: Mapping[str, Place],
+    places: Mapping[str, TaskSlot],
     current: Mapping[str, Collection[str]],
     *,
     replicas: int,

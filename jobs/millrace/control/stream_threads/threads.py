@@ -30,7 +30,7 @@ CONNECT_S = 5.0
 LAUNCHED_S = 2.0
 """How old the answer of Spark may be which threads it runs, seconds; a question takes some milliseconds."""
 
-_LOOK_S = 0.5
+_POLL_S = 0.5
 
 
 class EpochRunner(Protocol):
@@ -193,7 +193,7 @@ class StreamThreads:
         deadline = time.monotonic() + timeout_s
         while True:
             try:
-                self._coordinator.wait_until_paused(tasks, timeout_s=min(_LOOK_S, deadline - time.monotonic()))
+                self._coordinator.wait_until_paused(tasks, timeout_s=min(_POLL_S, deadline - time.monotonic()))
             except OperationError:
                 if not self._epochs.is_active and not self._coordinator.threads():
                     return True

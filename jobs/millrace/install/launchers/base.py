@@ -21,7 +21,7 @@ from millrace.install.spec import ApplicationSpec
 from millrace.processes import ProcessIdentity
 
 OPERATION_VARIABLE = "MILLRACE_OPERATION"
-"""Id of the operation in steps that started the driver; empty where none did."""
+"""Id of the multi-step operation that started the driver; empty where none did."""
 KEPT_LOGS = 5
 _ENDING_LIMIT_S = 10.0
 """Longest time from the last sign of a process that ends until its locks are free, on a busy machine."""
@@ -76,7 +76,7 @@ class Launcher(Protocol):
         """The driver that was started and that the record does not name, since whoever started it was killed.
 
         Raises:
-            OperationError: there is one and it cannot be told, or nobody can be asked.
+            OperationError: there is one and it cannot be told, or no process can be asked.
         """
         ...
 
@@ -134,7 +134,7 @@ def rotate_log(log: Path) -> None:
 def start_detached(launch: Launch, directory: ApplicationDirectory) -> LocalProcess:
     """Start a driver in a session of its own, so that it survives the caller, and return at once.
 
-    The new process inherits the lock on ``driver.lock``: while it lives nobody starts a second one, whatever became
+    The new process inherits the lock on ``driver.lock``: while it lives no process starts a second one, whatever became
     of the record.
 
     Raises:
@@ -168,7 +168,7 @@ def start_detached(launch: Launch, directory: ApplicationDirectory) -> LocalProc
     finally:
         os.close(lock)
     identity = ProcessIdentity.of(process.pid)
-    # Nobody waits for the process: it outlives the caller on purpose.
+    # No process waits for the process: it outlives the caller on purpose.
     process.returncode = 0
     if identity is None:
         raise OperationError(

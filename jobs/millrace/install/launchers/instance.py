@@ -67,8 +67,8 @@ class DriverEnd:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sight:
-    """One look at a driver.
+class Probe:
+    """One probe of a driver.
 
     Args:
         presence: whether it is there.
@@ -127,15 +127,15 @@ class DriverInstance(Protocol):
         ...
 
     @property
-    def look_interval_s(self) -> float:
-        """Time between two looks of somebody who waits, seconds: as short as a look is cheap."""
+    def probe_interval_s(self) -> float:
+        """Time between two probes of a process that waits, seconds: as short as a probe is cheap."""
         ...
 
     def to_mapping(self) -> Mapping[str, Any]:
         """For the record, JSON-compatible."""
         ...
 
-    def look(self, directory: ApplicationDirectory) -> Sight:
+    def probe(self, directory: ApplicationDirectory) -> Probe:
         """See whether it is there and how it is asked; never raises for what is wrong with the driver or its place."""
         ...
 
@@ -155,10 +155,10 @@ def is_alive(driver: DriverInstance | None, directory: ApplicationDirectory) -> 
     """
     if driver is None:
         return False
-    sight = driver.look(directory)
-    if sight.presence is Presence.UNKNOWN:
+    probe_result = driver.probe(directory)
+    if probe_result.presence is Presence.UNKNOWN:
         raise OperationError(
-            f"Whether {driver.name} of {directory.application} lives cannot be found out: {sight.text}",
+            f"Whether {driver.name} of {directory.application} lives cannot be found out: {probe_result.text}",
             remedy="try again when its cluster answers",
         )
-    return sight.presence is Presence.ALIVE
+    return probe_result.presence is Presence.ALIVE

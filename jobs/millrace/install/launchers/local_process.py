@@ -12,7 +12,7 @@ from millrace.control.control_file import ControlFile
 from millrace.control.ending import Ending
 from millrace.errors import OperationError
 from millrace.install.home import ApplicationDirectory
-from millrace.install.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Sight
+from millrace.install.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Probe
 from millrace.install.launchers.session import (
     session_members,
     signal_session,
@@ -33,7 +33,7 @@ class LocalProcess:
     """
 
     process: ProcessIdentity
-    look_interval_s = 0.05
+    probe_interval_s = 0.05
 
     @property
     def name(self) -> str:
@@ -44,17 +44,17 @@ class LocalProcess:
         """``pid`` and ``start_time``."""
         return self.process.to_mapping()
 
-    def look(self, directory: ApplicationDirectory) -> Sight:
+    def probe(self, directory: ApplicationDirectory) -> Probe:
         """Ask the kernel, and read the control file that the driver wrote."""
         if self.process.is_alive():
             stopped = stopped_processes(self.process.pid)
-            return Sight(presence=Presence.ALIVE, control=_control(directory, self.process), stopped=_in_words(stopped))
+            return Probe(presence=Presence.ALIVE, control=_control(directory, self.process), stopped=_in_words(stopped))
         if (ending := Ending.read(directory.ended)) is not None and ending.is_of(self.process):
             end = DriverEnd(exit_code=ending.exit_code, reason=ending.reason, remedy=ending.remedy)
-            return Sight(presence=Presence.GONE, text=f"{self.name} ended", ending=end)
+            return Probe(presence=Presence.GONE, text=f"{self.name} ended", ending=end)
         if ProcessIdentity.of(self.process.pid) is not None:
-            return Sight(presence=Presence.TAKEN, text=f"{self.name} is another program by now")
-        return Sight(presence=Presence.GONE, text=f"{self.name} ended without being asked to")
+            return Probe(presence=Presence.TAKEN, text=f"{self.name} is another program by now")
+        return Probe(presence=Presence.GONE, text=f"{self.name} ended without being asked to")
 
     def end(self, directory: ApplicationDirectory, limits: EndLimits) -> Ended:
         """SIGTERM, then SIGKILL, to its whole session; what a driver leaves when it dies is ended too."""

@@ -20,7 +20,7 @@ def session_members(leader: int, directory: ApplicationDirectory) -> list[Proces
     """The live processes of the session that the driver ``leader`` opened: its JVM, the Python workers, itself.
 
     A process counts only if it carries the application's run directory in its environment: the number of a session
-    that is gone may belong to somebody else by now.
+    that is gone may belong to another process by now.
     """
     members = []
     for pid in psutil.pids():

@@ -84,7 +84,7 @@ class ConsumerReader:
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
         """Read topic-partitions no more."""
         for each in partitions:
-            self._disputed.forget(each)
+            self._disputed.discard(each)
         self._unassign(partitions)
 
     def _unassign(self, partitions: Collection[TopicPartition]) -> None:
@@ -143,7 +143,7 @@ class ConsumerReader:
                 continue
             offset = cast(int, message.offset())
             if error is None or error.code() == KafkaError._PARTITION_EOF:
-                self._disputed.forget(where)
+                self._disputed.discard(where)
             if error is None:
                 news = found.setdefault(where, _News())
                 news.messages.append(message)

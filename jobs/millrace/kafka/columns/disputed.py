@@ -82,6 +82,6 @@ class DisputedOffsets:
                 due[where] = each.position
         return due
 
-    def forget(self, where: TopicPartition) -> None:
+    def discard(self, where: TopicPartition) -> None:
         """Take a topic-partition as well: something of it came, or it is read no more."""
         self._disputes.pop(where, None)

@@ -227,7 +227,7 @@ def kernel() -> Kernel:
         raise InterfaceUnavailableError(f"llvmlite cannot compile: {error}") from error
 
     def function(name: str, arguments: str) -> Any:
-        types = [c_int64 if letter == "n" else c_void_p for letter in arguments]
+        types = [c_int64 if code == "n" else c_void_p for code in arguments]
         return ctypes.CFUNCTYPE(None, *types)(engine.get_function_address(name))
 
     return Kernel(

@@ -83,7 +83,7 @@ class LibrdkafkaReader:
     def unassign(self, partitions: Collection[TopicPartition]) -> None:
         """Read topic-partitions no more."""
         for each in partitions:
-            self._disputed.forget(each)
+            self._disputed.discard(each)
         self._unassign(partitions)
 
     def _unassign(self, partitions: Collection[TopicPartition]) -> None:
@@ -172,7 +172,7 @@ class LibrdkafkaReader:
             end = end if end is not None and end >= behind else None
             position = max(position, behind)
         if has_news:
-            self._disputed.forget(where)
+            self._disputed.discard(where)
         # The client fetches no more behind an error of a topic-partition: whatever came with it came before it.
         for row in without_records[~is_end].tolist():
             if int(table.errors[row]) not in OUT_OF_RANGE or not self._disputed.disputes(where, position):

@@ -114,7 +114,7 @@ class PartitionReader(Protocol):
     What a call raises ends nothing by itself: the other topic-partitions can be read on, and no record of theirs is
     lost. A broker that is away is no error: nothing comes until it is back, see :attr:`trouble`. Nor is a
     topic-partition that does not exist: librdkafka waits for it without a word, and reads on by the name once a topic
-    is created anew, wherever its offsets then are. Who must know compares topic ids.
+    is created again, wherever its offsets then are. Who must know compares topic ids.
     """
 
     @property
@@ -129,7 +129,7 @@ class PartitionReader(Protocol):
         """Read further topic-partitions, beside those that are read already.
 
         Args:
-            starts: first offset of each that is wanted, or :data:`BEGINNING`. One that is read already begins anew.
+            starts: first offset of each that is wanted, or :data:`BEGINNING`. One that is read already begins again.
         """
 
     def unassign(self, partitions: Collection[TopicPartition]) -> None:

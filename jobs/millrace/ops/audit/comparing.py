@@ -12,7 +12,7 @@ from millrace.ops.audit.report import Difference, DifferenceKind
 from millrace.state.layout import unpack_value
 from millrace.topology.stores import StoreSpec
 
-_LOOK_AT_CLOCK_EVERY = 10_000
+_READ_CLOCK_EVERY = 10_000
 
 
 class Comparison:
@@ -77,7 +77,7 @@ class Comparison:
 
     def _live(self, database: ReadOnlyDatabase, *, counted: bool) -> Iterator[tuple[bytes, bytes]]:
         for number, (row, content) in enumerate(database.rows(self._store.name)):
-            if number % _LOOK_AT_CLOCK_EVERY == 0 and time.monotonic() > self._deadline:
+            if number % _READ_CLOCK_EVERY == 0 and time.monotonic() > self._deadline:
                 raise OutOfTimeError("The time was over while stores were compared.", remedy="give a larger --budget")
             if self._rows.is_live(row) and is_sampled(self._rows.changelog_key(row), self._sample):
                 self.keys += counted

@@ -25,7 +25,7 @@ _HISTORY = b"\1"
 
 
 class ReadOnlyDatabase:
-    """A database that nobody writes meanwhile. Close it.
+    """A database that no process writes meanwhile. Close it.
 
     Args:
         path: its directory.

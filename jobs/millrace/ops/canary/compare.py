@@ -12,10 +12,10 @@ from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.connection import Connection
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, Place, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
 from millrace.ops.canary.clone import canary_of, clone_of
 from millrace.ops.dead_letters.reading import records
-from millrace.ops.reset.subject import subject_of
+from millrace.ops.reset.known import known_application
 from millrace.ops.savepoints.location import launched_repository
 
 _POLL_S = 0.5
@@ -90,16 +90,16 @@ def compare(
         raise OperationError(
             f"The canary of {application} writes to no topic.", remedy="compare its stores with `millrace query`"
         )
-    subject = subject_of(application)
-    connection = Connection.of(subject.config)
+    known = known_application(application)
+    connection = Connection.of(known.config)
     admin = connection.administrator()
     repository = launched_repository(application)
     point = repository.read(canary.savepoint).point
     assert point is not None, "the canary was restored from it"
-    cloned = subject_of(Application(application.home, clone))
+    cloned = known_application(Application(application.home, clone))
     read = {
         name: (each.current.inputs, each.current.repartition_topics)
-        for name, each in ((application.name, subject), (clone, cloned))
+        for name, each in ((application.name, known), (clone, cloned))
     }
     at_rest = _wait_until_level(admin, read, wait_s=wait_s, progress=progress)
     originals = _starts(admin, canary.outputs, point.output_ends)
@@ -148,14 +148,16 @@ def _lag(admin: KafkaAdmin, group: str, inputs: Iterable[str], internal: Iterabl
     return sum(max(0, end - (commits[place].offset if place in commits else 0)) for place, end in ends.items())
 
 
-def _starts(admin: KafkaAdmin, topics: Iterable[str], begins: Mapping[str, Mapping[int, int]]) -> dict[Place, int]:
+def _starts(
+    admin: KafkaAdmin, topics: Iterable[str], begins: Mapping[str, Mapping[int, int]]
+) -> dict[TopicPartition, int]:
     places = [place for topic in admin.describe_topics(sorted(topics)).values() for place in topic.places]
     ends = end_offsets(admin, places, End.HIGH_WATERMARK)
     return {place: start for place in places if (start := begins.get(place[0], {}).get(place[1], 0)) < ends[place]}
 
 
 def _read(
-    connection: Connection, starts: Mapping[Place, int], names: Mapping[str, str], *, every_record: bool
+    connection: Connection, starts: Mapping[TopicPartition, int], names: Mapping[str, str], *, every_record: bool
 ) -> tuple[dict[tuple[Any, ...], Any], int]:
     """What was written: the last value by topic and key, or counts by topic, key and value."""
     found: dict[tuple[Any, ...], Any] = Counter() if every_record else {}

@@ -15,7 +15,7 @@ from millrace.kafka.groups import delete_group
 from millrace.ops.canary.clone import canary_of, canary_path, clone_of
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
-from millrace.ops.reset.belongings import belongings
+from millrace.ops.reset.resources import resources_of
 from millrace.ops.savepoints.location import launched_repository
 from millrace.ops.stop import stop
 from millrace.state.directory import StateDirectory
@@ -50,7 +50,7 @@ def drop(
     config = spec.streams_config()
     connection = Connection.of(config)
     statuses = connection.statuses()
-    own = belongings(clone, with_topics_read(load_topology(spec.module, config), config), statuses.get(clone))
+    own = resources_of(clone, with_topics_read(load_topology(spec.module, config), config), statuses.get(clone))
     topics = sorted({*canary.made, *own.internal})
     if foreign := [name for name in topics if not name.startswith(f"{clone}-")]:
         raise OperationError(

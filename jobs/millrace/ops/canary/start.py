@@ -80,7 +80,7 @@ def start(
     topology = load_topology(candidate.spec.module, config)
     prefix = f"{clone}-"
     outputs = {name.removeprefix(prefix): name for name in sorted(topology.external_outputs)}
-    letters = config.errors_dead_letter_queue_topic_name
+    topic = config.errors_dead_letter_queue_topic_name
     plan = OperationPlan(
         operation=KIND,
         application=clone,
@@ -92,7 +92,10 @@ def start(
             "candidate": candidate.raw,
             "starts": list(starts),
             "outputs": outputs,
-            "copies": {**outputs, **({letters.removeprefix(prefix): letters} if letters is not None else {})},
+            "copies": {
+                **outputs,
+                **({topic.removeprefix(prefix): topic} if topic is not None else {}),
+            },
         },
         holds_application=True,
     )

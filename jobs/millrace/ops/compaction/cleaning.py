@@ -14,8 +14,8 @@ from millrace.kafka.log_dirs import log_bytes
 from millrace.kafka.producer import TaskProducer
 
 _KEY = b"millrace-compaction"
-_LOOK_EVERY_S = 5.0
-"""A look is a Java process of one or two seconds."""
+_PROBE_EVERY_S = 5.0
+"""A probe is a Java process of one or two seconds."""
 _SMALL = 0.1
 """A partition of less than this share of the largest one is not waited for: it may have nothing superfluous."""
 
@@ -68,7 +68,7 @@ def wait_for_cleaner(
     attempts = Retrying(
         retry=retry_if_result(bool),
         stop=stop_after_delay(budget_s),
-        wait=wait_fixed(_LOOK_EVERY_S),
+        wait=wait_fixed(_PROBE_EVERY_S),
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else [],
     )
     waiting: list[str] = attempts(not_cleaned)

@@ -18,7 +18,7 @@ from millrace.topology.topology import Topology
 
 COMPACT = "compact"
 TEMPORARY: Mapping[str, str] = {"min.cleanable.dirty.ratio": "0.001", "segment.ms": "1001"}
-"""Values that nobody else sets: a topic that has one has it from a compaction."""
+"""Values that no other process sets: a topic that has one has it from a compaction."""
 
 Settings = dict[str, str | None]
 """Own settings of a topic; ``None`` where it has the broker's default."""

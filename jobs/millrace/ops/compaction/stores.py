@@ -10,7 +10,7 @@ from typing import Any
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.config import StreamsConfig
-from millrace.control.task_databases import BEGIN_COMPACTION, LOOK_AT_COMPACTION
+from millrace.control.task_databases import BEGIN_COMPACTION, PROBE_COMPACTION
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launchers.instance import DriverInstance
 from millrace.ops.control_client import request_operation
@@ -21,8 +21,8 @@ from millrace.state.rocksdb import DatabaseOptions, RocksDatabase
 
 _ANSWER_LIMIT_S = 120.0
 _GRACE_S = 30.0
-_LOOK_EVERY_S = 3.0
-_LOOK_HERE_EVERY_S = 0.05
+_PROBE_EVERY_S = 3.0
+_PROBE_HERE_EVERY_S = 0.05
 
 
 def compact_running(
@@ -36,7 +36,7 @@ def compact_running(
     request_operation(directory, driver, BEGIN_COMPACTION, {"budget_s": budget_s}, timeout_s=_ANSWER_LIMIT_S)
 
     def look() -> dict[str, Any]:
-        answer = request_operation(directory, driver, LOOK_AT_COMPACTION, {}, timeout_s=_ANSWER_LIMIT_S)
+        answer = request_operation(directory, driver, PROBE_COMPACTION, {}, timeout_s=_ANSWER_LIMIT_S)
         tasks: dict[str, Any] = answer["tasks"]
         progress(f"{sum(map(_runs, tasks.values()))} of {len(tasks)} tasks rewrite the files of their stores")
         return tasks
@@ -44,15 +44,15 @@ def compact_running(
     attempts = Retrying(
         retry=retry_if_result(lambda tasks: any(map(_runs, tasks.values()))),
         stop=stop_after_delay(budget_s + _GRACE_S),
-        wait=wait_fixed(_LOOK_EVERY_S),
+        wait=wait_fixed(_PROBE_EVERY_S),
         retry_error_callback=lambda state: state.outcome.result() if state.outcome is not None else {},
     )
-    # A task whose stores were opened anew meanwhile, in another worker, says nothing: it goes on uncompacted.
+    # A task whose stores were opened again meanwhile, in another worker, says nothing: it goes on uncompacted.
     return {task: each or {"problem": "the task moved to another worker"} for task, each in attempts(look).items()}
 
 
 def compact_stopped(config: StreamsConfig, *, budget_s: float, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Compact the stores that are on this host and that nobody has open.
+    """Compact the stores that are on this host and that no process has open.
 
     Raises:
         StateDirectoryLockedError: a process has them open.
@@ -85,7 +85,7 @@ def _compact(database: RocksDatabase, budget_s: float) -> CompactionProgress:
         assert progress is not None
         return progress
 
-    attempts = Retrying(retry=retry_if_result(lambda each: each.running), wait=wait_fixed(_LOOK_HERE_EVERY_S))
+    attempts = Retrying(retry=retry_if_result(lambda each: each.running), wait=wait_fixed(_PROBE_HERE_EVERY_S))
     return attempts(look)
 
 

@@ -1,17 +1,17 @@
-"""Dead letters: list, replay and purge them."""
+"""Dead-letter records: list, replay and purge them."""
 
-from millrace.ops.dead_letters.box import KnownLetter, list_letters
-from millrace.ops.dead_letters.letter import DeadLetter
-from millrace.ops.dead_letters.purge import purge_letters
-from millrace.ops.dead_letters.replay import replay_letters
-from millrace.ops.dead_letters.selection import Selection, parse_letter
+from millrace.ops.dead_letters.purge import purge_dead_letter_records
+from millrace.ops.dead_letters.record import DeadLetterRecord
+from millrace.ops.dead_letters.replay import replay_dead_letter_records
+from millrace.ops.dead_letters.selection import Selection, parse_record_position
+from millrace.ops.dead_letters.topic import ListedDeadLetterRecord, list_dead_letter_records
 
 __all__ = [
-    "DeadLetter",
-    "KnownLetter",
+    "DeadLetterRecord",
+    "ListedDeadLetterRecord",
     "Selection",
-    "list_letters",
-    "parse_letter",
-    "purge_letters",
-    "replay_letters",
+    "list_dead_letter_records",
+    "parse_record_position",
+    "purge_dead_letter_records",
+    "replay_dead_letter_records",
 ]

@@ -1,6 +1,6 @@
-"""Which dead letters were replayed: a compacted topic, written in the transaction that sends the records back.
+"""Which dead-letter records were replayed: a compacted topic, written in the transaction that sends the records back.
 
-So a letter is marked exactly when its record is back in its input topic, whatever dies when.
+So a dead-letter record is marked exactly when its record is back in its input topic, whatever dies when.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from millrace.ops.dead_letters.reading import records
 MARKER_TOPIC = "_millrace-replayed-letters"
 _SETTINGS = {"cleanup.policy": "compact", "segment.bytes": str(8 * 1024 * 1024), "min.cleanable.dirty.ratio": "0.1"}
 
-Letter = tuple[int, int]
-"""Partition and offset of a letter."""
+Position = tuple[int, int]
+"""Partition and offset of a dead-letter record."""
 
 
 @dataclass(frozen=True)
 class Marker:
-    """What is known of the replay of a letter.
+    """What is known of the replay of a dead-letter record.
 
     Args:
         operation: the operation that sent it back last.
@@ -40,7 +40,7 @@ class Marker:
 
 
 def replay_transactional_id(topic: str) -> str:
-    """Under which letters of a topic are replayed or marked as purged: one at a time does so."""
+    """Under which records of a topic are replayed or marked as purged: one at a time does so."""
     return f"millrace-replay-{topic}"
 
 
@@ -49,19 +49,19 @@ def ensure_marker_topic(admin: KafkaAdmin) -> None:
     admin.create_missing([TopicSpec(name=MARKER_TOPIC, partitions=1, settings=_SETTINGS)])
 
 
-def read_markers(connection: Connection, topic_id: str, *, settled: bool = False) -> dict[Letter, Marker]:
-    """The letters of a dead letter topic that were replayed.
+def read_markers(connection: Connection, topic_id: str, *, settled: bool = False) -> dict[Position, Marker]:
+    """The records of a dead-letter topic that were replayed.
 
     Args:
         connection: the cluster.
-        topic_id: UUID of the topic: one that is created anew has other letters at the same offsets.
+        topic_id: UUID of the topic: one that is created again has other records at the same offsets.
         settled: whether replays that are just being committed are waited for.
     """
     admin = connection.administrator()
     if not admin.describe_topics([MARKER_TOPIC]):
         return {}
     place = (MARKER_TOPIC, 0)
-    markers: dict[Letter, Marker] = {}
+    markers: dict[Position, Marker] = {}
     for message in records(connection, begin_offsets(admin, [place]), settled=settled):
         identity, partition, offset = orjson.loads(message.key() or b"")
         if identity != topic_id:
@@ -74,10 +74,12 @@ def read_markers(connection: Connection, topic_id: str, *, settled: bool = False
     return markers
 
 
-def encode_markers(topic_id: str, letters: Collection[Letter], marker: Marker | None) -> Mapping[bytes, bytes | None]:
-    """Keys and values of the records that mark letters, or with ``None`` forget them."""
+def encode_markers(
+    topic_id: str, positions: Collection[Position], marker: Marker | None
+) -> Mapping[bytes, bytes | None]:
+    """Keys and values of the records that mark them, or with ``None`` forget them."""
     value = None if marker is None else orjson.dumps({"operation": marker.operation, "at": marker.at})
-    return {orjson.dumps([topic_id, partition, offset]): value for partition, offset in sorted(letters)}
+    return {orjson.dumps([topic_id, partition, offset]): value for partition, offset in sorted(positions)}
 
 
 def times_of_now(count: int) -> npt.NDArray[np.int64]:

@@ -1,4 +1,4 @@
-"""Records as they stand in the topic that they were read from, for letters that do not have them wholly."""
+"""Records as they stand in the topic that they were read from, for dead-letter records that do not have them wholly."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from millrace.errors import OperationError
 from millrace.install.connection import Connection
 from millrace.kafka.clients import base_settings, kafka_error, translate
-from millrace.ops.dead_letters.letter import DeadLetter
+from millrace.ops.dead_letters.record import DeadLetterRecord
 
 _LIMIT_S = 30.0
 
 
 def with_originals(
-    connection: Connection, letters: Iterable[DeadLetter], *, where: Callable[[DeadLetter], bool]
-) -> Iterator[DeadLetter]:
-    """The letters, some of them with key, value, headers and timestamp of the records in the log.
+    connection: Connection, records: Iterable[DeadLetterRecord], *, where: Callable[[DeadLetterRecord], bool]
+) -> Iterator[DeadLetterRecord]:
+    """The dead-letter records, some of them with key, value, headers and timestamp of the records in the log.
 
     Args:
         connection: the cluster.
-        letters: all letters.
+        records: all dead-letter records.
         where: which of them do not have their records wholly.
 
     Raises:
@@ -40,8 +40,8 @@ def with_originals(
         "fetch.wait.max.ms": 20,
     })  # fmt: skip
     try:
-        for letter in letters:
-            yield _with_original(consumer, letter) if where(letter) else letter
+        for record in records:
+            yield _with_original(consumer, record) if where(record) else record
     except KafkaException as error:
         raise translate(
             kafka_error(error), doing="reading original records", bootstrap_servers=connection.bootstrap_servers
@@ -50,9 +50,9 @@ def with_originals(
         consumer.close()
 
 
-def _with_original(consumer: Consumer, letter: DeadLetter) -> DeadLetter:
-    assert letter.topic is not None
-    consumer.assign([TopicPartition(letter.topic, letter.source_partition, letter.source_offset)])
+def _with_original(consumer: Consumer, record: DeadLetterRecord) -> DeadLetterRecord:
+    assert record.topic is not None
+    consumer.assign([TopicPartition(record.topic, record.source_partition, record.source_offset)])
     deadline = time.monotonic() + _LIMIT_S
     while time.monotonic() < deadline:
         message = consumer.poll(0.5)
@@ -61,11 +61,11 @@ def _with_original(consumer: Consumer, letter: DeadLetter) -> DeadLetter:
         error = message.error()
         if error is not None and error.code() not in {KafkaError._PARTITION_EOF, KafkaError._AUTO_OFFSET_RESET}:
             raise KafkaException(error)
-        if error is not None or message.offset() != letter.source_offset:
+        if error is not None or message.offset() != record.source_offset:
             break  # compacted, or deleted
         headers: Any = message.headers()
         return replace(
-            letter,
+            record,
             key=message.key(),
             value=message.value(),
             headers=list(headers or ()),
@@ -73,7 +73,7 @@ def _with_original(consumer: Consumer, letter: DeadLetter) -> DeadLetter:
             has_own_timestamp=True,
         )
     raise OperationError(
-        f"The record of dead letter {letter.name} is not at {letter.topic}-{letter.source_partition} offset "
-        f"{letter.source_offset} any more, and the letter does not have it wholly.",
-        remedy="abandon this replay (`millrace operations abandon`) and replay the other letters",
+        f"The original of dead-letter record {record.name} is not at {record.topic}-{record.source_partition} offset "
+        f"{record.source_offset} any more, and the dead-letter record does not have it wholly.",
+        remedy="abandon this replay (`millrace operations abandon`) and replay the other dead-letter records",
     )

@@ -1,4 +1,4 @@
-"""Deleting dead letters up to an offset or a time."""
+"""Deleting dead-letter records up to an offset or a time."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
 from millrace.install.application import Application
-from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets, offsets_for_times
+from millrace.kafka.offsets import End, TopicPartition, begin_offsets, end_offsets, offsets_for_times
 from millrace.kafka.producer import TaskProducer
-from millrace.ops.dead_letters.box import LetterBox, letter_box
 from millrace.ops.dead_letters.markers import (
     MARKER_TOPIC,
     encode_markers,
@@ -20,6 +19,7 @@ from millrace.ops.dead_letters.markers import (
     times_of_now,
 )
 from millrace.ops.dead_letters.selection import Selection
+from millrace.ops.dead_letters.topic import DeadLetterTopic, dead_letter_topic_of
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
 
@@ -27,7 +27,7 @@ KIND = "purge"
 
 
 class PurgeDecisions(BaseModel):
-    """What a purge has decided: by partition, the offset before which letters are deleted."""
+    """What a purge has decided: by partition, the offset before which dead-letter records are deleted."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,12 +38,12 @@ class PurgeDecisions(BaseModel):
     never_replayed: int
 
     @property
-    def places(self) -> dict[Place, int]:
+    def places(self) -> dict[TopicPartition, int]:
         """The same by topic and partition."""
         return {(self.topic, partition): offset for partition, offset in self.before.items()}
 
 
-def purge_letters(
+def purge_dead_letter_records(
     application: Application,
     *,
     before_offset: tuple[int, int] | None = None,
@@ -52,12 +52,12 @@ def purge_letters(
     reason: str = "a purge was asked for",
     progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:
-    """Delete dead letters for good. With neither limit all that are there now.
+    """Delete dead-letter records for good. With neither limit all that are there now.
 
     Args:
         application: which.
         before_offset: partition, and the first offset of it that stays; other partitions stay as they are.
-        before_ms: those before the first letter of this time or later, milliseconds since 1970.
+        before_ms: those before the first dead-letter record of this time or later, milliseconds since 1970.
         dry_run: only say what would be deleted.
         reason: for the journal.
         progress: takes lines that say how far it is.
@@ -65,7 +65,7 @@ def purge_letters(
     Raises:
         OperationError: nothing is there to delete, or the topic does not allow it.
     """
-    box = letter_box(application)
+    box = dead_letter_topic_of(application)
     decided = _decide(box, before_offset=before_offset, before_ms=before_ms)
     plan = OperationPlan(
         operation=KIND, application=application.name, reason=reason, decisions=decided.model_dump(mode="json")
@@ -81,20 +81,20 @@ def steps(plan: OperationPlan) -> Sequence[Step]:
     return [
         Step(
             name="delete",
-            text=f"Delete {decided.letters} dead letters of {decided.topic}, {decided.never_replayed} of which were "
-            f"never replayed: all before {limits}.",
+            text=f"Delete {decided.letters} dead-letter records of {decided.topic}, {decided.never_replayed} of which "
+            f"were never replayed: all before {limits}.",
             run=lambda context: _delete(context, decided),
         ),
         Step(
             name="forget",
             text="Forget which of them were replayed.",
-            run=lambda context: _forget(context, decided),
+            run=lambda context: _discard(context, decided),
         ),
         Step(name="check", text="Check that they are gone, and count what is left.", run=lambda c: _check(c, decided)),
     ]
 
 
-def _decide(box: LetterBox, *, before_offset: tuple[int, int] | None, before_ms: int | None) -> PurgeDecisions:
+def _decide(box: DeadLetterTopic, *, before_offset: tuple[int, int] | None, before_ms: int | None) -> PurgeDecisions:
     admin = box.connection.administrator()
     if "delete" not in (policy := admin.topic_settings(box.topic.name)["cleanup.policy"]):
         raise OperationError(
@@ -102,7 +102,7 @@ def _decide(box: LetterBox, *, before_offset: tuple[int, int] | None, before_ms:
             remedy="add delete to its cleanup.policy",
         )
     begins = box.begins()
-    limits: dict[Place, int] = end_offsets(admin, list(begins), End.LAST_STABLE)
+    limits: dict[TopicPartition, int] = end_offsets(admin, list(begins), End.LAST_STABLE)
     if before_ms is not None:
         found = offsets_for_times(admin, dict.fromkeys(begins, before_ms))
         limits = {
@@ -118,9 +118,11 @@ def _decide(box: LetterBox, *, before_offset: tuple[int, int] | None, before_ms:
             )
         limits = {place: min(offset, limits[place])}
     before = {place[1]: limit for place, limit in limits.items() if begins[place] < limit}
-    known = [each for each in box.select(Selection()) if each.letter.offset < before.get(each.letter.partition, 0)]
+    known = [each for each in box.select(Selection()) if each.record.offset < before.get(each.record.partition, 0)]
     if not before:
-        raise OperationError(f"No dead letter of {box.topic.name} lies before that.", remedy="see `millrace dlq list`")
+        raise OperationError(
+            f"No dead-letter record of {box.topic.name} lies before that.", remedy="see `millrace dlq list`"
+        )
     return PurgeDecisions(
         topic=box.topic.name,
         topic_id=box.topic.topic_id,
@@ -130,11 +132,11 @@ def _decide(box: LetterBox, *, before_offset: tuple[int, int] | None, before_ms:
     )
 
 
-def _same_box(context: StepContext, decided: PurgeDecisions) -> LetterBox:
-    box = letter_box(context.application)
+def _same_box(context: StepContext, decided: PurgeDecisions) -> DeadLetterTopic:
+    box = dead_letter_topic_of(context.application)
     if box.topic.topic_id != decided.topic_id:
         raise OperationError(
-            f"{decided.topic} was deleted and created again: its letters are gone.",
+            f"{decided.topic} was deleted and created again: its dead-letter records are gone.",
             remedy="abandon this purge (`millrace operations abandon`)",
         )
     return box
@@ -148,7 +150,7 @@ def _delete(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
     return {"partitions": len(left)}
 
 
-def _forget(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
+def _discard(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
     box = _same_box(context, decided)
     with TaskProducer(
         box.connection.bootstrap_servers,
@@ -180,4 +182,4 @@ def _check(context: StepContext, decided: PurgeDecisions) -> Mapping[str, Any]:
             remedy="resume the purge (`millrace operations resume`)",
         )
     left = sum(1 for _ in box.select(Selection()))
-    return {"checks": [f"{left} letters are left in {decided.topic}"], "left": left}
+    return {"checks": [f"{left} dead-letter records are left in {decided.topic}"], "left": left}

@@ -6,18 +6,21 @@ import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message, TopicPartition
+from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientTopicPartition
 
 from millrace.errors import BrokerUnavailableError
 from millrace.install.connection import Connection
 from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
-from millrace.kafka.offsets import End, Place, end_offsets
-from millrace.ops.dead_letters.letter import DeadLetter, letter_of
+from millrace.kafka.offsets import End, TopicPartition, end_offsets
+from millrace.ops.dead_letters.record import DeadLetterRecord, dead_letter_record_of
 
 _SILENCE_LIMIT_S = 30.0
 
 
-def records(connection: Connection, starts: Mapping[Place, int], *, settled: bool = False) -> Iterator[Message]:
+def records(
+    connection: Connection, starts: Mapping[TopicPartition, int], *, settled: bool = False
+) -> Iterator[Message]:
     """The committed records of partitions from an offset to their ends as they are found, in no order among them.
 
     Args:
@@ -42,7 +45,9 @@ def records(connection: Connection, starts: Mapping[Place, int], *, settled: boo
         }
     )
     try:
-        consumer.assign([TopicPartition(topic, partition, offset) for (topic, partition), offset in starts.items()])
+        consumer.assign(
+            [ClientTopicPartition(topic, partition, offset) for (topic, partition), offset in starts.items()]
+        )
         waiting = set(starts)
         heard_at = time.monotonic()
         while waiting:
@@ -68,19 +73,19 @@ def records(connection: Connection, starts: Mapping[Place, int], *, settled: boo
                     raise KafkaException(error)
     except KafkaException as error:
         raise translate(
-            kafka_error(error), doing="reading dead letters", bootstrap_servers=connection.bootstrap_servers
+            kafka_error(error), doing="reading dead-letter records", bootstrap_servers=connection.bootstrap_servers
         ) from error
     finally:
         consumer.close()
 
 
-def letters(connection: Connection, starts: Mapping[Place, int]) -> Iterator[DeadLetter]:
-    """The letters in partitions of a dead letter topic. Raises as :func:`records`."""
+def dead_letter_records(connection: Connection, starts: Mapping[TopicPartition, int]) -> Iterator[DeadLetterRecord]:
+    """The dead-letter records in partitions of a dead-letter topic. Raises as :func:`records`."""
     for message in records(connection, starts):
         kind, timestamp = message.timestamp()
         found: Any = message.headers()
         _, partition = _place(message)
-        yield letter_of(
+        yield dead_letter_record_of(
             partition=partition,
             offset=offset_of(message),
             key=message.key(),
@@ -98,7 +103,7 @@ def offset_of(message: Message) -> int:
     return offset
 
 
-def _place(message: Message) -> Place:
+def _place(message: Message) -> TopicPartition:
     topic, partition = message.topic(), message.partition()
     assert topic is not None
     assert partition is not None

@@ -13,14 +13,14 @@ from millrace.install.home import Home
 from millrace.metrics import exported as m
 from millrace.metrics.exported import ExportPart
 from millrace.ops.export import from_broker, from_driver, from_files
+from millrace.ops.export.exported import Clusters, ExportedApplication
 from millrace.ops.export.series import Sample
-from millrace.ops.export.subject import Clusters, Subject
 from millrace.ops.export.targets import MetricsTarget
 from millrace.ops.scrape_target import remove_scrape_targets_of_others
 
 log = structlog.get_logger(__name__)
 
-_PARTS: dict[ExportPart, Callable[[Subject], Iterable[Sample]]] = {
+_PARTS: dict[ExportPart, Callable[[ExportedApplication], Iterable[Sample]]] = {
     ExportPart.SUPERVISION: from_files.supervision,
     ExportPart.OPERATIONS: from_files.operations,
     ExportPart.DRILLS: from_files.drills,
@@ -111,7 +111,7 @@ def export_metrics(
     applications = []
     for name in home.deployed():
         progress(f"looking at {name}")
-        applications.append(_export(Subject(home, name, clusters), parts, clock))
+        applications.append(_export(ExportedApplication(home, name, clusters), parts, clock))
     groups = {each.application: each.samples for each in applications}
     removed: list[str] = []
     for target in targets:
@@ -120,17 +120,19 @@ def export_metrics(
     return ExportReport(applications=tuple(applications), removed=tuple(removed), took_s=time.monotonic() - began)
 
 
-def _export(subject: Subject, parts: Collection[ExportPart], clock: Callable[[], float]) -> ApplicationExport:
+def _export(
+    exported: ExportedApplication, parts: Collection[ExportPart], clock: Callable[[], float]
+) -> ApplicationExport:
     samples = [Sample(m.EXPORT_TIMESTAMP, clock())]
     problems: dict[ExportPart, str] = {}
     for part in (each for each in _PARTS if each in parts):
         began = time.monotonic()
         try:
             # A part that fails midway is left out as a whole.
-            samples += list(_PARTS[part](subject))
+            samples += list(_PARTS[part](exported))
         except MillraceError as error:
-            log.warning("part left out", application=subject.application, part=part.value, problem=error.message)
+            log.warning("part left out", application=exported.application, part=part.value, problem=error.message)
             problems[part] = error.message
         samples.append(Sample(m.EXPORT_PART_OK, float(part not in problems), (part,)))
         samples.append(Sample(m.EXPORT_DURATION, time.monotonic() - began, (part,)))
-    return ApplicationExport(application=subject.application, samples=tuple(samples), problems=problems)
+    return ApplicationExport(application=exported.application, samples=tuple(samples), problems=problems)

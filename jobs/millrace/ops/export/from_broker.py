@@ -11,9 +11,9 @@ from millrace.kafka.transactions import oldest_open_s
 from millrace.metrics import exported as m
 from millrace.metrics.exported import RestoreFrom, TransactionState
 from millrace.ops.compaction.estimate import superfluous_share
+from millrace.ops.export.exported import ExportedApplication
 from millrace.ops.export.lag import records_behind
 from millrace.ops.export.series import Sample
-from millrace.ops.export.subject import Subject
 from millrace.ops.recovery import estimate_for
 from millrace.topology.layout import ApplicationTopics
 
@@ -29,30 +29,30 @@ _STATES = {
 }
 
 
-def changelogs(subject: Subject) -> Iterable[Sample]:
+def changelogs(exported: ExportedApplication) -> Iterable[Sample]:
     """Sizes of changelogs, and how much of them is superfluous."""
-    names = set(ApplicationTopics(subject.topology, subject.config.application_id).own_changelogs.values())
-    existing = sorted(subject.admin.describe_topics(sorted(names)))
-    sizes = log_bytes(subject.config.bootstrap_servers, existing, settings=subject.admin.settings)
+    names = set(ApplicationTopics(exported.topology, exported.config.application_id).own_changelogs.values())
+    existing = sorted(exported.admin.describe_topics(sorted(names)))
+    sizes = log_bytes(exported.config.bootstrap_servers, existing, settings=exported.admin.settings)
     for topic in existing:
         partitions = {number: size for (name, number), size in sizes.items() if name == topic}
         yield Sample(m.CHANGELOG_SIZE, sum(partitions.values()), (topic,))
-        settings = subject.admin.topic_settings(topic)
+        settings = exported.admin.topic_settings(topic)
         if "compact" not in settings["cleanup.policy"]:
             continue
         yield Sample(m.CHANGELOG_THRESHOLD, float(settings["min.cleanable.dirty.ratio"]), (topic,))
         if any(partitions.values()):
             largest = max(partitions, key=partitions.__getitem__)
-            share = superfluous_share(subject.config, topic, largest, most_records=DIRTY_SAMPLE_RECORDS)
+            share = superfluous_share(exported.config, topic, largest, most_records=DIRTY_SAMPLE_RECORDS)
             yield Sample(m.CHANGELOG_DIRTY, share, (topic,))
 
 
-def transactions(subject: Subject) -> Iterable[Sample]:
+def transactions(exported: ExportedApplication) -> Iterable[Sample]:
     """The broker's view of the application's transactional ids."""
-    config = subject.config
-    _ = subject.admin  # the broker's tool takes minutes to find that nobody answers
+    config = exported.config
+    _ = exported.admin  # the broker's tool takes minutes to find that the broker does not answer
     own = own_transactional_ids(config.application_id)
-    states = {name: each for name, each in subject.clusters.transactions(config).items() if own.fullmatch(name)}
+    states = {name: each for name, each in exported.clusters.transactions(config).items() if own.fullmatch(name)}
     counts = Counter(_STATES[each] for each in states.values() if each in _STATES)
     for state in TransactionState:
         yield Sample(m.BROKER_TRANSACTIONS, counts[state], (state,))
@@ -68,17 +68,17 @@ def own_transactional_ids(application_id: str) -> re.Pattern[str]:
     return re.compile(rf"{re.escape(application_id)}-(\d+_\d+|start|driver|compaction)")
 
 
-def lag(subject: Subject) -> Iterable[Sample]:
+def lag(exported: ExportedApplication) -> Iterable[Sample]:
     """Records behind in each input partition that the group has committed."""
-    inputs = ApplicationTopics(subject.topology, subject.config.application_id).inputs
-    places = [place for topic in subject.admin.describe_topics(sorted(inputs)).values() for place in topic.places]
-    for (topic, partition), records in sorted(records_behind(subject.admin, subject.config, places).items()):
+    inputs = ApplicationTopics(exported.topology, exported.config.application_id).inputs
+    places = [place for topic in exported.admin.describe_topics(sorted(inputs)).values() for place in topic.places]
+    for (topic, partition), records in sorted(records_behind(exported.admin, exported.config, places).items()):
         yield Sample(m.GROUP_LAG, records, (topic, str(partition)))
 
 
-def recovery(subject: Subject) -> Iterable[Sample]:
+def recovery(exported: ExportedApplication) -> Iterable[Sample]:
     """How long a restoration on this host would take."""
-    estimate = estimate_for(subject.config, subject.topology, admin=subject.admin)
+    estimate = estimate_for(exported.config, exported.topology, admin=exported.admin)
     yield Sample(m.RESTORE_ESTIMATE, estimate.restore_s, (RestoreFrom.CHANGELOG,))
     yield Sample(m.RESTORE_ESTIMATE_RECORDS, estimate.records, (RestoreFrom.CHANGELOG,))
     if estimate.standby_runs:

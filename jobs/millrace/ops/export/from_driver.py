@@ -13,30 +13,30 @@ from millrace.install.record import read_record
 from millrace.metrics import exported as m
 from millrace.metrics.definitions import PHASE_SECONDS_TOTAL, Phase
 from millrace.ops.control_client import ANSWER_LIMIT_S
+from millrace.ops.export.exported import ExportedApplication
 from millrace.ops.export.series import Sample
-from millrace.ops.export.subject import Subject
 
 
-def eos(subject: Subject) -> Iterable[Sample]:
+def eos(exported: ExportedApplication) -> Iterable[Sample]:
     """The share of time in transactions; nothing where the application does not run."""
-    record = read_record(subject.directory)
+    record = read_record(exported.directory)
     if record is None or record.driver is None:
         return
-    control = record.driver.look(subject.directory).control
+    control = record.driver.probe(exported.directory).control
     if control is None:
         return
     try:
         answer = httpx.get(f"{control.address}/metrics", timeout=ANSWER_LIMIT_S, trust_env=False).raise_for_status()
     except httpx.HTTPError as error:
         raise OperationError(
-            f"The driver of {subject.application} does not show its metrics: {type(error).__name__} {error}.",
+            f"The driver of {exported.application} does not show its metrics: {type(error).__name__} {error}.",
             remedy="look whether it is well with `millrace status`",
         ) from error
     try:
         shares = eos_overhead(answer.text)
     except ValueError as error:
         raise OperationError(
-            f"The driver of {subject.application} shows what are no metrics: {error}.",
+            f"The driver of {exported.application} shows what are no metrics: {error}.",
             remedy="look at its /metrics; run the same version of Millrace on all hosts",
         ) from error
     for subtopology, share in sorted(shares.items()):

@@ -19,46 +19,46 @@ from millrace.install.spec import RunState
 from millrace.metrics import exported as m
 from millrace.metrics.exported import DrillResult, OperationResult
 from millrace.ops.control_client import ask
+from millrace.ops.export.exported import ExportedApplication
 from millrace.ops.export.series import Sample
-from millrace.ops.export.subject import Subject
-from millrace.ops.observe import Reason, Verdict, judge, look
+from millrace.ops.observe import Reason, Verdict, collect_evidence, judge
 from millrace.ops.operations.journal import OperationRecord, OperationState, operations_of
 from millrace.ops.savepoints.location import repository_of
 from millrace.ops.savepoints.manifest import SavepointState
 from millrace.ops.standby.status import read_standby_status
 
 
-def supervision(subject: Subject) -> Iterable[Sample]:
-    """Whether it shall run and does, and who looks after it. Leaves no trace of its own look."""
-    evidence = look(subject.handle)
+def supervision(exported: ExportedApplication) -> Iterable[Sample]:
+    """Whether it should run and does, and who looks after it. Leaves no trace of its own probe."""
+    evidence = collect_evidence(exported.handle)
     record = evidence.record
     if record is None:
         return
-    answer = ask(evidence.sight) if evidence.sight is not None else None
+    answer = ask(evidence.probe_result) if evidence.probe_result is not None else None
     observation = judge(evidence, answer, now=time.time())
     suspended = evidence.spec is not None and evidence.spec.spec.state is RunState.SUSPENDED
     yield Sample(m.WANTED, float(record.desired is DesiredState.RUNNING and not suspended))
-    # One that waits for somebody else's transaction does what it can; that has an alert of its own.
+    # One that waits for another client's transaction does what it can; that has an alert of its own.
     healthy = observation.verdict is Verdict.HEALTHY or observation.reason is Reason.HELD_BACK
     yield Sample(m.HEALTHY, float(healthy))
     yield Sample(m.VERDICT, 1.0, (observation.verdict.value, observation.reason.value))
     yield Sample(m.RESTARTS, record.restarts)
     if record.launched_at:
         yield Sample(m.LAUNCHED, record.launched_at)
-    supervised = (read_json(subject.directory.supervision) or {}).get("supervised_at")
+    supervised = (read_json(exported.directory.supervision) or {}).get("supervised_at")
     if isinstance(supervised, str):
         yield Sample(m.SUPERVISED, seconds_of(supervised))
-    objective = subject.spec.health.recovery_objective_s
+    objective = exported.spec.health.recovery_objective_s
     if objective is not None:
         yield Sample(m.RECOVERY_OBJECTIVE, objective)
 
 
-def operations(subject: Subject) -> Iterable[Sample]:
-    """Results and durations of operations in steps."""
+def operations(exported: ExportedApplication) -> Iterable[Sample]:
+    """Results and durations of multi-step operations."""
     counts: Counter[tuple[str, str]] = Counter()
     latest: dict[tuple[str, str], float] = {}
     durations: dict[str, float] = {}
-    for record in operations_of(subject.directory):
+    for record in operations_of(exported.directory):
         kind, result = record.plan.operation, _result(record)
         begun = seconds_of(record.begun_at)
         ended = seconds_of(record.ended_at) if record.ended_at else begun
@@ -83,12 +83,12 @@ def _result(record: OperationRecord) -> OperationResult:
     return OperationResult.FAILED if record.error else OperationResult.UNFINISHED
 
 
-def drills(subject: Subject) -> Iterable[Sample]:
+def drills(exported: ExportedApplication) -> Iterable[Sample]:
     """Recovery times that drills measured."""
     counts: Counter[tuple[str, str]] = Counter()
     latest: dict[tuple[str, str], float] = {}
     durations: dict[str, float] = {}
-    for drill in _lines(subject.directory.drills):
+    for drill in _lines(exported.directory.drills):
         kind = str(drill["kind"])
         result = DrillResult.PASSED if drill["ok"] else DrillResult.FAILED
         counts[kind, result] += 1
@@ -105,11 +105,11 @@ def drills(subject: Subject) -> Iterable[Sample]:
         yield Sample(m.DRILL_DURATION, duration, (kind,))
 
 
-def savepoints(subject: Subject) -> Iterable[Sample]:
+def savepoints(exported: ExportedApplication) -> Iterable[Sample]:
     """How many there are, and the age and size of the newest complete one."""
-    if subject.spec.savepoints.interval_s is not None:
-        yield Sample(m.SAVEPOINT_INTERVAL, subject.spec.savepoints.interval_s)
-    manifests = repository_of(subject.home, subject.spec).manifests()
+    if exported.spec.savepoints.interval_s is not None:
+        yield Sample(m.SAVEPOINT_INTERVAL, exported.spec.savepoints.interval_s)
+    manifests = repository_of(exported.home, exported.spec).manifests()
     counts = Counter(manifest.state for manifest in manifests)
     for state in SavepointState:
         yield Sample(m.SAVEPOINTS, counts[state], (state.value.lower(),))
@@ -119,9 +119,9 @@ def savepoints(subject: Subject) -> Iterable[Sample]:
         yield Sample(m.SAVEPOINT_SIZE, complete[-1].size)
 
 
-def state(subject: Subject) -> Iterable[Sample]:
+def state(exported: ExportedApplication) -> Iterable[Sample]:
     """Space on the file system of the state directory."""
-    directory = Path(subject.config.state_dir).absolute()
+    directory = Path(exported.config.state_dir).absolute()
     while not directory.exists():
         directory = directory.parent
     usage = shutil.disk_usage(directory)
@@ -129,9 +129,9 @@ def state(subject: Subject) -> Iterable[Sample]:
     yield Sample(m.DISK_SIZE, usage.total)
 
 
-def standby(subject: Subject) -> Iterable[Sample]:
+def standby(exported: ExportedApplication) -> Iterable[Sample]:
     """How far the copies of this host's standby are."""
-    status = read_standby_status(Path(subject.config.state_dir), subject.config.application_id)
+    status = read_standby_status(Path(exported.config.state_dir), exported.config.application_id)
     if status is None:
         return
     alive = status.process.is_alive()

@@ -10,13 +10,14 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException
+from confluent_kafka import TopicPartition as ClientTopicPartition
 
 from millrace.config import StreamsConfig
 from millrace.errors import BrokerUnavailableError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
-from millrace.kafka.offsets import Place, begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import TopicPartition, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.offsets import lag as offsets_between
 
 COUNTED_RECORDS = 1_000
@@ -24,7 +25,9 @@ COUNTED_RECORDS = 1_000
 _LIMIT_S = 20.0
 
 
-def records_behind(admin: KafkaAdmin, config: StreamsConfig, places: Collection[Place]) -> dict[Place, int]:
+def records_behind(
+    admin: KafkaAdmin, config: StreamsConfig, places: Collection[TopicPartition]
+) -> dict[TopicPartition, int]:
     """Records that the application's group has still to process, by partition; without those it never committed for.
 
     Args:
@@ -51,7 +54,9 @@ def records_behind(admin: KafkaAdmin, config: StreamsConfig, places: Collection[
     return lags | _count(config, starts, {place: ends[place] for place in small})
 
 
-def _count(config: StreamsConfig, starts: Mapping[Place, int], ends: Mapping[Place, int]) -> dict[Place, int]:
+def _count(
+    config: StreamsConfig, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, int]:
     """Committed records from the starts to the ends."""
     consumer = Consumer({
         **base_settings(config.bootstrap_servers, config.client_settings("consumer.")),
@@ -66,7 +71,7 @@ def _count(config: StreamsConfig, starts: Mapping[Place, int], ends: Mapping[Pla
     unread = {place for place, start in starts.items() if start < ends[place]}
     deadline = time.monotonic() + _LIMIT_S
     try:
-        consumer.assign([TopicPartition(*place, starts[place]) for place in sorted(unread)])
+        consumer.assign([ClientTopicPartition(*place, starts[place]) for place in sorted(unread)])
         while unread:
             if time.monotonic() > deadline:
                 raise BrokerUnavailableError(

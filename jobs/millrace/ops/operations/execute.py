@@ -17,7 +17,6 @@ from millrace.install.files import append_journal
 from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.locks import application_lock
 from millrace.ops.action import Action
-from millrace.ops.operations.caller import OperationStoppedError, current_caller
 from millrace.ops.operations.journal import (
     OperationJournal,
     OperationRecord,
@@ -27,6 +26,7 @@ from millrace.ops.operations.journal import (
     unfinished_operation,
 )
 from millrace.ops.operations.operation import OperationPlan, StepContext, steps_of
+from millrace.ops.operations.requester import OperationStoppedError, current_requester
 from millrace.ops.outcome import Outcome
 from millrace.task.crash_points import crash_here
 
@@ -38,8 +38,8 @@ Progress = Callable[[str], None]
 def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress: Progress = lambda _: None) -> Outcome:
     """Carry a plan out.
 
-    Each step is journaled before and after. What was killed or has failed is carried on by :func:`resume`; until then
-    no other operation begins, and where the plan holds the application, nobody starts it.
+    Each step is journaled before and after. What was killed or has failed is resumed by :func:`resume`; until then
+    no other operation begins, and where the plan holds the application, no process starts it.
 
     Args:
         home: the installation.
@@ -52,7 +52,7 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
 
     Raises:
         OperationError: another operation on the application runs or has not ended.
-        OperationStoppedError: its caller wanted it to stop (:func:`called_by`); it can be resumed.
+        OperationStoppedError: its requester cancelled it (:func:`on_behalf_of`); it can be resumed.
         MillraceError: a step failed; the operation can be resumed.
     """
     steps = steps_of(plan)
@@ -64,9 +64,9 @@ def perform(home: Home, plan: OperationPlan, *, dry_run: bool = False, progress:
             if (unfinished := unfinished_operation(directory)) is not None:
                 raise refusal(unfinished, what=plan.operation)
             operation_id = f"{datetime.now(UTC):%Y%m%dT%H%M%S.%f}-{plan.operation}"
-            OperationJournal(directory, operation_id).begin(plan, requested_by=current_caller().name)
+            OperationJournal(directory, operation_id).begin(plan, requested_by=current_requester().name)
             append_journal(directory, plan.operation, "begun", id=operation_id, reason=plan.reason)
-        return _carry_out(home, operation_id, plan, {}, progress)
+        return _execute(home, operation_id, plan, {}, progress)
 
 
 def resume(application: Application, *, progress: Progress = lambda _: None) -> Outcome:
@@ -80,17 +80,17 @@ def resume(application: Application, *, progress: Progress = lambda _: None) -> 
     with _running(directory, "resume"):
         record = _unfinished(directory)
         append_journal(directory, record.plan.operation, "resumed", id=record.id, after=list(record.results))
-        return _carry_out(application.home, record.id, record.plan, dict(record.results), progress)
+        return _execute(application.home, record.id, record.plan, dict(record.results), progress)
 
 
-def carry_on_or(application: Application, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
-    """What a caller that may have been killed does: go on with the operation that it began, or begin it.
+def resume_or(application: Application, begin: Callable[[], Outcome], *, reported: str = "") -> Outcome:
+    """What a requester that may have been killed does: go on with the operation that it began, or begin it.
 
     Args:
         application: which.
-        begin: begins the operation; runs only where this caller (:func:`called_by`) has none that is unfinished, and
-            none that was completed without its knowledge.
-        reported: id of the operation whose completion the caller knows of.
+        begin: begins the operation; runs only where this requester (:func:`on_behalf_of`) has none that is unfinished,
+            and none that was completed without its knowledge.
+        reported: id of the operation whose completion the requester knows of.
 
     Returns:
         The outcome; of an operation that was completed earlier, what its journal has.
@@ -98,12 +98,12 @@ def carry_on_or(application: Application, begin: Callable[[], Outcome], *, repor
     Raises:
         MillraceError: as :func:`resume` and ``begin``.
     """
-    caller = current_caller()
-    own = [each for each in operations_of(application.directory) if each.requested_by == caller.name]
-    if not caller.name or not own or own[-1].id == reported:
+    requester = current_requester()
+    own = [each for each in operations_of(application.directory) if each.requested_by == requester.name]
+    if not requester.name or not own or own[-1].id == reported:
         return begin()
     if own[-1].state is OperationState.UNFINISHED:
-        return resume(application, progress=caller.progress)
+        return resume(application, progress=requester.progress)
     if own[-1].state is OperationState.COMPLETED:
         plan = own[-1].plan
         return _outcome(plan, Action.PERFORM, tuple(step.text for step in steps_of(plan)), results=own[-1].results)
@@ -124,23 +124,23 @@ def abandon(application: Application, *, reason: str) -> OperationRecord:
         return record
 
 
-def _carry_out(
+def _execute(
     home: Home, operation_id: str, plan: OperationPlan, results: dict[str, Mapping[str, Any]], progress: Progress
 ) -> Outcome:
     directory = home.application(plan.application)
     journal = OperationJournal(directory, operation_id)
     context = StepContext(home=home, id=operation_id, plan=plan, results=results, progress=progress)
     steps, done = steps_of(plan), []
-    current_caller().on_plan(operation_id, [step.text for step in steps])
+    current_requester().on_plan(operation_id, [step.text for step in steps])
     for step in steps:
         done.append(step.text)
         if step.name in results:
             continue
-        if current_caller().wants_stop():
+        if current_requester().is_cancelled():
             append_journal(directory, plan.operation, "stopped", id=operation_id, before=step.name)
             raise OperationStoppedError(
                 f"The {plan.operation} of {plan.application} was stopped before step {step.name}, as asked.",
-                remedy=f"carry it on with `millrace operations resume {plan.application}`, or abandon it",
+                remedy=f"resume it with `millrace operations resume {plan.application}`, or abandon it",
             )
         progress(step.text)
         journal.step_begins(step.name)
@@ -191,7 +191,7 @@ def _unfinished(directory: ApplicationDirectory) -> OperationRecord:
 
 @contextmanager
 def _running(directory: ApplicationDirectory, what: str) -> Iterator[None]:
-    """Holds the lock of the process that carries an operation out; the kernel gives it back when that dies.
+    """Holds the lock of the process that executes an operation; the kernel gives it back when that dies.
 
     Apart from the application's lock, which the steps themselves need for stopping and starting it.
     """
@@ -203,7 +203,7 @@ def _running(directory: ApplicationDirectory, what: str) -> Iterator[None]:
         except BlockingIOError as error:
             record = unfinished_operation(directory)
             raise OperationError(
-                f"Cannot {what} {directory.application}: another process carries out {record or 'an operation'}.",
+                f"Cannot {what} {directory.application}: another process executes {record or 'an operation'}.",
                 remedy="wait until it has ended",
             ) from error
         yield

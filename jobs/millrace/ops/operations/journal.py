@@ -38,7 +38,7 @@ class OperationRecord:
         results: what each completed step returned, by its name.
         step: the step that was begun last.
         error: why that step failed; empty where it did not, or was killed.
-        requested_by: name of the caller that began it, see :class:`millrace.ops.operations.Caller`.
+        requested_by: name of the requester that began it, see :class:`millrace.ops.operations.Requester`.
     """
 
     id: str
@@ -155,7 +155,7 @@ def refuse_held(directories: Iterable[ApplicationDirectory], *, what: str, withi
         within: id of an operation that starts the application itself.
 
     Raises:
-        OperationError: an operation holds it; the remedy says how to carry that on.
+        OperationError: an operation holds it; the remedy says how to resume that.
     """
     for directory in directories:
         if (holding := holding_operation(directory, within=within)) is not None:
@@ -172,7 +172,7 @@ def refusal(record: OperationRecord, *, what: str) -> OperationError:
     name = record.plan.application
     return OperationError(
         f"Cannot {what} {name}: {record}.",
-        remedy=f"carry it on with `millrace operations resume {name}`, or see `millrace operations list {name}`",
+        remedy=f"resume it with `millrace operations resume {name}`, or see `millrace operations list {name}`",
     )
 
 

@@ -1,4 +1,4 @@
-"""What an operation is: a plan with every decision in it, and steps that carry it out, each safe to repeat."""
+"""What an operation is: a plan with every decision in it, and steps that execute it, each safe to repeat."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODULES: tuple[str, ...] = (
     "millrace.ops.canary.start",
     "millrace.ops.canary.drop",
 )
-"""Modules that register operations; imported only when a plan is to be carried out."""
+"""Modules that register operations; imported only when a plan is to be executed."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +34,7 @@ class OperationPlan:
         application: name of the application.
         reason: why, for the journal.
         decisions: what was decided, as JSON: offsets, topics, directories. A resumed operation uses these and decides
-            nothing anew.
+            nothing again.
         holds_application: whether the application must not be started until the operation has ended.
     """
 
@@ -115,6 +115,6 @@ def steps_of(plan: OperationPlan) -> Sequence[Step]:
     if plan.operation not in _KINDS:
         raise OperationError(
             f"This version of Millrace knows no operation {plan.operation!r}.",
-            remedy="carry it on with the version that began it",
+            remedy="resume it with the version that began it",
         )
     return _KINDS[plan.operation](plan)

@@ -8,7 +8,6 @@ from millrace.control.status import ApplicationStatus
 from millrace.ops.observe import Reason, Verdict
 from millrace.ops.overview.graph import graph_of
 from millrace.ops.overview.history import Sample, flows, lag_points, lag_trend, rate, rates
-from millrace.ops.overview.look import Look
 from millrace.ops.overview.measurements import Measurements, StoreSize
 from millrace.ops.overview.model import (
     ApplicationDetails,
@@ -23,6 +22,7 @@ from millrace.ops.overview.model import (
     TaskView,
     TransactionsView,
 )
+from millrace.ops.overview.probe import ApplicationProbe
 
 _REMEDIES = {
     Reason.NO_RECORD: "deploy it",
@@ -38,7 +38,7 @@ _REMEDIES = {
     Reason.NO_PROGRESS: "read the driver's log; its supervision restarts it",
     Reason.HEARTBEAT_OVERDUE: "look whether the broker can be reached; its supervision restarts it",
     Reason.START_TIMEOUT: "read the driver's log; its supervision restarts it",
-    Reason.ENDED_IN_ERROR: "read the driver's log, mend the cause and deploy it again",
+    Reason.ENDED_IN_ERROR: "read the driver's log, fix the cause and deploy it again",
     Reason.ENDED_BY_ITSELF: "its supervision restarts it; without one, deploy it again",
     Reason.PROCESS_DIED: "its supervision restarts it; without one, deploy it again",
     Reason.CLUSTER_UNREACHABLE: "see whether its cluster answers; nothing is done before it does",
@@ -48,24 +48,24 @@ _SHOWN_INPUTS = 100
 _SHOWN_TASKS = 500
 
 
-def overview(look: Look, samples: tuple[Sample, ...], savepoints: Savepoints) -> ApplicationOverview:
+def overview(probe: ApplicationProbe, samples: tuple[Sample, ...], savepoints: Savepoints) -> ApplicationOverview:
     """One application at a glance.
 
     Args:
-        look: the last look at it.
+        probe: the last probe of it.
         samples: all looks that answered, this one included, oldest first.
         savepoints: what is known of them.
     """
-    seen, status = look.observation, look.status
+    seen, status = probe.observation, probe.status
     needs_help = seen.verdict not in {Verdict.HEALTHY, Verdict.STOPPED}
     return ApplicationOverview(
-        name=look.application,
+        name=probe.application,
         verdict=seen.verdict.value,
         reason=seen.reason.value,
-        text=_text(look) if needs_help else seen.text,
-        remedy=_remedy(look) if needs_help else "",
-        problem=look.problem,
-        at=look.at,
+        text=_text(probe) if needs_help else seen.text,
+        remedy=_remedy(probe) if needs_help else "",
+        problem=probe.problem,
+        at=probe.at,
         state=status.state.value if status else seen.state,
         paused=status is not None and status.paused,
         desired=seen.desired.value if seen.desired else "",
@@ -76,7 +76,7 @@ def overview(look: Look, samples: tuple[Sample, ...], savepoints: Savepoints) ->
         records=sum(each.records for each in status.progress.values()) if status else None,
         last_commit_at=status.last_commit_at if status else seen.last_commit_at,
         restarts=seen.restarts,
-        query_restarts=look.measured.query_restarts if look.measured else 0,
+        query_restarts=probe.measured.query_restarts if probe.measured else 0,
         driver=f"{status.driver.host}/{status.driver.pid}" if status else "",
         driver_epoch=status.driver_epoch if status else None,
         started_at=(status.started_at or None) if status else None,
@@ -84,16 +84,16 @@ def overview(look: Look, samples: tuple[Sample, ...], savepoints: Savepoints) ->
         guarantee=status.processing_guarantee if status else "",
         savepoints=savepoints,
         recovery=_recovery(status),
-        transactions=_transactions(look.measured, samples),
+        transactions=_transactions(probe.measured, samples),
         dead_letters=DeadLettersView(
-            topic=look.dead_letter_topic, written=look.measured.dead_letters if look.measured else None
+            topic=probe.dead_letter_topic, written=probe.measured.dead_letters if probe.measured else None
         ),
         tasks=sum(len(each.task_states) for each in status.progress.values()) if status else 0,
     )
 
 
 def details(
-    look: Look,
+    probe: ApplicationProbe,
     samples: tuple[Sample, ...],
     savepoints: Savepoints,
     *,
@@ -105,22 +105,22 @@ def details(
     """Everything that is known of one application.
 
     Args:
-        look: the last look at it.
+        probe: the last probe of it.
         samples: as for :func:`overview`.
         savepoints: what is known of them.
         last_status: the last status that a driver gave: its topology is shown also while none answers.
         journal: what operations did.
-        operations: operations in steps.
+        operations: multi-step operations.
         log: the driver's log file.
     """
-    status, measured = look.status, look.measured or Measurements()
+    status, measured = probe.status, probe.measured or Measurements()
     known = status or last_status
     return ApplicationDetails(
-        overview=overview(look, samples, savepoints),
-        description=look.description,
+        overview=overview(probe, samples, savepoints),
+        description=probe.description,
         task_list=_tasks(status, measured) if status else (),
         stores=_stores(measured, known),
-        inputs=_inputs(status, look.at) if status else (),
+        inputs=_inputs(status, probe.at) if status else (),
         graph=graph_of(known, flows(samples), is_current=status is not None) if known else None,
         journal=journal,
         operations=operations,
@@ -129,21 +129,21 @@ def details(
     )
 
 
-def _text(look: Look) -> str:
+def _text(probe: ApplicationProbe) -> str:
     """Why it is as it is: what the driver says of itself, unless what is seen from outside is more."""
-    reason = look.status.reason if look.status else ""
-    return look.observation.text if look.observation.verdict is Verdict.STALLED or not reason else reason
+    reason = probe.status.reason if probe.status else ""
+    return probe.observation.text if probe.observation.verdict is Verdict.STALLED or not reason else reason
 
 
-def _remedy(look: Look) -> str:
-    if look.observation.remedy:
-        return look.observation.remedy
-    if look.observation.reason is Reason.NO_RECORD and look.problem:
+def _remedy(probe: ApplicationProbe) -> str:
+    if probe.observation.remedy:
+        return probe.observation.remedy
+    if probe.observation.reason is Reason.NO_RECORD and probe.problem:
         return ""  # the problem has a remedy of its own
     return (
-        (look.status.remedy if look.status else "")
-        or look.observation.remedy
-        or _REMEDIES.get(look.observation.reason, "")
+        (probe.status.remedy if probe.status else "")
+        or probe.observation.remedy
+        or _REMEDIES.get(probe.observation.reason, "")
     )
 
 

@@ -1,7 +1,8 @@
-"""What was seen at the last looks at an application: rates and the trend of the lag come from it.
+"""What was seen at the last probes of an application: rates and the trend of the lag come from it.
 
-It lives in the memory of the process that looks. Nothing writes it down: a rate needs two looks and a trend a minute of
-them, so a new process knows both again before anybody misses them, and looking at an application changes no file of it.
+It lives in the memory of the process that looks. Nothing writes it down: a rate needs two probes and a trend a minute
+of them, so a new process knows both again before anybody misses them, and looking at an application changes no file of
+it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from millrace.ops.overview.model import LagPoint, Trend
 RATE_WINDOW_S = 30.0
 TREND_WINDOW_S = 120.0
 _SHORTEST_TREND_S = 9.0
-_KEPT_LOOKS = 360
+_KEPT_PROBES = 360
 _SHOWN_POINTS = 60
 _STEADY_SHARE = 0.05
 _Key = TypeVar("_Key")
@@ -26,11 +27,11 @@ _Key = TypeVar("_Key")
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One look at an application that answered.
+    """One probe of an application that answered.
 
     Args:
         at: seconds since the epoch.
-        driver: which driver it was: counters of another one begin anew.
+        driver: which driver it was: counters of another one begin again.
         lag: records behind, where known.
         records: input records processed since the driver started.
         read: positions summed over a topic's partitions, by topic.
@@ -50,20 +51,20 @@ class Sample:
 
 
 class History:
-    """The last looks, half an hour of them at one every five seconds. Safe to use from any thread."""
+    """The last probes, half an hour of them at one every five seconds. Safe to use from any thread."""
 
     def __init__(self) -> None:
-        self._samples: deque[Sample] = deque(maxlen=_KEPT_LOOKS)
+        self._samples: deque[Sample] = deque(maxlen=_KEPT_PROBES)
         self._lock = threading.Lock()
 
     def add(self, sample: Sample) -> None:
-        """Another look; one that is not later than the last is left out."""
+        """Another probe; one that is not later than the last is left out."""
         with self._lock:
             if not self._samples or sample.at > self._samples[-1].at:
                 self._samples.append(sample)
 
     def samples(self) -> tuple[Sample, ...]:
-        """All looks that are kept, oldest first."""
+        """All probes that are kept, oldest first."""
         with self._lock:
             return tuple(self._samples)
 

@@ -62,7 +62,7 @@ class Measurements:
         produced: records written, by sub-topology and topic.
         transactions: by outcome.
         dropped: records that went no further, by reason.
-        dead_letters: records written to the dead letter topic.
+        dead_letters: records written to the dead-letter topic.
         failed_attempts: by task.
         query_restarts: over all queries.
         store_sizes: by task and store.

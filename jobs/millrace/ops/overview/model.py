@@ -102,7 +102,7 @@ class TransactionsView:
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLettersView:
-    """Dead letters.
+    """Dead-letter records.
 
     Args:
         topic: where they go; empty where the application has no such topic.
@@ -205,7 +205,7 @@ class JournalEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class OperationView:
-    """An operation in steps.
+    """A multi-step operation.
 
     Args:
         id: its id.
@@ -245,8 +245,8 @@ class ApplicationOverview:
         desired: ``running`` or ``stopped``, as the last operation asked for.
         lag: records behind, where known.
         lag_trend: where the lag is going.
-        lag_points: the lag at the last looks, oldest first.
-        rate: input records per second; over the last looks or, at the first, since the driver started.
+        lag_points: the lag at the last probes, oldest first.
+        rate: input records per second; over the last probes or, at the first, since the driver started.
         records: input records processed since the driver started.
         last_commit_at: when an offset was committed last, seconds since the epoch.
         restarts: of the driver, in a row.
@@ -259,7 +259,7 @@ class ApplicationOverview:
         savepoints: its savepoints.
         recovery: the restoration that goes on, where one does.
         transactions: by outcome.
-        dead_letters: its dead letters.
+        dead_letters: its dead-letter records.
         tasks: how many tasks it has.
     """
 
@@ -305,7 +305,7 @@ class ApplicationDetails:
         inputs: its input partitions, the furthest behind first.
         graph: its topology, where a driver has told it.
         journal: what operations did, the newest first.
-        operations: operations in steps, the newest first.
+        operations: multi-step operations, the newest first.
         dropped: records that went no further since the driver started, by reason.
         log: the driver's log file.
     """
@@ -323,5 +323,5 @@ class ApplicationDetails:
 
     @property
     def unfinished(self) -> OperationView | None:
-        """The operation in steps that has not ended."""
+        """The multi-step operation that has not ended."""
         return next((each for each in self.operations if each.state == "UNFINISHED"), None)

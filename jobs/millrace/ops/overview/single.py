@@ -1,4 +1,4 @@
-"""One look at all applications, or at one, for whoever does not keep looking."""
+"""One probe of all applications, or at one, for whoever does not keep looking."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def applications_overview(home: Home, *, timeout_s: float = 10.0) -> tuple[Appli
         home: the installation.
         timeout_s: longest wait; an application that has not answered by then is there, and says so.
     """
-    watch = OverviewWatch(home, WatchOptions(first_look_s=timeout_s))
+    watch = OverviewWatch(home, WatchOptions(first_probe_s=timeout_s))
     try:
         return watch.applications()
     finally:
@@ -32,7 +32,7 @@ def application_overview(application: Application, *, timeout_s: float = 10.0) -
     Raises:
         OperationError: there is none of that name.
     """
-    watch = OverviewWatch(application.home, WatchOptions(first_look_s=timeout_s))
+    watch = OverviewWatch(application.home, WatchOptions(first_probe_s=timeout_s))
     try:
         return watch.application(application.name)
     finally:

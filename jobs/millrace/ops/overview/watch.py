@@ -1,4 +1,4 @@
-"""Looks at all applications again and again while somebody wants to know, so that no page ever waits for a driver.
+"""Looks at all applications again and again while a reader wants to know, so that no page ever waits for a driver.
 
 Each application has two threads of its own, one that looks at it and one that lists its savepoints: what hangs hangs
 alone. They end when nobody has asked for some minutes, and begin again with the next question.
@@ -19,10 +19,10 @@ from millrace.install.application import Application
 from millrace.install.home import Home
 from millrace.install.spec import load_specs
 from millrace.ops.overview.assemble import details, overview
-from millrace.ops.overview.happenings import journal_end, last_operations, savepoints_of
 from millrace.ops.overview.history import History
-from millrace.ops.overview.look import Look, look_at, unknown
 from millrace.ops.overview.model import ApplicationDetails, ApplicationOverview, Savepoints
+from millrace.ops.overview.operation_history import journal_end, last_operations, savepoints_of
+from millrace.ops.overview.probe import ApplicationProbe, probe_application, unknown
 
 log = structlog.get_logger(__name__)
 
@@ -32,16 +32,16 @@ class WatchOptions:
     """How often to look.
 
     Args:
-        interval_s: seconds between looks at an application.
+        interval_s: seconds between probes of an application.
         savepoints_interval_s: seconds between lists of its savepoints.
-        first_look_s: how long a question waits for first looks, seconds; what has not answered by then is said so.
+        first_probe_s: how long a question waits for first probes, seconds; what has not answered by then is said so.
         idle_s: nobody has asked for so long: stop looking, seconds.
-        slow_s: a look that takes longer is told, seconds.
+        slow_s: a probe that takes longer is told, seconds.
     """
 
     interval_s: float = 5.0
     savepoints_interval_s: float = 30.0
-    first_look_s: float = 4.0
+    first_probe_s: float = 4.0
     idle_s: float = 300.0
     slow_s: float = 15.0
 
@@ -52,8 +52,8 @@ class _Watched:
 
     name: str
     gone: threading.Event = field(default_factory=threading.Event)
-    looked: threading.Event = field(default_factory=threading.Event)
-    look: Look | None = None
+    probed: threading.Event = field(default_factory=threading.Event)
+    probe: ApplicationProbe | None = None
     last_status: ApplicationStatus | None = None
     savepoints: Savepoints = field(default_factory=Savepoints)
     history: History = field(default_factory=History)
@@ -90,12 +90,12 @@ class OverviewWatch:
         self._asked_at = time.monotonic()
 
     def applications(self) -> tuple[ApplicationOverview, ...]:
-        """All applications by name; waits for first looks only, and not long."""
+        """All applications by name; waits for first probes only, and not long."""
         watched = self._keep_up()
-        deadline = time.monotonic() + self._options.first_look_s
+        deadline = time.monotonic() + self._options.first_probe_s
         for each in watched:
-            each.looked.wait(max(0.0, deadline - time.monotonic()))
-        return tuple(overview(self._look(each), each.history.samples(), each.savepoints) for each in watched)
+            each.probed.wait(max(0.0, deadline - time.monotonic()))
+        return tuple(overview(self._probe(each), each.history.samples(), each.savepoints) for each in watched)
 
     def application(self, name: str) -> ApplicationDetails:
         """One application.
@@ -106,14 +106,14 @@ class OverviewWatch:
         each = next((each for each in self._keep_up() if each.name == name), None)
         if each is None:
             raise no_such_application(name)
-        each.looked.wait(self._options.first_look_s)
+        each.probed.wait(self._options.first_probe_s)
         directory = self.home.application(name)
         operations, problem = last_operations(directory)
-        look = self._look(each)
+        probe = self._probe(each)
         if problem:
-            look = Look(**{**vars(look), "problem": "; ".join(filter(None, (look.problem, problem)))})
+            probe = ApplicationProbe(**{**vars(probe), "problem": "; ".join(filter(None, (probe.problem, problem)))})
         return details(
-            look,
+            probe,
             each.history.samples(),
             each.savepoints,
             last_status=each.last_status,
@@ -144,7 +144,7 @@ class OverviewWatch:
     def _watch(self, name: str) -> _Watched:
         watched = _Watched(name)
         for what, work, interval_s in (
-            ("look", self._look_again, self._options.interval_s),
+            ("look", self._probe_again, self._options.interval_s),
             ("savepoints", self._list_savepoints, self._options.savepoints_interval_s),
         ):
             threading.Thread(
@@ -160,26 +160,28 @@ class OverviewWatch:
                 if time.monotonic() - self._asked_at > self._options.idle_s:
                     watched.gone.set()
 
-    def _look_again(self, watched: _Watched) -> None:
-        look = look_at(Application(self.home, watched.name))
-        watched.look = look
-        watched.last_status = look.status or watched.last_status
-        if (sample := look.sample()) is not None:
+    def _probe_again(self, watched: _Watched) -> None:
+        probe = probe_application(Application(self.home, watched.name))
+        watched.probe = probe
+        watched.last_status = probe.status or watched.last_status
+        if (sample := probe.sample()) is not None:
             watched.history.add(sample)
-        watched.looked.set()
+        watched.probed.set()
 
     def _list_savepoints(self, watched: _Watched) -> None:
         watched.savepoints = savepoints_of(Application(self.home, watched.name))
 
-    def _look(self, watched: _Watched) -> Look:
+    def _probe(self, watched: _Watched) -> ApplicationProbe:
         now = time.time()
-        if watched.look is None:
+        if watched.probe is None:
             return unknown(watched.name, f"it has not been seen for {now - watched.begun_at:.0f} s", at=now)
-        late = now - watched.look.at
+        late = now - watched.probe.at
         if late > self._options.slow_s:
             problem = f"what is shown is {late:.0f} s old: its driver takes that long to answer"
-            return Look(**{**vars(watched.look), "problem": "; ".join(filter(None, (watched.look.problem, problem)))})
-        return watched.look
+            return ApplicationProbe(
+                **{**vars(watched.probe), "problem": "; ".join(filter(None, (watched.probe.problem, problem)))}
+            )
+        return watched.probe
 
 
 def no_such_application(name: str) -> OperationError:

@@ -1,4 +1,4 @@
-"""Whether somebody runs an application: on this host, on another one, or as a member of its group."""
+"""Whether a process runs an application: on this host, on another one, or as a member of its group."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether everything that a reset promised holds, found out anew from the broker and the disk."""
+"""Whether everything that a reset promised holds, found out again from the broker and the disk."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from millrace.install.connection import NamedCluster
 from millrace.install.which_spec import Use
-from millrace.kafka.offsets import Place
+from millrace.kafka.offsets import TopicPartition
 from millrace.ops.reset.targets import Move
 
 
@@ -27,10 +27,10 @@ class PartitionMove(_Model):
     after: int
     partition_time: int
     is_kept: bool
-    """It was not to be reset: it stays where it is, and is signed anew with the others of its task."""
+    """It was not to be reset: it stays where it is, and is signed again with the others of its task."""
 
     @property
-    def place(self) -> Place:
+    def place(self) -> TopicPartition:
         """Topic and partition."""
         return self.topic, self.partition
 

@@ -20,7 +20,7 @@ class ResetOptions:
             the next topology has with as many partitions.
         forgets_topology: whether the next start takes any topology although internal topics are kept.
         output_topics: outputs whose records are deleted.
-        empties_dead_letters: whether the records of the dead letter topic are deleted.
+        empties_dead_letters: whether the records of the dead-letter topic are deleted.
         deletes_savepoints: whether the application's savepoints are deleted; they are kept otherwise.
         stop: whether the application is stopped first, where this installation runs it.
         force: whether it is done although the group has members or a driver of another host gave a sign of life

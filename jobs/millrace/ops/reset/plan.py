@@ -15,29 +15,33 @@ from millrace.kafka.commit_metadata import UNKNOWN_TIME, CommitMetadata
 from millrace.kafka.offsets import (
     CommittedOffset,
     End,
-    Place,
+    TopicPartition,
     begin_offsets,
     committed_offsets,
     end_offsets,
     offsets_for_times,
 )
 from millrace.kafka.topics import TopicDescription
-from millrace.ops.reset.belongings import belongings
 from millrace.ops.reset.decisions import Emptying, PartitionMove, ResetDecisions, TaskReset
+from millrace.ops.reset.known import KnownApplication
 from millrace.ops.reset.options import ResetOptions
-from millrace.ops.reset.subject import Subject
+from millrace.ops.reset.resources import resources_of
 from millrace.ops.reset.targets import Move, PartitionLog, ShiftBy, ToTime, clamped, moves
 from millrace.task.signature import Signature
 from millrace.topology.layout import SubTopologyLayout, start_transactional_id
 
 
 def decide(
-    subject: Subject, options: ResetOptions, *, cluster: NamedCluster | None = None, savepoints: Collection[str] = ()
+    known: KnownApplication,
+    options: ResetOptions,
+    *,
+    cluster: NamedCluster | None = None,
+    savepoints: Collection[str] = (),
 ) -> ResetDecisions:
     """What a reset does to an application that does not run.
 
     Args:
-        subject: the application.
+        known: the application.
         options: what was asked for.
         cluster: of an application without a specification here.
         savepoints: those to delete.
@@ -46,40 +50,40 @@ def decide(
         OperationError: something that was asked for cannot be done; nothing is done then.
         PreflightError: a topic is missing.
     """
-    return _Planner(subject, options).decide(cluster, savepoints)
+    return _Planner(known, options).decide(cluster, savepoints)
 
 
 @dataclass(frozen=True)
 class _Planner:
-    subject: Subject
+    known: KnownApplication
     options: ResetOptions
 
     @property
     def admin(self) -> KafkaAdmin:
-        return Connection.of(self.subject.config).administrator()
+        return Connection.of(self.known.config).administrator()
 
     def decide(self, cluster: NamedCluster | None, savepoints: Collection[str]) -> ResetDecisions:
-        subject, admin = self.subject, self.admin
-        current, everything = subject.current, subject.everything
+        known, admin = self.known, self.admin
+        current, everything = known.current, known.everything
         wanted = self._named(self.options.input_topics, current.inputs, "an input topic")
         chosen = self._named(self.options.internal_topics, everything.internal, "an internal topic")
         topics = admin.describe_topics(sorted(everything.internal | everything.inputs | everything.outputs))
         if missing := sorted(current.inputs - set(topics)):
             raise PreflightError(
-                f"Input topics of {subject.application_id} do not exist: {', '.join(missing)}.",
+                f"Input topics of {known.application_id} do not exist: {', '.join(missing)}.",
                 remedy="create them (millrace topics create), or correct their names in the application",
             )
         deletes = sorted((chosen & set(topics)) - self._waiting(topics))
         self._refuse_what_others_use(deletes)
         keeps = sorted((everything.internal & set(topics)) - set(deletes))
         self._refuse_what_does_not_fit(keeps, topics)
-        commits = committed_offsets(admin, subject.application_id, None)
+        commits = committed_offsets(admin, known.application_id, None)
         tasks = self._tasks(topics, commits, wanted=wanted, keeps=keeps)
-        epoch = subject.status.driver_epoch if subject.status else 0
+        epoch = known.status.driver_epoch if known.status else 0
         return ResetDecisions(
-            application_id=subject.application_id,
+            application_id=known.application_id,
             cluster=cluster,
-            state_dir=str(subject.config.state_dir),
+            state_dir=str(known.config.state_dir),
             run=number_of_run(commits, epoch=epoch + 1),
             transactional_ids=tuple(self._transactional_ids(topics)),
             tasks=tasks,
@@ -94,14 +98,14 @@ class _Planner:
 
     def _waiting(self, topics: Mapping[str, TopicDescription]) -> frozenset[str]:
         """Repartition topics that are kept for what waits in them."""
-        subject = self.subject
-        if not self.options.keeps_waiting or subject.topology is None:
+        known = self.known
+        if not self.options.keeps_waiting or known.topology is None:
             return frozenset()
-        wanted = Preparer(subject.config, subject.topology).internal_topics()
+        wanted = Preparer(known.config, known.topology).internal_topics()
         return frozenset(
             spec.name
             for spec in wanted
-            if spec.name in subject.current.repartition_topics
+            if spec.name in known.current.repartition_topics
             and spec.name in topics
             and topics[spec.name].partitions == spec.partitions
         )
@@ -109,30 +113,30 @@ class _Planner:
     def _named(self, names: frozenset[str], known: frozenset[str], what: str) -> frozenset[str]:
         if unknown := sorted(names - known):
             raise OperationError(
-                f"{', '.join(unknown)} is not {what} of {self.subject.application_id}.",
+                f"{', '.join(unknown)} is not {what} of {self.known.application_id}.",
                 remedy=f"name some of these: {', '.join(sorted(known)) or 'there is none'}",
             )
         return names or known
 
     def _refuse_what_others_use(self, topics: Collection[str]) -> None:
         """Another application may read our changelog, or own a topic of the same name."""
-        for application_id, status in sorted(self.subject.statuses.items()):
-            if application_id == self.subject.application_id:
+        for application_id, status in sorted(self.known.statuses.items()):
+            if application_id == self.known.application_id:
                 continue
-            theirs = belongings(application_id, None, status)
+            theirs = resources_of(application_id, None, status)
             used = theirs.inputs | theirs.outputs | theirs.global_topics | theirs.internal
             if shared := sorted(used & set(topics)):
                 raise OperationError(
-                    f"Application {application_id} uses topics that the reset of {self.subject.application_id} would "
+                    f"Application {application_id} uses topics that the reset of {self.known.application_id} would "
                     f"delete: {', '.join(shared)}.",
                     remedy="name the others with --internal-topics; of what is kept the content is kept",
                 )
 
     def _refuse_what_does_not_fit(self, keeps: Collection[str], topics: Mapping[str, TopicDescription]) -> None:
         """An internal topic that is kept must have as many partitions as the next start will ask for."""
-        if self.subject.topology is None or not keeps:
+        if self.known.topology is None or not keeps:
             return
-        preparer = Preparer(self.subject.config, self.subject.topology)
+        preparer = Preparer(self.known.config, self.known.topology)
         needed = {spec.name: spec.partitions for spec in preparer.internal_topics()}
         for name in keeps:
             if needed.get(name, topics[name].partitions) != topics[name].partitions:
@@ -145,7 +149,7 @@ class _Planner:
     def _tasks(
         self,
         topics: Mapping[str, TopicDescription],
-        commits: Mapping[Place, CommittedOffset],
+        commits: Mapping[TopicPartition, CommittedOffset],
         *,
         wanted: frozenset[str],
         keeps: Collection[str],
@@ -153,7 +157,7 @@ class _Planner:
         parts = [part.within(topics) for part in self._sub_topologies()]
         partitions = {name: topic.partitions for name, topic in topics.items()}
         kept_inputs = {topic for part in parts for topic in part.inputs} - wanted
-        kept_inputs &= self.subject.current.inputs | set(keeps)
+        kept_inputs &= self.known.current.inputs | set(keeps)
         reset = self._moves([place for name in sorted(wanted) for place in topics[name].places], commits)
         kept = self._kept([place for name in sorted(kept_inputs) for place in topics[name].places], commits, keeps)
         tasks = []
@@ -187,19 +191,21 @@ class _Planner:
         return tuple(task for task in tasks if task.moves)
 
     def _sub_topologies(self) -> tuple[SubTopologyLayout, ...]:
-        current = self.subject.current
+        current = self.known.current
         covered = {topic for part in current.sub_topologies for topic in part.inputs}
         if loose := current.inputs - covered:
             # Nothing is known of the tasks: after a reset no topology is on record.
             unknown = SubTopologyLayout(
-                application_id=self.subject.application_id,
+                application_id=self.known.application_id,
                 number=len(current.sub_topologies),
                 inputs=tuple(sorted(loose)),
             )
             return (*current.sub_topologies, unknown)
         return current.sub_topologies
 
-    def _moves(self, places: list[Place], commits: Mapping[Place, CommittedOffset]) -> dict[Place, Move]:
+    def _moves(
+        self, places: list[TopicPartition], commits: Mapping[TopicPartition, CommittedOffset]
+    ) -> dict[TopicPartition, Move]:
         target, admin = self.options.to, self.admin
         begins, ends = begin_offsets(admin, places), end_offsets(admin, places)
         times = offsets_for_times(admin, dict.fromkeys(places, target.time_ms)) if isinstance(target, ToTime) else {}
@@ -217,8 +223,8 @@ class _Planner:
         )
 
     def _kept(
-        self, places: list[Place], commits: Mapping[Place, CommittedOffset], keeps: Collection[str]
-    ) -> dict[Place, Move]:
+        self, places: list[TopicPartition], commits: Mapping[TopicPartition, CommittedOffset], keeps: Collection[str]
+    ) -> dict[TopicPartition, Move]:
         """Input topics that are not reset, and repartition topics that are kept, stay at what is committed."""
         begins = begin_offsets(self.admin, [place for place in places if place not in commits and place[0] in keeps])
         committed = {place: commits[place].offset for place in places if place in commits}
@@ -246,31 +252,31 @@ class _Planner:
 
     def _transactional_ids(self, topics: Mapping[str, TopicDescription]) -> Iterable[str]:
         """Every id that may have written for the application; the ids of its tasks where no record has them."""
-        application_id, status = self.subject.application_id, self.subject.status
+        application_id, status = self.known.application_id, self.known.status
         ids = list(status.transactional_ids) if status else []
-        if not ids and self.subject.config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
+        if not ids and self.known.config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2:
             partitions = {name: topic.partitions for name, topic in topics.items()}
             for part in self._sub_topologies():
                 ids += [task.transactional_id for task in part.within(topics).tasks(partitions)]
         return sorted({*ids, start_transactional_id(application_id)})
 
     def _empties(self) -> Iterable[Emptying]:
-        everything, admin = self.subject.everything, self.admin
+        everything, admin = self.known.everything, self.admin
         names = sorted(self._named(self.options.output_topics, everything.outputs, "an output topic")
                        if self.options.output_topics else ())  # fmt: skip
         if both := sorted(set(names) & (everything.inputs | everything.global_topics)):
             raise OperationError(
-                f"{', '.join(both)} is an input of {self.subject.application_id} as well, so that it is not emptied.",
+                f"{', '.join(both)} is an input of {self.known.application_id} as well, so that it is not emptied.",
                 remedy="reset it to its end with --to-latest, or delete its records with Kafka's own tools",
             )
         if self.options.empties_dead_letters:
-            letters = self.subject.config.errors_dead_letter_queue_topic_name
-            if letters is None:
+            dead_letter_topic = self.known.config.errors_dead_letter_queue_topic_name
+            if dead_letter_topic is None:
                 raise OperationError(
-                    f"{self.subject.application_id} has no dead letter topic.",
+                    f"{self.known.application_id} has no dead-letter topic.",
                     remedy="set errors.dead.letter.queue.topic.name, or leave --dead-letter-topic out",
                 )
-            names.append(letters)
+            names.append(dead_letter_topic)
         topics = admin.describe_topics(names)
         for name in topics:
             if "delete" not in (policy := admin.topic_settings(name)["cleanup.policy"]):
@@ -285,7 +291,9 @@ class _Planner:
                 yield Emptying(topic=place[0], partition=place[1], end=ends[place])
 
 
-def _partition_move(place: Place, move: Move, commit: CommittedOffset | None, *, is_kept: bool) -> PartitionMove:
+def _partition_move(
+    place: TopicPartition, move: Move, commit: CommittedOffset | None, *, is_kept: bool
+) -> PartitionMove:
     metadata = CommitMetadata.decode(commit.metadata) if commit is not None and is_kept else None
     return PartitionMove(
         topic=place[0],
@@ -298,7 +306,7 @@ def _partition_move(place: Place, move: Move, commit: CommittedOffset | None, *,
     )
 
 
-def clamped_again(admin: KafkaAdmin, decided: Collection[PartitionMove]) -> dict[Place, int]:
+def clamped_again(admin: KafkaAdmin, decided: Collection[PartitionMove]) -> dict[TopicPartition, int]:
     """The offsets to commit: as decided, but inside the logs as they are by now."""
     places = [move.place for move in decided if not move.is_kept]
     begins, ends = begin_offsets(admin, places), end_offsets(admin, places)

@@ -1,4 +1,4 @@
-"""Reset an application: it begins anew, from where it is told, with nothing left of what it has computed."""
+"""Reset an application: it begins again, from where it is told, with nothing left of what it has computed."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from millrace.install.connection import Connection, NamedCluster
 from millrace.ops.operations import OperationPlan, perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.reset import activity
+from millrace.ops.reset.known import KnownApplication, known_application
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.plan import decide
-from millrace.ops.reset.subject import Subject, subject_of
 from millrace.ops.savepoints.location import launched_repository
 from millrace.ops.stop import stop
 from millrace.state.directory import StateDirectory
@@ -34,7 +34,7 @@ def reset(
 
     Its offsets are set, its internal topics deleted (those of its topology and of the one that ran last, by their
     names), its stores removed; every producer that may still write for it is fenced. Everything is decided and checked
-    before anything changes; what is killed midway is carried on by :func:`millrace.ops.operations.resume`.
+    before anything changes; what is killed midway is resumed by :func:`millrace.ops.operations.resume`.
 
     Args:
         application: its name; its id, where it has no specification here.
@@ -54,7 +54,7 @@ def reset(
         MillraceError: a step failed; the reset can be resumed.
     """
     options = options or ResetOptions()
-    subject = subject_of(application, cluster)
+    known = known_application(application, cluster)
     stopped: tuple[str, ...] = ()
     if options.stop and (who := activity.runs_here(application.directory)):
         stopped = (f"Stop it: {who}.",)
@@ -62,12 +62,12 @@ def reset(
             progress(f"stopping {application}: {who}")
             stop(application, reason=reason)
             # It has committed and published since.
-            subject = subject_of(application, cluster)
-    _refuse_running(application, subject, options, will_stop=bool(stopped) and dry_run)
+            known = known_application(application, cluster)
+    _refuse_running(application, known, options, will_stop=bool(stopped) and dry_run)
     savepoints: list[str] = []
     if options.deletes_savepoints:
         savepoints = launched_repository(application).names()
-    decided = decide(subject, options, cluster=cluster, savepoints=savepoints)
+    decided = decide(known, options, cluster=cluster, savepoints=savepoints)
     if not decided.tasks and not decided.deletes:
         raise OperationError(
             f"Nothing of {application} is left to reset: it has neither input nor internal topics.",
@@ -92,13 +92,15 @@ def _which(application: Application, cluster: NamedCluster | None) -> tuple[str,
     return (f"Go by what was launched for cluster, id and state.dir; the topology that starts next is that of {file}.",)
 
 
-def _refuse_running(application: Application, subject: Subject, options: ResetOptions, *, will_stop: bool) -> None:
+def _refuse_running(
+    application: Application, known: KnownApplication, options: ResetOptions, *, will_stop: bool
+) -> None:
     if will_stop:
         return
     signs = [activity.runs_here(application.directory)]
     if not options.force:
-        admin = Connection.of(subject.config).administrator()
-        signs += [activity.runs_elsewhere(subject.status), activity.members(admin, subject.application_id)]
+        admin = Connection.of(known.config).administrator()
+        signs += [activity.runs_elsewhere(known.status), activity.members(admin, known.application_id)]
     if any(signs):
         raise activity.refusal(application.name, list(filter(None, signs)), what=KIND)
-    StateDirectory(subject.config.state_dir).check_unused(subject.application_id)
+    StateDirectory(known.config.state_dir).check_unused(known.application_id)

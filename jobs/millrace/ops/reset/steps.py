@@ -16,7 +16,7 @@ from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.control.status_topic import StatusPublisher
 from millrace.install.connection import Connection, config_of
 from millrace.kafka.groups import commit_in_place_of
-from millrace.kafka.offsets import Place, begin_offsets
+from millrace.kafka.offsets import TopicPartition, begin_offsets
 from millrace.kafka.producer import Offsets
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation
 from millrace.ops.reset import activity
@@ -42,7 +42,7 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
     ids = len(decided.transactional_ids)
     yield Step(
         name="fence",
-        text=f"Make sure that nobody runs {name}, and fence its last driver.",
+        text=f"Make sure that no process runs {name}, and fence its last driver.",
         run=lambda context: _fence(context, decided),
     )
     yield Step(
@@ -60,7 +60,7 @@ def _steps(decided: ResetDecisions) -> Iterator[Step]:
         kept = f" (kept: {', '.join(decided.keeps)})" if decided.keeps else ""
         yield Step(
             name="internal-topics",
-            text=f"Delete {len(decided.deletes)} internal topics, which the next start creates anew: "
+            text=f"Delete {len(decided.deletes)} internal topics, which the next start creates again: "
             f"{', '.join(decided.deletes)}{kept}.",
             run=lambda context: _delete_topics(context, decided),
         )
@@ -123,7 +123,7 @@ def _fence(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
 def refuse_running(
     context: StepContext, connection: Connection, last: ApplicationStatus | None, decided: ResetDecisions
 ) -> None:
-    """Raises where somebody runs the application.
+    """Raises where a process runs the application.
 
     Raises:
         OperationError: says who.
@@ -143,12 +143,12 @@ def refuse_running(
 def _set_offsets(context: StepContext, decided: ResetDecisions) -> Mapping[str, Any]:
     connection = connection_of(context, decided)
     admin = connection.administrator()
-    committed: dict[Place, int] = {}
+    committed: dict[TopicPartition, int] = {}
 
     def read() -> Offsets:
         # Once all ids are taken over, so that the log has what older transactions have left.
         committed.update(clamped_again(admin, decided.moves))
-        offsets: dict[Place, tuple[int, str]] = {}
+        offsets: dict[TopicPartition, tuple[int, str]] = {}
         for task in decided.tasks:
             signature = Signature(
                 run=decided.run,
@@ -243,7 +243,7 @@ def _publish(context: StepContext, decided: ResetDecisions, connection: Connecti
             base.model_copy(
                 update={
                     "state": ApplicationState.NOT_RUNNING,
-                    "remedy": f"carry it on with `millrace operations resume {context.plan.application}`",
+                    "remedy": f"resume it with `millrace operations resume {context.plan.application}`",
                     "paused": False,
                     "control_address": "",
                     "driver": DriverIdentity.of_this_process(),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from millrace.errors import OperationError
-from millrace.kafka.offsets import Place
+from millrace.kafka.offsets import TopicPartition
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class ShiftBy:
 class ToOffsets:
     """An offset for each partition that is named; the others stay where they are."""
 
-    offsets: Mapping[Place, int]
+    offsets: Mapping[TopicPartition, int]
 
 
 Target = ToEarliest | ToLatest | ToOffset | ToTime | ShiftBy | ToOffsets
@@ -87,7 +87,7 @@ class Move:
         return f"from {'none' if self.before is None else self.before} to {self.after}{clamped}"
 
 
-def moves(target: Target, logs: Mapping[Place, PartitionLog]) -> dict[Place, Move]:
+def moves(target: Target, logs: Mapping[TopicPartition, PartitionLog]) -> dict[TopicPartition, Move]:
     """Where each partition goes.
 
     Args:
@@ -120,7 +120,7 @@ def clamped(offset: int, *, begin: int, end: int) -> int:
     return max(begin, min(offset, end))
 
 
-def _asked(target: Target, place: Place, log: PartitionLog) -> int | None:
+def _asked(target: Target, place: TopicPartition, log: PartitionLog) -> int | None:
     match target:
         case ToEarliest():
             return log.begin
@@ -177,7 +177,7 @@ def parse_offsets(text: str) -> ToOffsets:
     Raises:
         OperationError: a line is something else, or a partition stands there twice.
     """
-    offsets: dict[Place, int] = {}
+    offsets: dict[TopicPartition, int] = {}
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -194,5 +194,5 @@ def parse_offsets(text: str) -> ToOffsets:
     return ToOffsets(offsets)
 
 
-def _names(places: list[Place]) -> str:
+def _names(places: list[TopicPartition]) -> str:
     return ", ".join(f"{topic}-{partition}" for topic, partition in places)

@@ -62,7 +62,7 @@ def create_savepoint(
     try:
         return perform(application.home, plan, dry_run=dry_run, progress=progress)
     except MillraceError as error:
-        _give_up(application, str(plan.decisions["name"]), error)
+        _discard_unfinished(application, str(plan.decisions["name"]), error)
         raise
 
 
@@ -213,7 +213,7 @@ def _repository(context: StepContext) -> SavepointRepository:
     return SavepointRepository(context.plan.decisions["repository"], context.plan.application)
 
 
-def _give_up(application: Application, name: str, error: MillraceError) -> None:
+def _discard_unfinished(application: Application, name: str, error: MillraceError) -> None:
     """Ends a savepoint that failed, so that it is in nobody's way."""
     unfinished = unfinished_operation(application.directory)
     if unfinished is None or unfinished.plan.operation != KIND or unfinished.plan.decisions["name"] != name:

@@ -11,7 +11,7 @@ from millrace.control.savepoint import Checkpoints
 from millrace.errors import OperationError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.murmur2 import partitions_for
-from millrace.kafka.offsets import Place, begin_offsets, end_offsets
+from millrace.kafka.offsets import TopicPartition, begin_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.ops.savepoints.location import Target
 from millrace.ops.savepoints.manifest import Manifest
@@ -79,7 +79,7 @@ class Inputs:
         """The topics, by name."""
         return self._topics
 
-    def offsets(self) -> dict[Place, int]:
+    def offsets(self) -> dict[TopicPartition, int]:
         """Where each partition starts.
 
         Where a topic has another number of partitions than it had, or is another one, the savepoint must have drained
@@ -91,7 +91,7 @@ class Inputs:
         """
         problems = [f"{name} does not exist" for name in self._names if name not in self._topics]
         problems += self._not_drained()
-        found: dict[Place, int] = {}
+        found: dict[TopicPartition, int] = {}
         for name, topic in self._topics.items():
             found.update(self._starts_of(name, topic, problems))
         begins, ends = begin_offsets(self._admin, found), end_offsets(self._admin, found)
@@ -110,7 +110,7 @@ class Inputs:
             )
         return found
 
-    def _starts_of(self, name: str, topic: TopicDescription, problems: list[str]) -> dict[Place, int]:
+    def _starts_of(self, name: str, topic: TopicDescription, problems: list[str]) -> dict[TopicPartition, int]:
         places = topic.places
         if name not in self._point.partitions or any(key[0] == name for key in self._starts):
             return self._named(places)
@@ -123,7 +123,7 @@ class Inputs:
         begins = begin_offsets(self._admin, places)
         return {place: self._saved.get(place, begins[place]) for place in places}
 
-    def _named(self, places: Sequence[Place]) -> dict[Place, int]:
+    def _named(self, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         begins, ends = begin_offsets(self._admin, places), end_offsets(self._admin, places)
         found = {}
         for name, number in places:
@@ -148,7 +148,7 @@ class Inputs:
             if name not in internal and changed and offset < end:
                 yield f"{name}-{number} was at {offset} of {end} and not drained"
 
-    def _misplaced(self, starts: Mapping[Place, int], ends: Mapping[Place, int]) -> Iterator[str]:
+    def _misplaced(self, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> Iterator[str]:
         """Records that came to a topic before it grew, which the savepoint does not have."""
         for (name, number), start in starts.items():
             count = self._topics[name].partitions

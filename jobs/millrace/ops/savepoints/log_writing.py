@@ -12,7 +12,7 @@ from millrace.config import StreamsConfig
 from millrace.install.connection import admin_of
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import kafka_error
-from millrace.kafka.offsets import End, Place, begin_offsets, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, begin_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.state.record_file import RecordBatch
@@ -25,7 +25,8 @@ LogRange = tuple[int, int]
 
 
 class LogWriter:
-    """Writes to topics that nobody else writes to now. Repeating it after a crash is harmless: the last attempt counts.
+    """Writes to topics that no other process writes to now. Repeating it after a crash is harmless: the last attempt
+    counts.
 
     Args:
         config: the application's configuration.
@@ -37,7 +38,9 @@ class LogWriter:
         self._admin = admin_of(config)
         self._topic_limits = self._admin.topic_limits(topics)
 
-    def write(self, batches: Iterable[tuple[Place, RecordBatch]], places: Iterable[Place]) -> dict[Place, LogRange]:
+    def write(
+        self, batches: Iterable[tuple[TopicPartition, RecordBatch]], places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, LogRange]:
         """Write records behind what the partitions have.
 
         Args:
@@ -69,7 +72,9 @@ class LogWriter:
                 ends[place] = producer.sent_end_offset(*place) or starts[place]
         return {place: (starts[place], ends[place]) for place in targets}
 
-    def delete_before(self, starts: Mapping[Place, int], policies: Mapping[str, Mapping[str, str | None]]) -> None:
+    def delete_before(
+        self, starts: Mapping[TopicPartition, int], policies: Mapping[str, Mapping[str, str | None]]
+    ) -> None:
         """Delete what lies before these offsets.
 
         Args:

@@ -74,7 +74,7 @@ def delete_savepoint(
             if (unfinished := unfinished_operation(directory)) is not None:
                 raise OperationError(
                     f"Cannot delete savepoint {name} of {application}: {unfinished}.",
-                    remedy=f"carry it on with `millrace operations resume {application}`",
+                    remedy=f"resume it with `millrace operations resume {application}`",
                 )
             append_journal(directory, "savepoint delete", "begun", name=name, reason=reason)
             freed = repository.remove(name)

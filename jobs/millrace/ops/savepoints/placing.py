@@ -11,7 +11,7 @@ from millrace.control.savepoint import InputPosition, WaitingRecords
 from millrace.errors import StateError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.kafka.murmur2 import partitions_for
-from millrace.kafka.offsets import Place
+from millrace.kafka.offsets import TopicPartition
 from millrace.kafka.topics import TopicDescription
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.state.contents import routing_key
@@ -39,7 +39,7 @@ class Placing:
         topology: Topology,
         application_id: str,
         partitions: Mapping[str, int],
-        starts: Mapping[Place, int],
+        starts: Mapping[TopicPartition, int],
     ) -> None:
         assert manifest.point is not None
         self._manifest = manifest
@@ -74,11 +74,11 @@ class Placing:
         specs = {store.name: store for part in self._topology.sub_topologies for store in part.stores}
         return tuple(specs[name] for name in names if name in specs)
 
-    def changelogs(self) -> list[Place]:
+    def changelogs(self) -> list[TopicPartition]:
         """All partitions of the target's own changelogs."""
         return self._layout.own_changelogs
 
-    def repartition_places(self) -> list[Place]:
+    def repartition_places(self) -> list[TopicPartition]:
         """All partitions of the target's repartition topics."""
         return [
             (name, number)
@@ -86,7 +86,7 @@ class Placing:
             for number in range(self._partitions[name])
         ]
 
-    def split(self, store: StoreSpec, task: str, batch: RecordBatch) -> Iterator[tuple[Place, RecordBatch]]:
+    def split(self, store: StoreSpec, task: str, batch: RecordBatch) -> Iterator[tuple[TopicPartition, RecordBatch]]:
         """Rows of a store of a task of the savepoint, by the partition of the target's changelog that they go to."""
         topic = self.own_changelogs[store.name]
         _, partition = task_numbers(task)
@@ -97,7 +97,9 @@ class Placing:
         keys = [routing_key(store, key or b"") for key in batch.keys]
         yield from _divided(topic, batch, partitions_for(keys, count))
 
-    def split_waiting(self, waiting: WaitingRecords, batch: RecordBatch) -> Iterator[tuple[Place, RecordBatch]]:
+    def split_waiting(
+        self, waiting: WaitingRecords, batch: RecordBatch
+    ) -> Iterator[tuple[TopicPartition, RecordBatch]]:
         """Records of a repartition topic of the savepoint, by the target's partition."""
         topic = full_topic_name(waiting.topic, self._application_id, internal=True)
         before = full_topic_name(waiting.topic, self._manifest.application, internal=True)
@@ -112,7 +114,7 @@ class Placing:
         found = np.where(found < 0, waiting.partition % count, found)
         yield from _divided(topic, batch, found)
 
-    def offsets(self, repartition_starts: Mapping[Place, int]) -> dict[str, dict[Place, int]]:
+    def offsets(self, repartition_starts: Mapping[TopicPartition, int]) -> dict[str, dict[TopicPartition, int]]:
         """Where each task of the target goes on in each of its input partitions.
 
         Args:
@@ -121,7 +123,7 @@ class Placing:
         starts = {**self._starts, **repartition_starts}
         return {task.name: {place: starts[place] for place in task.inputs} for task in self._layout.tasks.values()}
 
-    def signature(self, task: str, changelog_ends: Mapping[Place, int], *, run: int) -> Signature:
+    def signature(self, task: str, changelog_ends: Mapping[TopicPartition, int], *, run: int) -> Signature:
         """What is committed with the offsets of a task of the target.
 
         Args:
@@ -182,7 +184,7 @@ def moves_keys(
         application_id: the target's.
 
     Raises:
-        StateError: a store is restored from an input topic, whose old records cannot be placed anew.
+        StateError: a store is restored from an input topic, whose old records cannot be placed again.
     """
     assert manifest.point is not None
     partitions = {name: topic.partitions for name, topic in inputs.items()}
@@ -204,7 +206,7 @@ def moves_keys(
     return bool(moved)
 
 
-def by_topic(offsets: Mapping[Place, int]) -> dict[str, dict[int, int]]:
+def by_topic(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[int, int]]:
     """Numbers by topic, then partition."""
     found: dict[str, dict[int, int]] = {}
     for (topic, number), offset in offsets.items():
@@ -212,7 +214,7 @@ def by_topic(offsets: Mapping[Place, int]) -> dict[str, dict[int, int]]:
     return found
 
 
-def _divided(topic: str, batch: RecordBatch, partitions: np.ndarray) -> Iterator[tuple[Place, RecordBatch]]:
+def _divided(topic: str, batch: RecordBatch, partitions: np.ndarray) -> Iterator[tuple[TopicPartition, RecordBatch]]:
     for number in np.unique(partitions).tolist():
         rows = np.flatnonzero(partitions == number).tolist()
         yield (

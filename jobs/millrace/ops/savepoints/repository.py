@@ -185,7 +185,7 @@ class SavepointRepository:
         except OSError as error:
             raise OperationError(
                 f"{self.url}: {doing} failed: {type(error).__name__}: {error}.",
-                remedy="see that the place is reachable and has room, and carry the operation on",
+                remedy="see that the place is reachable and has room, and resume the operation",
             ) from error
 
 

@@ -54,8 +54,8 @@ def restore_savepoint(
         allow_dropped_stores: stores of the savepoint that the topology need not have.
         allow_shared_outputs: output topics that a clone may share with the original.
         starts: where input topics start of which the savepoint does not say it: ``TOPIC=earliest``, ``TOPIC=latest``,
-            ``TOPIC:PARTITION=OFFSET``. With another number of partitions the stores are divided anew by their keys, and
-            the savepoint must have processed what was in the old partitions.
+            ``TOPIC:PARTITION=OFFSET``. With another number of partitions the stores are divided again by their keys,
+            and the savepoint must have processed what was in the old partitions.
         reason: for the journal.
         dry_run: only say what would be done.
         progress: takes lines that say how far it is.

@@ -19,7 +19,7 @@ from millrace.errors import OperationError
 from millrace.install.connection import admin_of
 from millrace.install.which_spec import Use
 from millrace.kafka.groups import fence_transactional_ids
-from millrace.kafka.offsets import End, Place, begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, TopicPartition, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicDescription
 from millrace.ops.operations import StepContext
@@ -44,7 +44,7 @@ def use_of(decisions: Mapping[str, Any]) -> Use:
 
 
 class Restoration:
-    """What the steps need to know, read anew by each of them.
+    """What the steps need to know, read again by each of them.
 
     Args:
         context: of the step.
@@ -143,7 +143,7 @@ def write_changelogs(context: StepContext) -> Mapping[str, Any]:
     return {"ranges": _as_json(writer.write(_rows(work, placing), places))}
 
 
-def _rows(work: Restoration, placing: Placing) -> Iterator[tuple[Place, RecordBatch]]:
+def _rows(work: Restoration, placing: Placing) -> Iterator[tuple[TopicPartition, RecordBatch]]:
     for task in work.manifest.point.tasks if work.manifest.point else ():
         stores = placing.saved_stores(task)
         if not stores:
@@ -173,7 +173,7 @@ def write_waiting(context: StepContext) -> Mapping[str, Any]:
     places = placing.repartition_places()
     writer = LogWriter(work.config, sorted({topic for topic, _ in places}))
 
-    def batches() -> Iterator[tuple[Place, RecordBatch]]:
+    def batches() -> Iterator[tuple[TopicPartition, RecordBatch]]:
         assert work.manifest.point is not None
         for waiting in work.manifest.point.waiting:
             for batch in read_records(work.staging / waiting.path):
@@ -330,7 +330,9 @@ def check(context: StepContext) -> Mapping[str, Any]:
     return {"tasks": len(offsets), "stays": context.plan.decisions["stays"]}
 
 
-def _wrong_positions(work: Restoration, placing: Placing, offsets: Mapping[str, Mapping[Place, int]]) -> Iterator[str]:
+def _wrong_positions(
+    work: Restoration, placing: Placing, offsets: Mapping[str, Mapping[TopicPartition, int]]
+) -> Iterator[str]:
     for task, own in offsets.items():
         stores = [store for store in placing.part_of(task).stores if is_in_database(store)]
         if stores:
@@ -342,7 +344,7 @@ def _wrong_positions(work: Restoration, placing: Placing, offsets: Mapping[str, 
                 state.close()
 
 
-def _offsets(work: Restoration, placing: Placing) -> dict[str, dict[Place, int]]:
+def _offsets(work: Restoration, placing: Placing) -> dict[str, dict[TopicPartition, int]]:
     """Where each task goes on."""
     waiting = _ranges(work.context.results["waiting"]["ranges"])
     return placing.offsets({place: start for place, (start, _) in waiting.items()})
@@ -353,14 +355,14 @@ def _signature(work: Restoration, placing: Placing, task: str, *, run: int) -> S
     return placing.signature(task, {place: end for place, (_, end) in ranges.items()}, run=run)
 
 
-def _as_json(ranges: Mapping[Place, LogRange]) -> dict[str, dict[str, list[int]]]:
+def _as_json(ranges: Mapping[TopicPartition, LogRange]) -> dict[str, dict[str, list[int]]]:
     found: dict[str, dict[str, list[int]]] = {}
     for (topic, number), bounds in ranges.items():
         found.setdefault(topic, {})[str(number)] = list(bounds)
     return found
 
 
-def _ranges(found: Mapping[str, Mapping[str, list[int]]]) -> dict[Place, LogRange]:
+def _ranges(found: Mapping[str, Mapping[str, list[int]]]) -> dict[TopicPartition, LogRange]:
     return {
         (topic, int(number)): (bounds[0], bounds[1])
         for topic, numbers in found.items()

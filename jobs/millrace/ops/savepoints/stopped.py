@@ -10,7 +10,7 @@ from millrace.control.savepoint import ApplicationPoint, Checkpoints
 from millrace.errors import OffsetsMovedError
 from millrace.install.connection import admin_of
 from millrace.kafka.groups import fence_transactional_ids
-from millrace.kafka.offsets import Place, committed_offsets
+from millrace.kafka.offsets import TopicPartition, committed_offsets
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskState
 from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature
@@ -32,7 +32,7 @@ def checkpoint_stopped(config: StreamsConfig, topology: Topology, savepoint: str
 
     Raises:
         StateDirectoryLockedError: it runs.
-        OffsetsMovedError: somebody else moved the group's offsets.
+        OffsetsMovedError: another client moved the group's offsets.
         StateError: stores, changelogs and offsets do not fit.
     """
     point = ApplicationPoint(config, topology)
@@ -76,7 +76,7 @@ def task_specs(config: StreamsConfig, topology: Topology, point: ApplicationPoin
     ]
 
 
-def _checkpoint_task(spec: TaskSpec, directory: Path) -> dict[Place, int]:
+def _checkpoint_task(spec: TaskSpec, directory: Path) -> dict[TopicPartition, int]:
     config = spec.config
     admin = admin_of(config)
     found = committed_offsets(admin, config.application_id, spec.inputs)

@@ -107,11 +107,11 @@ class Standby:
         """Ask :meth:`run` to end; may be called by a signal handler."""
         self._stopping.set()
 
-    def run(self, on_look: Callable[[StandbyStatus], None] = lambda _: None) -> StandbyStatus:
+    def run(self, on_probe: Callable[[StandbyStatus], None] = lambda _: None) -> StandbyStatus:
         """Copies until it is stopped, or with ``once`` until everything is there.
 
         Args:
-            on_look: called every second with the status.
+            on_probe: called every second with the status.
 
         Returns:
             The last status.
@@ -127,7 +127,7 @@ class Standby:
                 self._start_followers()
                 status = self.status()
                 self._publish(status)
-                on_look(status)
+                on_probe(status)
                 if self._options.once and not any(each.is_active for each in self._followers.values()):
                     break
                 if self._stopping.wait(_LOOK_S):
@@ -157,7 +157,7 @@ class Standby:
             tasks=dict(sorted(tasks.items())),
         )
 
-    def give_up(self, directory: Path) -> None:
+    def release(self, directory: Path) -> None:
         """Close the copy in a directory and leave it to whoever asks."""
         with self._guard:
             found = next((each for each in self._followers.values() if each.task.directory == directory), None)
@@ -186,7 +186,7 @@ class Standby:
                 self._retry_at[name] = time.monotonic() + _RETRY_S
                 self._followers[name] = StandbyFollower(self._tasks[name], self._open_copy, once=self._options.once)
         for name in set(self._followers) - set(wanted):
-            self.give_up(self._followers[name].task.directory)
+            self.release(self._followers[name].task.directory)
 
     def _own_tasks(self) -> frozenset[str]:
         if self._options.state_dir is not None:
@@ -234,7 +234,7 @@ class Standby:
 
     def _answer(self, connection: socket.socket, asked: object) -> None:
         if isinstance(asked, GiveUp):
-            self.give_up(Path(asked.directory))
+            self.release(Path(asked.directory))
             send(connection, True)
         else:
             # A batch for the task: it is not held here, its worker asks for the directory next.
@@ -246,7 +246,7 @@ def run_standby(
     topology: Topology,
     options: StandbyOptions,
     *,
-    on_look: Callable[[StandbyStatus], None] = lambda _: None,
+    on_probe: Callable[[StandbyStatus], None] = lambda _: None,
     on_start: Callable[[Standby], None] = lambda _: None,
 ) -> StandbyStatus:
     """Keep copies of an application's stores up to date in this process.
@@ -255,7 +255,7 @@ def run_standby(
         config: the application's configuration.
         topology: its topology.
         options: how it runs.
-        on_look: called every second with the status.
+        on_probe: called every second with the status.
         on_start: called with the standby before it works, so that a signal can stop it.
 
     Returns:
@@ -266,4 +266,4 @@ def run_standby(
     """
     standby = Standby(config, topology, options)
     on_start(standby)
-    return standby.run(on_look)
+    return standby.run(on_probe)

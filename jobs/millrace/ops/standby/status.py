@@ -84,7 +84,7 @@ def read_standby_status(state_dir: Path, application_id: str) -> StandbyStatus |
     except ValidationError as error:
         raise SerializationError(
             f"The status of the standby in {path} cannot be read: {error.errors()[0]['msg']}.",
-            remedy="delete the file; a running standby writes it anew within a second",
+            remedy="delete the file; a running standby writes it again within a second",
         ) from error
 
 

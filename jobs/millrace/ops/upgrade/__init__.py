@@ -1,9 +1,9 @@
-"""Upgrades in steps: what a changed specification does with the state, and the way back to the last good one."""
+"""Multi-step upgrades: what a changed specification does with the state, and the way back to the last good one."""
 
 from millrace.ops.upgrade.execute import (
-    carry_on_upgrade,
-    is_carried_out,
+    is_being_executed,
     is_upgrade_to,
+    resume_upgrade,
     upgrade,
     wait_for_whoever_carries_out,
 )
@@ -12,10 +12,10 @@ from millrace.ops.upgrade.rollback import rollback
 
 __all__ = [
     "UpgradePlan",
-    "carry_on_upgrade",
-    "is_carried_out",
+    "is_being_executed",
     "is_upgrade_to",
     "plan_upgrade",
+    "resume_upgrade",
     "rollback",
     "upgrade",
     "wait_for_whoever_carries_out",

@@ -29,7 +29,7 @@ def upgrade(
     dry_run: bool = False,
     progress: Progress = lambda _: None,
 ) -> Outcome:
-    """Carry out an upgrade in steps.
+    """Execute a multi-step upgrade.
 
     Returns:
         The action ``upgrade``, ``rolled_back``, ``failed`` (what it was rolled back to is not healthy either) or
@@ -38,16 +38,16 @@ def upgrade(
     Raises:
         OperationError: another operation on the application runs or has not ended.
         MillraceError: a step failed. Where that was before anything was stopped, the upgrade is given up and what runs
-            goes on; else it is carried on by :func:`millrace.ops.operations.resume`, by a deployment of the same
+            goes on; else it is resumed by :func:`millrace.ops.operations.resume`, by a deployment of the same
             specification, or by the next reconcile.
     """
     operation = plan.operation(UPGRADE, application.name, reason)
-    return carried_out(
+    return executed(
         application, lambda: perform(application.home, operation, dry_run=dry_run, progress=progress), dry_run=dry_run
     )
 
 
-def carry_on_upgrade(application: Application, *, progress: Progress = lambda _: None) -> Outcome | None:
+def resume_upgrade(application: Application, *, progress: Progress = lambda _: None) -> Outcome | None:
     """Go on with an upgrade or rollback whose process died or that failed; ``None`` where there is none to go on with.
 
     Raises:
@@ -55,9 +55,9 @@ def carry_on_upgrade(application: Application, *, progress: Progress = lambda _:
     """
     directory = application.directory
     unfinished = unfinished_operation(directory)
-    if unfinished is None or unfinished.plan.operation not in {UPGRADE, ROLLBACK} or is_carried_out(directory):
+    if unfinished is None or unfinished.plan.operation not in {UPGRADE, ROLLBACK} or is_being_executed(directory):
         return None
-    return carried_out(application, lambda: resume(application, progress=progress))
+    return executed(application, lambda: resume(application, progress=progress))
 
 
 def is_upgrade_to(directory: ApplicationDirectory, spec: SpecFile) -> bool:
@@ -68,8 +68,8 @@ def is_upgrade_to(directory: ApplicationDirectory, spec: SpecFile) -> bool:
     return UpgradePlan.of(unfinished.plan).new.hash == spec.hash
 
 
-def is_carried_out(directory: ApplicationDirectory) -> bool:
-    """Whether a living process carries an operation of the application out."""
+def is_being_executed(directory: ApplicationDirectory) -> bool:
+    """Whether a living process executes an operation of the application."""
     if not directory.operations_lock.exists():
         return False
     descriptor = os.open(directory.operations_lock, os.O_RDWR | os.O_CLOEXEC)
@@ -83,17 +83,17 @@ def is_carried_out(directory: ApplicationDirectory) -> bool:
 
 
 def wait_for_whoever_carries_out(directory: ApplicationDirectory) -> None:
-    """Return once no living process carries an operation of the application out."""
+    """Return once no living process executes an operation of the application."""
     with directory.operations_lock.open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def carried_out(application: Application, run: Callable[[], Outcome], *, dry_run: bool = False) -> Outcome:
-    """What an upgrade or a rollback, which ``run`` carries out, comes to; gives up what failed before any change."""
+def executed(application: Application, run: Callable[[], Outcome], *, dry_run: bool = False) -> Outcome:
+    """What an upgrade or a rollback, which ``run`` executes, comes to; gives up what failed before any change."""
     try:
         outcome = run()
     except MillraceError as error:
-        _give_up(application, error)
+        _discard_unfinished(application, error)
         raise
     if dry_run:
         return outcome
@@ -101,10 +101,10 @@ def carried_out(application: Application, run: Callable[[], Outcome], *, dry_run
     return replace(outcome, action=conclusion.action, text=conclusion.text, observation=observe(application))
 
 
-def _give_up(application: Application, error: MillraceError) -> None:
+def _discard_unfinished(application: Application, error: MillraceError) -> None:
     directory = application.directory
     unfinished = unfinished_operation(directory)
-    if unfinished is None or unfinished.plan.operation != UPGRADE or is_carried_out(directory):
+    if unfinished is None or unfinished.plan.operation != UPGRADE or is_being_executed(directory):
         return
     taken = UpgradePlan.of(unfinished.plan).savepoint
     if taken is None or "savepoint-verify" in unfinished.results:

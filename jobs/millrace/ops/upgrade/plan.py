@@ -77,7 +77,7 @@ class UpgradePlan(BaseModel):
     ready_timeout_s: float
 
     @property
-    def forgets_state(self) -> bool:
+    def discards_state(self) -> bool:
         """Whether the state need not fit what is launched."""
         return self.mode is UpgradeMode.STATELESS
 
@@ -92,7 +92,7 @@ class UpgradePlan(BaseModel):
         return cls.model_validate(plan.decisions)
 
     def operation(self, kind: str, application: str, reason: str) -> OperationPlan:
-        """The operation: until it has ended, nobody else starts the application."""
+        """The operation: until it has ended, no other process starts the application."""
         return OperationPlan(
             operation=kind,
             application=application,

@@ -1,4 +1,4 @@
-"""Going back to the last good specification because somebody asks for it."""
+"""Going back to the last good specification because an operator asks for it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from millrace.ops.operations import perform
 from millrace.ops.outcome import Outcome
 from millrace.ops.preflight import preflight
 from millrace.ops.readiness import last_good, previous_good
-from millrace.ops.upgrade.execute import carried_out
+from millrace.ops.upgrade.execute import executed
 from millrace.ops.upgrade.plan import ROLLBACK, Document, UpgradePlan
 
 
@@ -58,7 +58,7 @@ def rollback(
         )
     back = good[0]
     restores = record.savepoint if record.savepoint and _is_kept(application, record.savepoint) else ""
-    preflight(back.spec, forgets_state=bool(restores)).raise_if_failed()
+    preflight(back.spec, discards_state=bool(restores)).raise_if_failed()
     try:
         rejects = application.desired.file.hash
     except ConfigurationError:
@@ -72,7 +72,7 @@ def rollback(
         ready_timeout_s=back.spec.health.readiness_timeout_s,
     )
     operation = plan.operation(ROLLBACK, application.name, reason)
-    return carried_out(
+    return executed(
         application, lambda: perform(application.home, operation, dry_run=dry_run, progress=progress), dry_run=dry_run
     )
 

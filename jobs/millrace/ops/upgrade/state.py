@@ -12,15 +12,15 @@ from millrace.install.application import Application
 from millrace.install.connection import Connection
 from millrace.install.spec import SpecFile
 from millrace.install.which_spec import Use
-from millrace.kafka.offsets import Place, begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import TopicPartition, begin_offsets, committed_offsets, end_offsets
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon
 from millrace.ops.operations.embedding import embedded
 from millrace.ops.reset.decisions import ResetDecisions
+from millrace.ops.reset.known import KnownApplication
 from millrace.ops.reset.options import ResetOptions
 from millrace.ops.reset.plan import decide
 from millrace.ops.reset.steps import KIND as RESET
 from millrace.ops.reset.steps import steps as reset_steps
-from millrace.ops.reset.subject import Subject
 from millrace.ops.reset.targets import ToOffsets
 from millrace.ops.savepoints.create import KIND as SAVEPOINT
 from millrace.ops.savepoints.create import SAVEPOINT_STEPS, mark_failed, savepoint_steps
@@ -32,8 +32,8 @@ from millrace.topology.diff import diff
 from millrace.topology.topology import Topology, full_topic_name
 
 _RESET_TEXTS = {
-    "fence": "Make sure that nobody runs it, and fence its last driver.",
-    "offsets": "Sign the committed offsets of its input topics anew, so that no old state is taken for its own.",
+    "fence": "Make sure that no process runs it, and fence its last driver.",
+    "offsets": "Sign the committed offsets of its input topics again, so that no old state is taken for its own.",
     "internal-topics": "Delete its changelogs and the repartition topics that the new topology does not have.",
     "local-state": "Remove its stores and standby copies from the state directory of this host.",
     "status": "Say in the status topic that the next start takes any topology.",
@@ -101,23 +101,23 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
     config = spec.spec.streams_config()
     topology = with_topics_to_read(load_topology(spec.spec.module, config), config)
     connection = Connection.of(config)
-    subject = Subject(
+    known = KnownApplication(
         config=config,
         topology=topology,
         statuses=connection.statuses(),
     )
     admin = connection.administrator()
-    found = admin.describe_topics(sorted(subject.current.inputs)).values()
+    found = admin.describe_topics(sorted(known.current.inputs)).values()
     places = [place for topic in found for place in topic.places]
     committed = committed_offsets(admin, config.application_id, places)
     fresh = [place for place in places if place not in committed]
     latest = _read_from_the_end(topology, config.application_id, config.auto_offset_reset)
-    starts: dict[Place, int] = {
+    starts: dict[TopicPartition, int] = {
         **begin_offsets(admin, [place for place in fresh if place[0] not in latest]),
         **end_offsets(admin, [place for place in fresh if place[0] in latest]),
     }
     options = ResetOptions(to=ToOffsets(starts), keeps_waiting=True, forgets_topology=True)
-    return decide(subject, options)
+    return decide(known, options)
 
 
 def _read_from_the_end(topology: Topology, application_id: str, default: str) -> set[str]:

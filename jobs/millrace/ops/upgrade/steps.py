@@ -9,7 +9,7 @@ from millrace.install.spec import UpgradeMode
 from millrace.install.which_spec import Use
 from millrace.ops.action import Action
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation
-from millrace.ops.readiness import forget_previous_good
+from millrace.ops.readiness import discard_previous_good
 from millrace.ops.upgrade import driving, state
 from millrace.ops.upgrade.plan import ROLLBACK, UPGRADE, UpgradePlan
 from millrace.ops.upgrade.results import (
@@ -138,7 +138,7 @@ def _ready_again(context: StepContext, decided: UpgradePlan) -> DriverResult:
     result = driving.wait_until_healthy(context, timeout_s=decided.back.file().spec.health.readiness_timeout_s)
     if result.healthy:
         with application_lock(context.directory):
-            forget_previous_good(context.directory, decided.new.hash)
+            discard_previous_good(context.directory, decided.new.hash)
     return result
 
 

@@ -22,7 +22,7 @@ class DuePunctuations:
         self._last_ms = 0.0
 
     def clear(self) -> None:
-        """The query starts anew: its tasks will say."""
+        """The query starts again: its tasks will say."""
         self._due_ms = {}
 
     def set(self, task: int, due_ms: int | None) -> None:

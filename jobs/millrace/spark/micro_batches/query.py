@@ -124,7 +124,7 @@ class SparkQuery:
 
     @property
     def exception(self) -> BaseException | None:
-        """Why the query died; ``None`` while it runs or after it was stopped."""
+        """Why the query failed; ``None`` while it runs or after it was stopped."""
         if self._failure is not None or self._stopping.is_set():
             return self._failure
         return self._run.exception

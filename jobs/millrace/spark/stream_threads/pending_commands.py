@@ -75,7 +75,7 @@ class PendingCommands:
                 command.waiting.discard(name)
         self._answer()
 
-    def forget(self, name: str) -> None:
+    def discard(self, name: str) -> None:
         """A task is gone."""
         for command in self._commands:
             if name in command.waiting:

@@ -95,7 +95,7 @@ class RunThread:
         standbys = StandbyCopies(maker.copied, CopyOpener(config).open, take_from_holder)
         with (
             ThreadPoolExecutor(TASKS_AT_A_TIME, thread_name_prefix="stream-thread-task") as executor,
-            warm.giving_up(standbys.give_up),
+            warm.releasing(standbys.release),
         ):
             thread = StreamThread(
                 connection=connection,

@@ -98,7 +98,7 @@ class StandbyCopies:
             self._follow_up()
             return tuple(self._report(name) for name in sorted(self._wanted))
 
-    def give_up(self, directory: Path) -> None:
+    def release(self, directory: Path) -> None:
         """Close the copy in a directory, for the process that asks for it; returns once it is given back.
 
         It is not opened again before the driver has said that the thread keeps it again.

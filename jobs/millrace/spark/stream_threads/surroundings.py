@@ -15,7 +15,7 @@ class DriverConnection(Protocol):
 
     @property
     def lease_left_s(self) -> float:
-        """How long nobody else has this thread's tasks for sure, seconds."""
+        """How long no other process has this thread's tasks for sure, seconds."""
 
     def send(self, message: FromThread) -> None:
         """Send a message; returns at once."""

@@ -273,27 +273,27 @@ class StreamThread:
             exc_info=None if known else error,
         )
         if task.activity is Activity.FAILED:
-            self._forget(task)
+            self._discard(task)
             self._connection.send(Failed(task.name, self._generation, problem_of(error)))
             self._has_news = True
 
     def _released(self, task: ThreadTask) -> None:
         self._read_no_more(task)
         crash_here(CrashPoint.THREAD_RELEASES)
-        self._forget(task)
+        self._discard(task)
         self._has_news = True
         assignment = self._next.get(task.name)
         if assignment is not None:
             # With another plan: it is opened again.
             self._make(assignment)
 
-    def _forget(self, task: ThreadTask) -> None:
+    def _discard(self, task: ThreadTask) -> None:
         if self._counts[task.name].statistics:
             # A report has the tasks that were not released yet: this is the last one that can have its statistics.
             self._report()
         del self._tasks[task.name]
         del self._counts[task.name]
-        self._commands.forget(task.name)
+        self._commands.discard(task.name)
 
     def _read_no_more(self, task: ThreadTask) -> None:
         own = [place for place, owner in self._owners.items() if owner is task]

@@ -10,11 +10,11 @@ import numpy as np
 
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.state import BufferedChange, KeyValueStore
-from millrace.state.buffer_layout import RecordContext
+from millrace.state.buffer_layout import BufferedRecordContext
 from millrace.state.grace_layout import grace_key, grace_timestamp, read_grace_key
 from millrace.task.columns import Column, IntArray
 from millrace.task.processor import TaskContext
-from millrace.task.records import Headers, Place, Records, object_array
+from millrace.task.records import Headers, RecordPosition, Records, object_array
 from millrace.task.serialization import or_default
 from millrace.task.written_records import written
 
@@ -36,9 +36,9 @@ class _Released:
     values: list[Any]
     timestamps: list[int]
     headers: list[Headers | None]
-    places: list[Place]
+    places: list[RecordPosition]
 
-    def add(self, row: int, key: Any, value: Any, context: RecordContext) -> None:
+    def add(self, row: int, key: Any, value: Any, context: BufferedRecordContext) -> None:
         """Releases one more record at ``row``."""
         self.ordinals.append(self.ordinals[-1] + 1 if self.rows and self.rows[-1] == row else 0)
         self.rows.append(row)
@@ -74,7 +74,7 @@ class GraceBuffer:
         self._sequence = 0
         self._is_loaded = False
 
-    def forget(self) -> None:
+    def discard(self) -> None:
         """Forgets what is in memory: the store goes back to its last commit."""
         self._is_loaded = False
 
@@ -139,10 +139,10 @@ class GraceBuffer:
         value = self._value_serde.deserialize(record.new)
         released.add(row, key, value, record.context)
 
-    def _contexts(self, records: Records) -> list[RecordContext]:
+    def _contexts(self, records: Records) -> list[BufferedRecordContext]:
         headers = [None] * len(records) if records.headers is None else records.headers.tolist()
         return [
-            RecordContext(timestamp, offset, topic, partition, own)
+            BufferedRecordContext(timestamp, offset, topic, partition, own)
             for timestamp, (topic, partition, offset), own in zip(
                 records.timestamps.tolist(), self._context.failures.places(records), headers, strict=True
             )

@@ -17,7 +17,7 @@ _UNREAD: Final[Any] = object()
 
 
 class _Entries:
-    """Records of one key: timestamps ascending, value bytes, and the values once somebody asked for them."""
+    """Records of one key: timestamps ascending, value bytes, and the values once a caller asked for them."""
 
     __slots__ = ("data", "objects", "times")
 

@@ -84,12 +84,12 @@ class StreamStreamJoinProcessor(JointProcessor):
             operator.kind is JoinKind.OUTER,
         )
         self._interval_ms = context.config.outer_join_emit_interval_ms
-        self._next_look_ms = 0
+        self._next_check_ms = 0
         self._waiting: WaitingRecords | None = None
 
     def reset(self) -> None:
         self._waiting = None
-        self._next_look_ms = 0
+        self._next_check_ms = 0
 
     def process(self, inputs: Mapping[str, Records]) -> Mapping[str, Records]:
         entries = self._merged(inputs)
@@ -224,15 +224,15 @@ class StreamStreamJoinProcessor(JointProcessor):
         store = self._operator.waiting_store
         assert store is not None
         times = self._context.stream_times
-        first, patience = times.get(store), side.after_ms + self._windows.grace_ms
+        first, wait_ms = times.get(store), side.after_ms + self._windows.grace_ms
         # Without a first one Kafka Streams adds to the largest number there is, which overflows unless it adds nothing.
-        if patience <= 0 if first is None else first + patience >= stream_time:
+        if wait_ms <= 0 if first is None else first + wait_ms >= stream_time:
             return
         if self._interval_ms:
             now = self._context.wall_clock_ms()
-            if now < self._next_look_ms:
+            if now < self._next_check_ms:
                 return
-            self._next_look_ms = now + self._interval_ms
+            self._next_check_ms = now + self._interval_ms
         grace = self._windows.grace_ms
         found = waiting.closed(
             stream_time - self._windows.after_ms - grace, stream_time - self._windows.before_ms - grace

@@ -33,7 +33,7 @@ class StreamTableJoinProcessor(Processor):
 
     def reset(self) -> None:
         if self._buffer is not None:
-            self._buffer.forget()
+            self._buffer.discard()
 
     def process(self, records: Records) -> Forwarded:
         failures = self._context.failures

@@ -17,7 +17,7 @@ from millrace.task.serialization import or_default
 from millrace.topology.foreign_key_join import SubscriptionSend
 from millrace.topology.operators import TableMapValues
 
-_FORGET = Instruction.DELETE_KEY_NO_PROPAGATE
+_DELETE_ONLY = Instruction.DELETE_KEY_NO_PROPAGATE
 _END = Instruction.DELETE_KEY_AND_PROPAGATE
 _ANSWER = Instruction.PROPAGATE_NULL_IF_NO_FK_VAL_AVAILABLE
 _ANSWER_IF_FOUND = Instruction.PROPAGATE_ONLY_IF_FK_VAL_AVAILABLE
@@ -78,10 +78,10 @@ class SubscriptionSendProcessor(Processor):
             return [] if old is None else [_END]
         if old is None or old == new:
             return [_ANSWER_IF_FOUND]
-        return [_FORGET, _ANSWER]
+        return [_DELETE_ONLY, _ANSWER]
 
     def _left_instructions(self, old: bytes | None, new: bytes | None) -> list[Instruction]:
-        return [_ANSWER] if old is None or old == new else [_FORGET, _ANSWER]
+        return [_ANSWER] if old is None or old == new else [_DELETE_ONLY, _ANSWER]
 
     def _subscriptions(
         self,

@@ -10,7 +10,7 @@ import numpy as np
 from millrace.errors import BufferFullError, ProcessingError, SerializationError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.serdes import Serde, Windowed
-from millrace.state import BufferedChange, RecordContext, SuppressionBuffer
+from millrace.state import BufferedChange, BufferedRecordContext, SuppressionBuffer
 from millrace.task.buffer_view import BufferView
 from millrace.task.columns import Column, IntArray, WindowedColumn
 from millrace.task.failures import processed_record
@@ -137,11 +137,11 @@ class SuppressProcessor(Processor):
             )
         return [key.end for key in keys]
 
-    def _record_contexts(self, records: Records) -> list[RecordContext]:
+    def _record_contexts(self, records: Records) -> list[BufferedRecordContext]:
         places = self._context.failures.places(records)
         headers = [None] * len(records) if records.headers is None else records.headers.tolist()
         return [
-            RecordContext(timestamp, offset, topic, partition, own or None)
+            BufferedRecordContext(timestamp, offset, topic, partition, own or None)
             for timestamp, (topic, partition, offset), own in zip(
                 records.timestamps.tolist(), places, headers, strict=True
             )

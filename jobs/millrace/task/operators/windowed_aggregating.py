@@ -189,7 +189,7 @@ class WindowedAggregateProcessor(Processor):
     def _unreadable(self, records: Records, starts: IntArray) -> BoolArray:
         """Windows that a lagging input of a cogroup still writes, but that have expired by what another one wrote.
 
-        As in Kafka Streams without a cache each record begins them anew.
+        As in Kafka Streams without a cache each record begins them again.
         """
         if not isinstance(records.values, CogroupedColumn) or self._context.is_cached(self._operator.store):
             return np.zeros(len(starts), dtype=bool)

@@ -17,7 +17,7 @@ from millrace.task.dead_letters import NO_ROW
 from millrace.task.input import InputBatch
 from millrace.task.processing.punctuation import Punctuation, PunctuationHandle, PunctuationQueue
 from millrace.task.processing.scans import OpenScans
-from millrace.task.records import Place
+from millrace.task.records import RecordPosition
 from millrace.topology.processor_api import PunctuationType, Punctuator, RecordMetadata
 
 AFTER_THE_ROW = 2**62
@@ -54,7 +54,7 @@ class ProcessingRuntime:
         self._places = AFTER_THE_ROW
         self.timestamp_ms = UNKNOWN_TIME
         self.origin = NO_ROW
-        self.place: Place | None = None
+        self.place: RecordPosition | None = None
         self.walk: Walk | None = None
         self.scans = OpenScans()
         self.fatal: Exception | None = None
@@ -64,7 +64,7 @@ class ProcessingRuntime:
     # ---- the record at hand
 
     @contextmanager
-    def at(self, *, timestamp_ms: int, origin: int, row: int, place: Place | None = None) -> Iterator[None]:
+    def at(self, *, timestamp_ms: int, origin: int, row: int, place: RecordPosition | None = None) -> Iterator[None]:
         """While a record, or a punctuation, is processed.
 
         Args:

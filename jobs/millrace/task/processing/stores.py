@@ -106,7 +106,7 @@ def open_typed_store(name: str, task: TaskContext, runtime: ProcessingRuntime, *
     """The store ``name`` for a node, typed by its serdes.
 
     Raises:
-        ProcessingError: it is the buffer of an operator, which nobody else can read.
+        ProcessingError: it is the buffer of an operator, which no other process can read.
     """
     store = task.open_store(name)
     values = StoreValues(name, task, runtime, node=node)

@@ -1,4 +1,4 @@
-"""The life of what a supplier makes: made when the task opens, closed with it, made anew after a failed batch."""
+"""The life of what a supplier makes: made when the task opens, closed with it, made again after a failed batch."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class UserCode:
             raise ProcessingError(
                 f"Task {self._task.task}: processor {self._node} cannot be initialised: "
                 f"{type(error).__name__}: {error}.",
-                remedy="mend the supplier or its init()",
+                remedy="fix the supplier or its init()",
             ) from error
         self._instance = instance
 

@@ -84,7 +84,7 @@ def home(tmp_path: Path) -> Home:
 @pytest.fixture
 def admin(home: Home, airflow: StandInAirflow) -> Iterator[TestClient]:
     watch = OverviewWatch(home)
-    pages = create_app(watch, airflow, who=person, may_look=lambda: None, may_run=may_run)
+    pages = create_app(watch, airflow, who=person, may_view=lambda: None, may_run=may_run)
     with TestClient(Starlette(routes=[Mount("/millrace", pages)]), headers={"x-person": "admin"}) as client:
         yield client
     watch.close()

@@ -68,7 +68,7 @@ def test_no_page_has_script_or_style_in_it(admin: TestClient) -> None:
 
 
 def test_an_application_without_a_dead_letter_topic_says_so(admin: TestClient) -> None:
-    assert "payments has no dead letter topic" in admin.get(f"{PAGE}/dead-letters").text
+    assert "payments has no dead-letter topic" in admin.get(f"{PAGE}/dead-letters").text
     assert f'href="{PAGE}/dead-letters"' not in admin.get(PAGE).text
 
 

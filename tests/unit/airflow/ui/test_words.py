@@ -9,7 +9,7 @@ from millrace_airflow.ui import words
 
 @pytest.mark.parametrize("timestamp", [1_795_947_275_026_000, 1_795_947_275_026_000_000, 2**63 - 1])
 def test_a_time_beyond_the_year_9999_is_shown_in_milliseconds(timestamp: int) -> None:
-    """Case E18: dead letters of such records stand on a page beside others."""
+    """Case E18: dead-letter records of such records stand on a page beside others."""
     assert words.moment(timestamp / 1000).endswith(" ms")
     assert words.iso(timestamp / 1000) == ""
     assert words.ago(timestamp / 1000)

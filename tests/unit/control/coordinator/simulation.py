@@ -239,7 +239,7 @@ class World:
         tasks = tuple(TaskReport(task, state) for task, state in states.items())
         thread.outbox.append(Report(thread.sequence, thread.generation, tasks))
 
-    def leave_if_told(self, thread: SimThread) -> None:
+    def leave_if_asked(self, thread: SimThread) -> None:
         if thread.ending and thread.loop_runs:
             # Everything is committed; the tasks may stay open in the process, where nothing processes them.
             thread.outbox.append(Goodbye("told to"))
@@ -293,7 +293,7 @@ class World:
         if thread.loop_runs:
             for task in list(thread.tasks):
                 self.work(thread, task)
-            self.leave_if_told(thread)
+            self.leave_if_asked(thread)
         if thread.loop_runs:
             self.report(thread)
         while thread.outbox:

@@ -135,7 +135,7 @@ class Fuzz(RuleBasedStateMachine):
     def a_thread_leaves_when_told(self, number):
         thread = self.pick(number)
         if thread is not None:
-            self.world.leave_if_told(thread)
+            self.world.leave_if_asked(thread)
 
     @rule(number=NUMBERS, which=NUMBERS)
     def a_task_fails(self, number, which):

@@ -121,7 +121,7 @@ def test_a_start_returns_when_all_tasks_are_open_and_shows_the_committed_offsets
 
 
 def test_a_task_that_fails_while_it_is_opened_fails_the_start(world: World) -> None:
-    world.threads.while_opening = lambda: world.query.failed("0_1", ProcessingError("No.", remedy="mend it"))
+    world.threads.while_opening = lambda: world.query.failed("0_1", ProcessingError("No.", remedy="fix it"))
     with pytest.raises(ProcessingError, match="No"):
         world.query.start()
     assert not world.query.is_active

@@ -36,21 +36,21 @@ def pod(name: str, **metadata: str) -> dict[str, Any]:
     ],
 )
 def test_a_pod_that_does_not_work_says_why(name: str, presence: Presence, text: str) -> None:
-    sight = POD.sight(pod(name), DIRECTORY)
-    assert sight.presence is presence
-    assert sight.text.startswith(f"pod streams/orders-driver {text}")
-    assert sight.control is None
+    probe_result = POD.probe_result(pod(name), DIRECTORY)
+    assert probe_result.presence is presence
+    assert probe_result.text.startswith(f"pod streams/orders-driver {text}")
+    assert probe_result.control is None
 
 
 def test_a_running_pod_is_asked_at_its_address() -> None:
-    sight = POD.sight(pod("running"), DIRECTORY)
-    assert sight.presence is Presence.ALIVE
-    assert sight.control == ControlPlane(address="http://10.1.2.3:7070", token_file=TOKEN)
+    probe_result = POD.probe_result(pod("running"), DIRECTORY)
+    assert probe_result.presence is Presence.ALIVE
+    assert probe_result.control == ControlPlane(address="http://10.1.2.3:7070", token_file=TOKEN)
 
 
 def test_a_pod_on_a_lost_node_is_alive_until_it_is_seen_to_end() -> None:
-    sight = POD.sight(pod("running", deletionTimestamp="2023-05-06T21:03:58Z"), DIRECTORY)
-    assert (sight.presence, sight.text) == (
+    probe_result = POD.probe_result(pod("running", deletionTimestamp="2023-05-06T21:03:58Z"), DIRECTORY)
+    assert (probe_result.presence, probe_result.text) == (
         Presence.ALIVE,
         "pod streams/orders-driver is Running, being deleted",
     )
@@ -72,39 +72,39 @@ def report(name: str, code: int = 0) -> ToolOutput:
 )
 def test_an_application_of_yarn_that_does_not_run_says_why(name: str, code: int, presence: Presence, text: str) -> None:
     """Case A08, as the three below."""
-    sight = APPLICATION.sight(report(name, code), DIRECTORY)
-    assert sight.presence is presence
-    assert sight.text.startswith(f"YARN application_1763396678263_0007 {text}")
-    assert sight.control is None
+    probe_result = APPLICATION.probe_result(report(name, code), DIRECTORY)
+    assert probe_result.presence is presence
+    assert probe_result.text.startswith(f"YARN application_1763396678263_0007 {text}")
+    assert probe_result.control is None
 
 
 def test_diagnostics_of_several_lines_are_read_to_their_end() -> None:
-    sight = APPLICATION.sight(report("failed"), DIRECTORY)
-    assert "running beyond physical memory limits" in sight.text
-    assert "Unmanaged" not in sight.text
+    probe_result = APPLICATION.probe_result(report("failed"), DIRECTORY)
+    assert "running beyond physical memory limits" in probe_result.text
+    assert "Unmanaged" not in probe_result.text
 
 
 def test_a_running_application_of_yarn_is_asked_on_the_host_of_its_master() -> None:
-    sight = APPLICATION.sight(report("running"), DIRECTORY)
-    assert sight.presence is Presence.ALIVE
-    assert sight.control == ControlPlane(address="http://node6.internal:7070", token_file=TOKEN)
+    probe_result = APPLICATION.probe_result(report("running"), DIRECTORY)
+    assert probe_result.presence is Presence.ALIVE
+    assert probe_result.control == ControlPlane(address="http://node6.internal:7070", token_file=TOKEN)
 
 
 @pytest.mark.parametrize("state", ["NEW_SAVING", "SUBMITTED", "FINAL_SAVING", "KILLING", "a later version's"])
 def test_an_application_of_yarn_lives_until_it_is_said_to_have_ended(state: str) -> None:
     text = report("running").text.replace("State : RUNNING", f"State : {state}")
     assert f"State : {state}" in text
-    assert APPLICATION.sight(ToolOutput(code=0, text=text, messages=""), DIRECTORY).presence is Presence.ALIVE
+    assert APPLICATION.probe_result(ToolOutput(code=0, text=text, messages=""), DIRECTORY).presence is Presence.ALIVE
 
 
 def test_a_resource_manager_that_does_not_answer_tells_nothing_of_the_driver() -> None:
     refused = (
         'Exception in thread "main" java.net.ConnectException: Call From a to b:8032 failed\n\tat org.apache.Foo.bar'
     )
-    sight = APPLICATION.sight(ToolOutput(code=1, text="", messages=refused), DIRECTORY)
-    assert sight.presence is Presence.UNKNOWN
-    assert "ConnectException" in sight.text
-    assert "org.apache" not in sight.text
+    probe_result = APPLICATION.probe_result(ToolOutput(code=1, text="", messages=refused), DIRECTORY)
+    assert probe_result.presence is Presence.UNKNOWN
+    assert "ConnectException" in probe_result.text
+    assert "org.apache" not in probe_result.text
 
 
 def test_the_application_s_id_is_read_out_of_what_spark_submit_says() -> None:

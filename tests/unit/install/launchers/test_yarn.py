@@ -246,6 +246,6 @@ def test_the_exit_code_of_a_driver_that_was_replaced_is_read_from_the_diagnostic
 ) -> None:
     text = (RECORDED / "yarn-failed.txt").read_text().replace("exited with  exitCode: -104", said)
     answer = ToolOutput(code=0, text=text, messages="")
-    sight = YarnApplication(id=ID, port=7070).sight(answer, ApplicationDirectory(tmp_path))
-    assert sight.presence is Presence.GONE
-    assert (sight.ending is not None) == is_fenced
+    probe_result = YarnApplication(id=ID, port=7070).probe_result(answer, ApplicationDirectory(tmp_path))
+    assert probe_result.presence is Presence.GONE
+    assert (probe_result.ending is not None) == is_fenced

@@ -126,5 +126,5 @@ class TestDeciding:
         assert not offsets.disputes(WHERE, 5)
         assert offsets.disputes(WHERE, 6)
         now[0] += LIMIT_S
-        offsets.forget(WHERE)
+        offsets.discard(WHERE)
         assert offsets.disputes(WHERE, 6)

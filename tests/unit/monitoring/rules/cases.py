@@ -252,12 +252,12 @@ CASES: tuple[Case, ...] = (
         {35: []},
     ),
     Case(
-        "a record goes to the dead letter topic",
+        "a record goes to the dead-letter topic",
         {f"millrace_stream_task_dead_letters_total{{{TASK}}}": "0x30 1x90"},
         {29: [], 32: ["MillraceDeadLetters"], 60: []},
     ),
     Case(
-        "the first batch of a task has a dead letter, so that its counter begins at 1",
+        "the first batch of a task has a dead-letter record, so that its counter begins at 1",
         {f"millrace_stream_task_dead_letters_total{{{TASK}}}": "_x30 1x90"},
         {29: [], 32: ["MillraceDeadLetters"], 60: []},
     ),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from millrace.kafka.offsets import End, Place
+from millrace.kafka.offsets import End, TopicPartition
 
 compare = importlib.import_module("millrace.ops.canary.compare")  # the package has a function of this name
 INPUT, INTERNAL = ("orders", 0), ("app-by-shop-repartition", 0)
@@ -32,11 +32,15 @@ class MovingBroker:
         if self.requests == 2:
             self.committed[INPUT], self.ends[INTERNAL] = 10, 6
 
-    def committed_offsets(self, _admin: object, _group: str, places: Iterable[Place]) -> dict[Place, Any]:
+    def committed_offsets(
+        self, _admin: object, _group: str, places: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, Any]:
         self._answer()
         return {place: SimpleNamespace(offset=self.committed[place]) for place in places}
 
-    def end_offsets(self, _admin: object, places: Iterable[Place], end: End = End.LAST_STABLE) -> dict[Place, int]:
+    def end_offsets(
+        self, _admin: object, places: Iterable[TopicPartition], end: End = End.LAST_STABLE
+    ) -> dict[TopicPartition, int]:
         self._answer()
         return {place: self.ends[place] - (self.unmarked if end is End.LAST_STABLE else 0) for place in places}
 

@@ -25,10 +25,10 @@ from millrace.metrics.exported import ExportPart
 from millrace.ops import Home, deploy, observe, stop, wait_until_ready
 from millrace.ops.driver import UNRESPONSIVE
 from millrace.ops.export import Pushgateway, TextFile, export_metrics
+from millrace.ops.export.exported import Clusters
 from millrace.ops.export.from_broker import own_transactional_ids
 from millrace.ops.export.from_driver import eos_overhead
 from millrace.ops.export.series import Sample, openmetrics, text_format
-from millrace.ops.export.subject import Clusters
 from millrace.ops.operations.journal import OperationJournal, OperationState
 from millrace.ops.operations.operation import OperationPlan
 
@@ -44,7 +44,7 @@ def home(tmp_path: Path) -> Home:
     document = {
         "name": NAME,
         "module": "apps.nothing:build",
-        # Nobody listens there: what needs the broker fails, the rest does not.
+        # No process listens there: what needs the broker fails, the rest does not.
         "config": {"bootstrap.servers": "127.0.0.1:1", "state.dir": str(tmp_path / "state")},
         "launcher": {"command": [sys.executable, str(FAKE_JOB), "{run_directory}"]},
         "preflight": {"enabled": False},

@@ -13,8 +13,8 @@ from millrace.ops.observe import Observation, Reason, Verdict
 from millrace.ops.overview import ApplicationDetails, NodeKind, PartState, Savepoints
 from millrace.ops.overview.assemble import details
 from millrace.ops.overview.history import History
-from millrace.ops.overview.look import Look
 from millrace.ops.overview.measurements import measurements
+from millrace.ops.overview.probe import ApplicationProbe
 from tests.shown_application import RATE, ShownApplication
 
 NOW = float(int(time.time()))
@@ -27,11 +27,11 @@ def shown() -> ShownApplication:
     return ShownApplication("orders", builder.build(), started_at=NOW - 1_000)
 
 
-def look_at(shown: ShownApplication, now: float, **state: int) -> Look:
+def probe_application(shown: ShownApplication, now: float, **state: int) -> ApplicationProbe:
     # As a reader gets it: through JSON and through the text of the metrics.
     status = ApplicationStatus.from_json(shown.status(now, **state).to_json())  # type: ignore[arg-type]
     observation = Observation(application="orders", verdict=Verdict.HEALTHY, reason=Reason.WORKING, text="it works")
-    return Look(
+    return ApplicationProbe(
         application="orders",
         at=now,
         observation=observation,
@@ -41,19 +41,19 @@ def look_at(shown: ShownApplication, now: float, **state: int) -> Look:
     )
 
 
-def seen(*looks: Look) -> ApplicationDetails:
+def seen(*probes: ApplicationProbe) -> ApplicationDetails:
     history = History()
-    for look in looks:
-        if (sample := look.sample()) is not None:
+    for probe in probes:
+        if (sample := probe.sample()) is not None:
             history.add(sample)
-    last = next((look.status for look in reversed(looks) if look.status is not None), None)
+    last = next((probe.status for probe in reversed(probes) if probe.status is not None), None)
     return details(
-        looks[-1], history.samples(), Savepoints(), last_status=last, journal=(), operations=(), log="driver.log"
+        probes[-1], history.samples(), Savepoints(), last_status=last, journal=(), operations=(), log="driver.log"
     )
 
 
 def test_one_look_knows_totals_and_the_mean_rate(shown: ShownApplication) -> None:
-    found = seen(look_at(shown, NOW)).overview
+    found = seen(probe_application(shown, NOW)).overview
     parts = len(shown.topology.sub_topologies)
     assert found.state == "RUNNING"
     assert found.records == parts * 1_000 * RATE
@@ -68,7 +68,7 @@ def test_one_look_knows_totals_and_the_mean_rate(shown: ShownApplication) -> Non
 
 
 def test_two_looks_know_what_flows_along_the_edges(shown: ShownApplication) -> None:
-    found = seen(look_at(shown, NOW), look_at(shown, NOW + 10, lag=7))
+    found = seen(probe_application(shown, NOW), probe_application(shown, NOW + 10, lag=7))
     assert found.graph is not None
     nodes = {node.name: node for part in found.graph.parts for node in part.nodes}
     assert nodes["placed"].rate == pytest.approx(RATE, rel=0.01)
@@ -84,7 +84,7 @@ def test_two_looks_know_what_flows_along_the_edges(shown: ShownApplication) -> N
 
 def test_sub_topologies_keep_their_numbers_beside_global_stores(shown: ShownApplication) -> None:
     """Global stores are numbered among the sub-topologies and have no tasks."""
-    found = seen(look_at(shown, NOW, lag=3)).graph
+    found = seen(probe_application(shown, NOW, lag=3)).graph
     assert found is not None
     by_number = {part.number: part for part in found.parts}
     assert {each.number for each in shown.topology.parts} == set(by_number)
@@ -95,7 +95,7 @@ def test_sub_topologies_keep_their_numbers_beside_global_stores(shown: ShownAppl
 
 
 def test_a_restoration_has_a_rate_and_an_end(shown: ShownApplication) -> None:
-    found = seen(look_at(shown, NOW, restoring=50_000))
+    found = seen(probe_application(shown, NOW, restoring=50_000))
     parts = len(shown.topology.sub_topologies)
     assert found.overview.recovery is not None
     assert found.overview.recovery.remaining == 50_000 * parts
@@ -106,7 +106,7 @@ def test_a_restoration_has_a_rate_and_an_end(shown: ShownApplication) -> None:
 
 
 def test_tasks_have_hosts_and_sizes_and_stores_add_up(shown: ShownApplication) -> None:
-    found = seen(look_at(shown, NOW))
+    found = seen(probe_application(shown, NOW))
     stores = {store.name: store for store in found.stores}
     assert stores["credit-by-customer"].tasks == 2
     assert stores["credit-by-customer"].bytes == 2 * 12_345_678
@@ -118,14 +118,14 @@ def test_tasks_have_hosts_and_sizes_and_stores_add_up(shown: ShownApplication) -
 
 def test_a_driver_that_is_gone_leaves_its_topology_without_rates(shown: ShownApplication) -> None:
     gone = replace(
-        look_at(shown, NOW + 10),
+        probe_application(shown, NOW + 10),
         status=None,
         measured=None,
         observation=Observation(
             application="orders", verdict=Verdict.DEAD, reason=Reason.PROCESS_DIED, text="process 1 ended"
         ),
     )
-    found = seen(look_at(shown, NOW), gone)
+    found = seen(probe_application(shown, NOW), gone)
     assert found.graph is not None
     assert not found.graph.is_current
     assert {part.state for part in found.graph.parts} <= {PartState.UNKNOWN, PartState.GLOBAL}

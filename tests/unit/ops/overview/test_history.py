@@ -9,25 +9,25 @@ def sample(at: float, *, lag: int = 0, records: int = 0, driver: str = "one", **
 
 
 def test_a_rate_needs_two_looks_at_one_driver() -> None:
-    looks: tuple[Sample, ...] = (sample(0, records=100),)
-    assert rate(looks, lambda each: each.records) is None
-    looks += (sample(5, records=600),)
-    assert rate(looks, lambda each: each.records) == 100
-    restarted = (*looks, sample(10, records=20, driver="two"))
+    probes: tuple[Sample, ...] = (sample(0, records=100),)
+    assert rate(probes, lambda each: each.records) is None
+    probes += (sample(5, records=600),)
+    assert rate(probes, lambda each: each.records) == 100
+    restarted = (*probes, sample(10, records=20, driver="two"))
     assert rate(restarted, lambda each: each.records) is None
 
 
 def test_a_rate_is_that_of_the_last_half_minute() -> None:
-    looks = tuple(sample(at, records=at * 10 if at < 100 else 1000 + (at - 100) * 50) for at in range(0, 200, 5))
-    assert rate(looks, lambda each: each.records) == 50
+    probes = tuple(sample(at, records=at * 10 if at < 100 else 1000 + (at - 100) * 50) for at in range(0, 200, 5))
+    assert rate(probes, lambda each: each.records) == 50
 
 
 def test_what_flows_is_by_topic_and_by_sub_topology() -> None:
-    looks = (
+    probes = (
         sample(0, read={"a": 10}, written={(1, "out"): 0}, processed={1: 10}),
         sample(10, read={"a": 30, "b": 5}, written={(1, "out"): 40}, processed={1: 60}),
     )
-    found = flows(looks)
+    found = flows(probes)
     assert found.read == {"a": 2.0, "b": 0.5}
     assert found.written == {(1, "out"): 4.0}
     assert found.processed == {1: 5.0}

@@ -12,7 +12,7 @@ from millrace.install.application import Application
 from millrace.install.files import append_journal
 from millrace.ops import Home, deploy, observe
 from millrace.ops.overview import OverviewWatch, WatchOptions, application_overview, applications_overview
-from millrace.ops.overview.happenings import journal_end
+from millrace.ops.overview.operation_history import journal_end
 from tests.waiting import eventually, stop_process
 
 LIMIT_S = 60
@@ -24,7 +24,7 @@ def wait_until_healthy(home: Home, name: str) -> None:
 
 @pytest.fixture
 def watch(home: Home) -> Iterator[OverviewWatch]:
-    watch = OverviewWatch(home, WatchOptions(interval_s=0.1, first_look_s=5, slow_s=1))
+    watch = OverviewWatch(home, WatchOptions(interval_s=0.1, first_probe_s=5, slow_s=1))
     yield watch
     watch.close()
 

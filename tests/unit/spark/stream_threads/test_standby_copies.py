@@ -97,7 +97,7 @@ def test_copies_are_begun_reported_and_closed_as_the_driver_says(world: World) -
 def test_who_asks_for_a_directory_gets_it_and_it_is_taken_back_when_the_driver_says_so_only(world: World) -> None:
     world.keep("0_0", "0_1")
     eventually(lambda: world.follows("0_0") and world.follows("0_1"))
-    world.copies.give_up(Path("/s/0_0"))
+    world.copies.release(Path("/s/0_0"))
     assert world.events[-1] == "closed 0_0", "before it returns"
     world.now += 100
     world.keep("0_0", "0_1")

@@ -150,7 +150,7 @@ def test_producers_of_an_empty_input_are_waited_for_from_the_moment_on_that_it_i
     # Behind the last record of each its producers would be waited for: only what is older than both is certain.
     assert given.batch(16.0)[1] == {A: OffsetRange(0, 1, 2), B: OffsetRange(0, 1, 2)}
     given.commit_to({A: 0, B: 1})
-    assert given.decidable_in(17.0) == 5.0, "it was there, and is missed anew"
+    assert given.decidable_in(17.0) == 5.0, "it was there, and is missed again"
 
 
 def test_what_the_broker_has_is_waited_for_however_long_it_takes() -> None:

@@ -345,7 +345,7 @@ def test_a_task_that_keeps_failing_so_is_released_as_failed(world: World) -> Non
 
 def test_an_error_that_would_only_come_again_fails_at_once_and_the_other_tasks_go_on(world: World) -> None:
     bad, good = world.task("0_0"), world.task("0_1")
-    bad.fails.append(ProcessingError("No.", remedy="mend it"))
+    bad.fails.append(ProcessingError("No.", remedy="fix it"))
     running(world, "0_0", "0_1")
     world.reader.put(("in", 0), 1)
     world.turn_until(lambda: [said for said in world.driver.said if isinstance(said, Failed)])

@@ -10,7 +10,7 @@ from millrace.control.ending import ExitCode
 from millrace.errors import OperationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launcher_settings import CONTROL_TOKEN
-from millrace.install.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Sight
+from millrace.install.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Probe
 from millrace.install.launchers.kubernetes.kubectl import Kubectl
 from millrace.processes import ProcessIdentity
 
@@ -35,7 +35,7 @@ class DriverPod:
     namespace: str
     context: str
     port: int
-    look_interval_s = 1.0
+    probe_interval_s = 1.0
 
     @property
     def name(self) -> str:
@@ -82,34 +82,34 @@ class DriverPod:
                 f"The record names no pod: {error}.", remedy="see `kubectl get pods`, delete the driver's, deploy again"
             ) from error
 
-    def look(self, directory: ApplicationDirectory) -> Sight:
+    def probe(self, directory: ApplicationDirectory) -> Probe:
         """Ask the cluster."""
         try:
             found = self.kubectl.pod(self.pod)
         except OperationError as error:
-            return Sight(presence=Presence.UNKNOWN, text=error.message)
+            return Probe(presence=Presence.UNKNOWN, text=error.message)
         if found is None:
-            return Sight(presence=Presence.GONE, text=f"{self.name} is not there any more: it was deleted or evicted")
+            return Probe(presence=Presence.GONE, text=f"{self.name} is not there any more: it was deleted or evicted")
         if found["metadata"]["uid"] != self.uid:
-            return Sight(presence=Presence.TAKEN, text=f"{self.name} is another one by now")
-        return self.sight(found, directory)
+            return Probe(presence=Presence.TAKEN, text=f"{self.name} is another one by now")
+        return self.probe_result(found, directory)
 
-    def sight(self, found: Mapping[str, Any], directory: ApplicationDirectory) -> Sight:
+    def probe_result(self, found: Mapping[str, Any], directory: ApplicationDirectory) -> Probe:
         """What the description of the pod says. Pure."""
         text = f"{self.name} {_state(found)}"
         if found["status"].get("phase") in _ENDED_PHASES:
             fenced = ExitCode.FENCED in _exit_codes(found)
-            return Sight(presence=Presence.GONE, text=text, ending=DriverEnd.fenced(self.name) if fenced else None)
+            return Probe(presence=Presence.GONE, text=text, ending=DriverEnd.fenced(self.name) if fenced else None)
         address = found["status"].get("podIP") if _is_running(found) else None
         if not address:
-            return Sight(presence=Presence.ALIVE, text=text)
+            return Probe(presence=Presence.ALIVE, text=text)
         host = f"[{address}]" if ":" in address else address
         control = ControlPlane(address=f"http://{host}:{self.port}", token_file=directory.path / CONTROL_TOKEN)
-        return Sight(presence=Presence.ALIVE, text=text, control=control)
+        return Probe(presence=Presence.ALIVE, text=text, control=control)
 
     def end(self, directory: ApplicationDirectory, limits: EndLimits) -> Ended:
         """Keep its last lines, then delete it; the cluster takes away what belongs to it, the executors too."""
-        seen = self.look(directory)
+        seen = self.probe(directory)
         if seen.presence is Presence.TAKEN:
             return Ended()
         if seen.presence is Presence.UNKNOWN:
@@ -122,12 +122,12 @@ class DriverPod:
             grace = f"--grace-period={max(1, round(limits.terminate_s))}"
             limit_s = limits.terminate_s + limits.kill_s
             self.kubectl.run([*deletion, grace, f"--timeout={limit_s:.0f}s"], limit_s=limit_s)
-        if self.look(directory).presence is Presence.ALIVE:
+        if self.probe(directory).presence is Presence.ALIVE:
             # A node that is lost never tells that the pod has ended.
             steps.append(f"deleted {self.name} by force")
             limit_s = limits.kill_s
             self.kubectl.run([*deletion, "--force", "--grace-period=0", f"--timeout={limit_s:.0f}s"], limit_s=limit_s)
-        left = self.look(directory)
+        left = self.probe(directory)
         if left.presence in {Presence.ALIVE, Presence.UNKNOWN}:
             return Ended(
                 steps=tuple(steps), left=left.text, remedy=f"see `kubectl -n {self.namespace} describe pod {self.pod}`"

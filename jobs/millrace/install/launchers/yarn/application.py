@@ -12,7 +12,7 @@ from millrace.control.ending import ExitCode
 from millrace.errors import OperationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launcher_settings import CONTROL_TOKEN
-from millrace.install.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Sight
+from millrace.install.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Probe
 from millrace.install.launchers.tools import Tool, ToolOutput
 from millrace.processes import ProcessIdentity
 
@@ -60,7 +60,7 @@ class YarnApplication:
 
     id: str
     port: int
-    look_interval_s = 3.0
+    probe_interval_s = 3.0
 
     @property
     def name(self) -> str:
@@ -91,38 +91,38 @@ class YarnApplication:
                 remedy="see `yarn application -list`, kill the driver's, deploy again",
             ) from error
 
-    def look(self, directory: ApplicationDirectory) -> Sight:
+    def probe(self, directory: ApplicationDirectory) -> Probe:
         """Ask the resource manager."""
         try:
             output = run_yarn(["-status", self.id])
         except OperationError as error:
-            return Sight(presence=Presence.UNKNOWN, text=error.message)
-        return self.sight(output, directory)
+            return Probe(presence=Presence.UNKNOWN, text=error.message)
+        return self.probe_result(output, directory)
 
-    def sight(self, output: ToolOutput, directory: ApplicationDirectory) -> Sight:
+    def probe_result(self, output: ToolOutput, directory: ApplicationDirectory) -> Probe:
         """What the resource manager's answer says. Pure."""
         if _UNKNOWN.search(output.text) or _UNKNOWN.search(output.messages):
-            return Sight(presence=Presence.GONE, text=f"{self.name} is not known to the resource manager any more")
+            return Probe(presence=Presence.GONE, text=f"{self.name} is not known to the resource manager any more")
         report = read_report(output.text)
         state = report.get("State", "")
         if output.code != 0 or not state:
-            return Sight(presence=Presence.UNKNOWN, text=f"yarn does not tell of {self.id}: {output.problem}")
+            return Probe(presence=Presence.UNKNOWN, text=f"yarn does not tell of {self.id}: {output.problem}")
         diagnostics = report.get("Diagnostics", "")
         why = f": {diagnostics[:500]}" if diagnostics not in {"", "N/A"} else ""
         if state in _ENDED:
             text = f"{self.name} is {state} ({report.get('Final-State', '?')}){why}"
             fenced = _FENCED.search(diagnostics) is not None
-            return Sight(presence=Presence.GONE, text=text, ending=DriverEnd.fenced(self.name) if fenced else None)
+            return Probe(presence=Presence.GONE, text=text, ending=DriverEnd.fenced(self.name) if fenced else None)
         text = f"{self.name} is {state}{why}"
         host = report.get("AM Host", "N/A")
         if state in _WAITING or host == "N/A":
-            return Sight(presence=Presence.ALIVE, text=text)
+            return Probe(presence=Presence.ALIVE, text=text)
         control = ControlPlane(address=f"http://{host}:{self.port}", token_file=directory.path / CONTROL_TOKEN)
-        return Sight(presence=Presence.ALIVE, text=text, control=control)
+        return Probe(presence=Presence.ALIVE, text=text, control=control)
 
     def end(self, directory: ApplicationDirectory, limits: EndLimits) -> Ended:
         """Kill it; the resource manager ends its containers."""
-        seen = self.look(directory)
+        seen = self.probe(directory)
         if seen.presence is Presence.GONE:
             return Ended()
         if seen.presence is Presence.UNKNOWN:
@@ -130,8 +130,8 @@ class YarnApplication:
         run_yarn(["-kill", self.id])
         steps = (f"killed {self.name}",)
         deadline = time.monotonic() + limits.terminate_s + limits.kill_s
-        while (seen := self.look(directory)).presence is not Presence.GONE:
+        while (seen := self.probe(directory)).presence is not Presence.GONE:
             if time.monotonic() >= deadline:
                 return Ended(steps=steps, left=seen.text, remedy=f"see `yarn application -status {self.id}`")
-            time.sleep(self.look_interval_s)
+            time.sleep(self.probe_interval_s)
         return Ended(steps=steps)

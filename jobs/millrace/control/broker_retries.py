@@ -1,4 +1,4 @@
-"""What a start asks of the broker is asked again while nobody answers, up to a limit."""
+"""What a start asks of the broker is asked again while no broker answers, up to a limit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FIRST_WAIT_S = 0.2
 _LONGEST_WAIT_S = 5.0
 
 
-def with_patience(
+def retry_until_answered(
     call: Callable[[], T],
     *,
     limit_s: float,
@@ -34,7 +34,7 @@ def with_patience(
         wait: waits so many seconds; returns whether the waiting is to end early.
 
     Raises:
-        BrokerUnavailableError: nobody answered within the limit, or the waiting was ended; the last attempt's error.
+        BrokerUnavailableError: no broker answered within the limit, or the waiting was ended; the last attempt's error.
     """
     deadline = time.monotonic() + limit_s
     pause_s = _FIRST_WAIT_S

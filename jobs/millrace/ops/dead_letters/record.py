@@ -1,4 +1,4 @@
-"""A dead letter as it was read, and the record in it as it was before it failed. Pure."""
+"""A dead-letter record as it was read, and the record in it as it was before it failed. Pure."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _NO_TOPIC = "None"
 
 
 @dataclass(frozen=True, kw_only=True)
-class DeadLetter:
-    """A dead letter.
+class DeadLetterRecord:
+    """A dead-letter record.
 
     Args:
-        partition: where it lies in the dead letter topic.
+        partition: where it lies in the dead-letter topic.
         offset: where it lies there.
         key: of the record that failed; the same for ``value``, ``headers`` and ``timestamp`` (milliseconds).
         value: see ``key``.
-        headers: see ``key``; what the letter says about the error is not among them.
+        headers: see ``key``; what the dead-letter record says about the error is not among them.
         timestamp: see ``key``.
-        has_own_timestamp: whether the timestamp is the record's, not the broker's of the letter.
-        topic: where the record was read; ``None`` where the letter does not say.
+        has_own_timestamp: whether the timestamp is the record's, not the broker's of the dead-letter record.
+        topic: where the record was read; ``None`` where the dead-letter record does not say.
         source_partition: partition of that.
         source_offset: offset of that.
         error: class of the exception, or the reason for which an operator dropped the record; empty where it says none.
@@ -57,16 +57,16 @@ class DeadLetter:
 
     @property
     def place(self) -> tuple[int, int]:
-        """Partition and offset in the dead letter topic."""
+        """Partition and offset in the dead-letter topic."""
         return self.partition, self.offset
 
     @property
     def name(self) -> str:
-        """``partition:offset``, by which a letter is named."""
+        """``partition:offset``, by which a dead-letter record is named."""
         return f"{self.partition}:{self.offset}"
 
 
-def letter_of(
+def dead_letter_record_of(
     *,
     partition: int,
     offset: int,
@@ -75,17 +75,17 @@ def letter_of(
     headers: Sequence[tuple[str, bytes | None]],
     timestamp: int,
     has_own_timestamp: bool = True,
-) -> DeadLetter:
-    """The letter in a record of a dead letter topic, whoever wrote it.
+) -> DeadLetterRecord:
+    """The dead-letter record in a record of a dead-letter topic, whoever wrote it.
 
     What the built-in handlers add stands behind the headers of the record (:func:`millrace.handlers.dead_letter`),
-    which may have such headers of its own where it was read from a dead letter topic.
+    which may have such headers of its own where it was read from a dead-letter topic.
     """
     own = list(headers)
     place = _take(own, _PLACE)
     error = next((taken for names in _ERRORS if (taken := _take(own, names))), {})
     topic = _text(place.get(_TOPIC))
-    return DeadLetter(
+    return DeadLetterRecord(
         partition=partition,
         offset=offset,
         key=key,

@@ -11,13 +11,13 @@ from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.ops import Home, Outcome
 from millrace.ops.operations import (
-    Caller,
     OperationState,
     OperationStoppedError,
-    called_by,
-    carry_on_or,
+    Requester,
+    on_behalf_of,
     operations_of,
     perform,
+    resume_or,
     unfinished_operation,
 )
 from tests.unit.ops.stepwise import plan_of
@@ -26,7 +26,7 @@ NAME = "payments"
 
 
 class Task:
-    """A caller that counts how often it begins its operation."""
+    """A requester that counts how often it begins its operation."""
 
     def __init__(self, home: Home, diary: Path, name: str = "airflow reset/run/task", **decisions: str) -> None:
         self.home, self.diary, self.decisions = home, diary, decisions
@@ -34,9 +34,11 @@ class Task:
         self.plans: list[tuple[str, int]] = []
         self.told: list[str] = []
         self.stop_before = ""
-        self.caller = Caller(name=name, wants_stop=self.wants_stop, on_plan=self.on_plan, progress=self.told.append)
+        self.requester = Requester(
+            name=name, is_cancelled=self.is_cancelled, on_plan=self.on_plan, progress=self.told.append
+        )
 
-    def wants_stop(self) -> bool:
+    def is_cancelled(self) -> bool:
         return bool(self.stop_before) and self.diary.exists() and self.stop_before in self.diary.read_text()
 
     def on_plan(self, operation_id: str, steps: Sequence[str]) -> None:
@@ -47,8 +49,8 @@ class Task:
             self.begun += 1
             return perform(self.home, plan_of(self.diary, holds=True, **self.decisions), progress=self.told.append)
 
-        with called_by(self.caller):
-            return carry_on_or(Application(self.home, NAME), begin, reported=reported)
+        with on_behalf_of(self.requester):
+            return resume_or(Application(self.home, NAME), begin, reported=reported)
 
     @property
     def did(self) -> list[str]:
@@ -65,7 +67,7 @@ def test_a_caller_that_stops_ends_the_operation_between_two_steps_and_the_next_t
     assert task.did == ["first"]
     unfinished = unfinished_operation(home.application(NAME))
     assert unfinished is not None
-    assert unfinished.requested_by == task.caller.name
+    assert unfinished.requested_by == task.requester.name
     task.stop_before = ""
     outcome = task.run()
     assert task.did == ["first", "second", "third"]
@@ -79,7 +81,7 @@ def test_a_failed_operation_is_carried_on_by_its_caller(home: Home, tmp_path: Pa
     task = Task(home, tmp_path / "diary", fails_at="second")
     with pytest.raises(OperationError, match="second does not work"):
         task.run()
-    (tmp_path / "diary.mended").touch()
+    (tmp_path / "diary.fixed").touch()
     task.run()
     assert task.did == ["first", "second", "third"]
     assert task.begun == 1

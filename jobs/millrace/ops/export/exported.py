@@ -29,7 +29,8 @@ class Clusters:
     _transactions: dict[ClusterKey, Mapping[str, str]] = field(default_factory=dict)
 
     def administrator(self, config: StreamsConfig) -> KafkaAdmin:
-        """An administrator of a cluster that answers: what nobody answers takes its time limit once, not in each part.
+        """An administrator of a cluster that answers: a broker that does not answer takes its time limit once, not in
+        each part.
 
         Raises:
             MillraceError: it does not, or did not when it was asked for another part or application.
@@ -62,7 +63,7 @@ def _key(config: StreamsConfig) -> ClusterKey:
 
 
 @dataclass
-class Subject:
+class ExportedApplication:
     """One application; what cannot be had raises where it is asked for, so that other parts go on.
 
     Args:

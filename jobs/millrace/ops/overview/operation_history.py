@@ -72,7 +72,7 @@ def _words(value: Any) -> str:
 def last_operations(
     directory: ApplicationDirectory, *, limit: int = _SHOWN_OPERATIONS
 ) -> tuple[tuple[OperationView, ...], str]:
-    """The last operations in steps, the newest first, and why they could not be read.
+    """The last multi-step operations, the newest first, and why they could not be read.
 
     Args:
         directory: the application's directory.

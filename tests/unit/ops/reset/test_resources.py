@@ -7,7 +7,7 @@ import re
 from millrace.control.lifecycle import ApplicationState
 from millrace.control.status import ApplicationStatus, DriverIdentity
 from millrace.dsl import Consumed, Grouped, Materialized, Produced, StreamsBuilder
-from millrace.ops.reset.belongings import belongings
+from millrace.ops.reset.resources import resources_of
 from millrace.serdes import LongSerde, StringSerde
 from millrace.topology.source_topics import with_matched_topics
 from millrace.topology.topology import Topology
@@ -26,7 +26,7 @@ def counting(source: str | re.Pattern[str]) -> Topology:
 
 def test_inputs_of_a_pattern_are_the_topics_that_it_matches() -> None:
     matched = with_matched_topics(counting(re.compile("sensor-.*")), ["sensor-a", "sensor-b", "other"], "app")
-    found = belongings("app", matched, None)
+    found = resources_of("app", matched, None)
     assert found.inputs == {"sensor-a", "sensor-b"}
     assert found.sub_topologies[0].inputs == ("sensor-a", "sensor-b")
 
@@ -41,16 +41,16 @@ def test_the_status_of_an_application_tells_which_topics_its_pattern_matched() -
         topology_summary=matched.summary(),
         partitions={"sensor-a": 1, "sensor-b": 1, "app-counts-repartition": 1},
     )
-    found = belongings("app", None, status)
+    found = resources_of("app", None, status)
     assert found.inputs == {"sensor-a", "sensor-b"}
     assert [layout.inputs for layout in found.sub_topologies] == [("sensor-a", "sensor-b"), ("app-counts-repartition",)]
-    assert belongings("app", matched, status) == belongings("app", matched, None)
+    assert resources_of("app", matched, status) == resources_of("app", matched, None)
 
 
 def test_what_an_application_creates_is_internal_and_what_it_reads_or_writes_for_others_is_not() -> None:
-    found = belongings("app", counting("in"), None)
+    found = resources_of("app", counting("in"), None)
     assert found.internal == {"app-counts-repartition", "app-counts-changelog"}
     assert found.inputs == {"in"}
     assert found.outputs == {"out"}
     # Even where it bears the name of one.
-    assert belongings("app", counting("app-counts-changelog"), None).internal == {"app-counts-repartition"}
+    assert resources_of("app", counting("app-counts-changelog"), None).internal == {"app-counts-repartition"}

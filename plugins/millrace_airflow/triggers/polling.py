@@ -10,7 +10,7 @@ import httpx
 from millrace.install.application import Application
 from millrace.ops import Observation
 from millrace.ops.control_client import ask_async
-from millrace.ops.observe import Evidence, judge, look
+from millrace.ops.observe import Evidence, collect_evidence, judge
 
 LEAST_DEFERRAL_S = 5.0
 """No trigger fires before that. The scheduler learns of the end of a task's last stretch by a message of the executor;
@@ -19,17 +19,17 @@ where the task runs again before the message comes, it takes the task for a fail
 
 
 async def make_client() -> httpx.AsyncClient:
-    """A client for :func:`look_and_judge`; made apart because it loads certificates, which takes a while."""
+    """A client for :func:`probe_and_judge`; made apart because it loads certificates, which takes a while."""
     return await asyncio.to_thread(lambda: httpx.AsyncClient(trust_env=False))
 
 
-async def look_and_judge(application: Application, client: httpx.AsyncClient) -> tuple[Evidence, Observation]:
+async def probe_and_judge(application: Application, client: httpx.AsyncClient) -> tuple[Evidence, Observation]:
     """What can be seen of an application's job now, and what to think of it.
 
     Args:
         application: which.
         client: see :func:`make_client`.
     """
-    evidence = await asyncio.to_thread(look, application)
-    answer = await ask_async(client, evidence.sight) if evidence.sight is not None else None
+    evidence = await asyncio.to_thread(collect_evidence, application)
+    answer = await ask_async(client, evidence.probe_result) if evidence.probe_result is not None else None
     return evidence, judge(evidence, answer, now=time.time())

@@ -15,7 +15,7 @@ from millrace.topology.topology import Topology, full_topic_name
 
 
 @dataclass(frozen=True, kw_only=True)
-class Belongings:
+class ApplicationResources:
     """What one topology of an application reads, writes and keeps; topics by their full names.
 
     Args:
@@ -39,9 +39,9 @@ class Belongings:
         """The topics that are the application's own. What it reads or writes for others never is, whatever its name."""
         return (self.repartition_topics | self.changelogs) - self.inputs - self.outputs - self.global_topics
 
-    def __or__(self, other: Belongings) -> Belongings:
+    def __or__(self, other: ApplicationResources) -> ApplicationResources:
         """What belongs to either topology; the sub-topologies are those of the first that has any."""
-        return Belongings(
+        return ApplicationResources(
             inputs=self.inputs | other.inputs,
             outputs=self.outputs | other.outputs,
             global_topics=self.global_topics | other.global_topics,
@@ -51,7 +51,9 @@ class Belongings:
         )
 
 
-def belongings(application_id: str, topology: Topology | None, status: ApplicationStatus | None) -> Belongings:
+def resources_of(
+    application_id: str, topology: Topology | None, status: ApplicationStatus | None
+) -> ApplicationResources:
     """What belongs to an application, as its topology says and the one that ran last.
 
     Args:
@@ -59,19 +61,19 @@ def belongings(application_id: str, topology: Topology | None, status: Applicati
         topology: of its specification, where there is one.
         status: the record in the status topic, where there is one.
     """
-    found: list[Belongings] = []
+    found: list[ApplicationResources] = []
     if topology is not None:
         found.append(_of_topology(ApplicationTopics(topology, application_id)))
     if status is not None:
         found.append(_of_summary(application_id, status.topology_summary, read=frozenset(status.partitions)))
         if not status.topology_summary:
             # After a reset nothing of the last topology is left but where its inputs begin.
-            found.append(Belongings(inputs=frozenset(status.partitions)))
-    return reduce(Belongings.__or__, found, Belongings())
+            found.append(ApplicationResources(inputs=frozenset(status.partitions)))
+    return reduce(ApplicationResources.__or__, found, ApplicationResources())
 
 
-def _of_topology(topics: ApplicationTopics) -> Belongings:
-    return Belongings(
+def _of_topology(topics: ApplicationTopics) -> ApplicationResources:
+    return ApplicationResources(
         inputs=topics.inputs - topics.repartition_topics.keys(),
         outputs=topics.topology.external_outputs,
         global_topics=topics.topology.global_topics,
@@ -81,7 +83,7 @@ def _of_topology(topics: ApplicationTopics) -> Belongings:
     )
 
 
-def _of_summary(application_id: str, summary: Mapping[str, Any], *, read: frozenset[str]) -> Belongings:
+def _of_summary(application_id: str, summary: Mapping[str, Any], *, read: frozenset[str]) -> ApplicationResources:
     """What belongs to a topology of which only a summary is left, which has patterns in place of what they match.
 
     Args:
@@ -93,7 +95,7 @@ def _of_summary(application_id: str, summary: Mapping[str, Any], *, read: frozen
     full = {full_topic_name(topic, application_id, internal=True) for topic in repartition}
     layouts = tuple(_with_matched(layout, read) for layout in layouts_of_summary(summary, application_id))
     nodes = [node for _, of_part in numbered_parts(summary) for node in of_part]
-    return Belongings(
+    return ApplicationResources(
         inputs=frozenset(topic for layout in layouts for topic in layout.inputs) - full,
         # A sink that chooses its topic for each record has none here.
         outputs=frozenset(each["topic"] for each in nodes if each["kind"] == "Sink" and "topic" in each) - repartition,

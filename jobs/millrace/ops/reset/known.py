@@ -13,12 +13,12 @@ from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.connection import Connection, NamedCluster, config_of
-from millrace.ops.reset.belongings import Belongings, belongings
+from millrace.ops.reset.resources import ApplicationResources, resources_of
 from millrace.topology.topology import Topology
 
 
 @dataclass(frozen=True, kw_only=True)
-class Subject:
+class KnownApplication:
     """An application and what is known of it.
 
     Args:
@@ -42,19 +42,19 @@ class Subject:
         return self.statuses.get(self.application_id)
 
     @cached_property
-    def current(self) -> Belongings:
+    def current(self) -> ApplicationResources:
         """What belongs to the topology that starts next: that of the specification, or the one that ran last."""
         if self.topology is not None:
-            return belongings(self.application_id, self.topology, None)
-        return belongings(self.application_id, None, self.status)
+            return resources_of(self.application_id, self.topology, None)
+        return resources_of(self.application_id, None, self.status)
 
     @cached_property
-    def everything(self) -> Belongings:
+    def everything(self) -> ApplicationResources:
         """What belongs to either topology."""
-        return belongings(self.application_id, self.topology, self.status)
+        return resources_of(self.application_id, self.topology, self.status)
 
 
-def subject_of(application: Application, cluster: NamedCluster | None = None) -> Subject:
+def known_application(application: Application, cluster: NamedCluster | None = None) -> KnownApplication:
     """What is known of an application.
 
     Raises:
@@ -76,4 +76,4 @@ def subject_of(application: Application, cluster: NamedCluster | None = None) ->
             "status topic. Nothing was changed.",
             remedy=f"name one of these: {', '.join(near or sorted(statuses)) or 'there is none'}",
         )
-    return Subject(config=config, topology=topology, statuses=statuses)
+    return KnownApplication(config=config, topology=topology, statuses=statuses)

@@ -1,4 +1,4 @@
-"""One look at one application: its files, its process, and what its driver says. Changes nothing and never raises."""
+"""One probe of one application: its files, its process, and what its driver says. Changes nothing and never raises."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import structlog
 from millrace.control.status import ApplicationStatus
 from millrace.errors import MillraceError
 from millrace.install.application import Application
-from millrace.install.launchers.instance import Sight
+from millrace.install.launchers.instance import Probe
 from millrace.install.record import DesiredState
 from millrace.ops.control_client import ANSWER_LIMIT_S, ask
-from millrace.ops.observe import Observation, Reason, Verdict, judge, look, with_published
+from millrace.ops.observe import Observation, Reason, Verdict, collect_evidence, judge, with_published
 from millrace.ops.overview.history import Sample
 from millrace.ops.overview.measurements import Measurements, measurements
 
@@ -22,8 +22,8 @@ log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Look:
-    """What one look saw.
+class ApplicationProbe:
+    """What one probe found.
 
     Args:
         application: its name.
@@ -63,7 +63,7 @@ class Look:
         )
 
 
-def look_at(application: Application, *, timeout_s: float = ANSWER_LIMIT_S) -> Look:
+def probe_application(application: Application, *, timeout_s: float = ANSWER_LIMIT_S) -> ApplicationProbe:
     """Look at an application; takes milliseconds, or some seconds where its driver is slow.
 
     Args:
@@ -72,7 +72,7 @@ def look_at(application: Application, *, timeout_s: float = ANSWER_LIMIT_S) -> L
     """
     now = time.time()
     try:
-        return _look(application, timeout_s)
+        return _probe(application, timeout_s)
     except MillraceError as error:
         problem = str(error)
     except Exception as error:
@@ -82,8 +82,8 @@ def look_at(application: Application, *, timeout_s: float = ANSWER_LIMIT_S) -> L
     return unknown(application.name, problem, at=now)
 
 
-def unknown(application: str, problem: str, *, at: float) -> Look:
-    """A look that saw nothing.
+def unknown(application: str, problem: str, *, at: float) -> ApplicationProbe:
+    """A probe that saw nothing.
 
     Args:
         application: its name.
@@ -93,25 +93,25 @@ def unknown(application: str, problem: str, *, at: float) -> Look:
     observation = Observation(
         application=application, verdict=Verdict.WAITING, reason=Reason.STATUS_UNREADABLE, text=problem, at=at
     )
-    return Look(application=application, at=at, observation=observation, problem=problem)
+    return ApplicationProbe(application=application, at=at, observation=observation, problem=problem)
 
 
-def _look(application: Application, timeout_s: float) -> Look:
-    evidence = look(application)
+def _probe(application: Application, timeout_s: float) -> ApplicationProbe:
+    evidence = collect_evidence(application)
     stopping = evidence.record is not None and evidence.record.desired is DesiredState.STOPPED
     answer = measured = None
     problems = [evidence.spec_error, evidence.note, evidence.code_note]
-    if evidence.sight is not None:
-        answer = ask(evidence.sight, timeout_s=timeout_s)
+    if evidence.probe_result is not None:
+        answer = ask(evidence.probe_result, timeout_s=timeout_s)
         if answer is not None and answer.status is not None:
-            measured, problem = _measure(evidence.sight, timeout_s)
+            measured, problem = _measure(evidence.probe_result, timeout_s)
             # A driver that ends closes its server while it is asked.
             problems.append("" if stopping else problem)
     now = time.time()
     observation = judge(with_published(evidence, answer), answer, now=now)
     spec = evidence.judged_by.spec if evidence.judged_by else None
     topic = str(spec.config.get("errors.dead.letter.queue.topic.name") or "") if spec else ""
-    return Look(
+    return ApplicationProbe(
         application=application.name,
         at=now,
         observation=observation,
@@ -123,10 +123,10 @@ def _look(application: Application, timeout_s: float) -> Look:
     )
 
 
-def _measure(sight: Sight, timeout_s: float) -> tuple[Measurements | None, str]:
-    assert sight.control is not None, "only drivers that have answered are measured"
+def _measure(probe_result: Probe, timeout_s: float) -> tuple[Measurements | None, str]:
+    assert probe_result.control is not None, "only drivers that have answered are measured"
     try:
-        answer = httpx.get(f"{sight.control.address}/metrics", timeout=timeout_s, trust_env=False)
+        answer = httpx.get(f"{probe_result.control.address}/metrics", timeout=timeout_s, trust_env=False)
         if not answer.is_success:
             return None, f"/metrics answered {answer.status_code}"
         return measurements(answer.text), ""

@@ -1,4 +1,4 @@
-"""Dead letters for topics that only an exception handler of the user's names."""
+"""Dead-letter records for topics that only an exception handler of the user's names."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from millrace.task.task import Task
 from tests.records import Record, produce, read_topic
 
 
-def to_letters(context: ErrorHandlerContext, _record: object, error: Exception) -> Response:
-    """Writes to the topic ``letters`` beside the input topic."""
+def to_dead_letters(context: ErrorHandlerContext, _record: object, error: Exception) -> Response:
+    """Writes to the topic ``dead_letters`` beside the input topic."""
     return Response.resume(dead_letters_for(f"{context.topic}-letters", context, error))
 
 
@@ -38,7 +38,7 @@ def test_a_missing_topic_of_an_own_handler_ends_the_batch_by_its_name_and_a_new_
     bootstrap_servers: str, make_topic, unique: str, tmp_path: Path
 ) -> None:
     source, output = make_topic("in"), make_topic("out")
-    letters = f"{source}-letters"
+    dead_letters = f"{source}-letters"
     produce(bootstrap_servers, source, [Record(b"a", b"good"), Record(b"b", b"bad")])
     spec = _spec(bootstrap_servers, unique, source, output, tmp_path)
     admin = KafkaAdmin(bootstrap_servers)
@@ -46,17 +46,17 @@ def test_a_missing_topic_of_an_own_handler_ends_the_batch_by_its_name_and_a_new_
     _commit(spec, place)
     (rows, _) = read_gap(spec.config, (source,), place, start=0, end=2)
     task = Task(spec)
-    with pytest.raises(UnknownTopicError, match=f"dead letter for topic {letters}") as caught:
+    with pytest.raises(UnknownTopicError, match=f"dead-letter record for topic {dead_letters}") as caught:
         task.run_batch([rows], {place: OffsetRange(0, 2, 2)})
-    assert f"millrace topics create {letters}" in caught.value.remedy
+    assert f"millrace topics create {dead_letters}" in caught.value.remedy
     assert committed_offsets(admin, unique, [place])[place].offset == 0
     # Less than the producer's batches may have: the topic gets a producer that fits it.
-    admin.create_missing([TopicSpec(name=letters, partitions=1, settings={"max.message.bytes": "20000"})])
+    admin.create_missing([TopicSpec(name=dead_letters, partitions=1, settings={"max.message.bytes": "20000"})])
     assert task.run_batch([rows], {place: OffsetRange(0, 2, 2)}).counts["dead_letters"] == 1
     task.close()
-    assert [record.value for record in read_topic(bootstrap_servers, letters)] == [b"bad"]
+    assert [record.value for record in read_topic(bootstrap_servers, dead_letters)] == [b"bad"]
     assert [record.value for record in read_topic(bootstrap_servers, output)] == [b"good"]
-    admin.delete_topics([letters])
+    admin.delete_topics([dead_letters])
 
 
 def _spec(bootstrap_servers: str, application_id: str, source: str, output: str, directory: Path) -> TaskSpec:
@@ -72,7 +72,7 @@ def _spec(bootstrap_servers: str, application_id: str, source: str, output: str,
                 "application.id": application_id,
                 "bootstrap.servers": bootstrap_servers,
                 "state.dir": str(directory),
-                "processing.exception.handler": f"{__name__}:to_letters",
+                "processing.exception.handler": f"{__name__}:to_dead_letters",
             }
         ),
         run_id=1,

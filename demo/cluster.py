@@ -11,8 +11,8 @@ from psycopg.conninfo import conninfo_to_dict
 
 from demo.platform import Platform, Tell
 from demo.postgres import running_postgres
+from millrace.embedded.cluster import EmbeddedCluster
 from millrace.install.launchers.spark_cluster import SparkCluster
-from millrace.kafka.broker_cluster import EmbeddedCluster
 
 LAUNCHER_VARIABLE = "MILLRACE_LAUNCHER"
 MASTER_VARIABLE = "MILLRACE_SPARK_MASTER"

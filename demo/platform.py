@@ -16,11 +16,11 @@ from typing import ClassVar, TypeVar
 
 from demo.leftovers import end_processes_of
 from millrace import ops
+from millrace.embedded.broker import HOST, free_ports
+from millrace.embedded.record import start_detached, stop_detached
 from millrace.errors import MillraceError, OperationError
 from millrace.home import HOME_VARIABLE
 from millrace.install.application import Application
-from millrace.kafka.broker import HOST, free_ports
-from millrace.kafka.broker_record import start_detached, stop_detached
 from millrace.kafka.jars import SPARK_KAFKA_JARS, resolve_jars
 from millrace.ops.airflow_service import AirflowService, start_airflow
 from millrace.ops.topics import create_topics

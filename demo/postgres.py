@@ -15,8 +15,8 @@ from typing import Any
 
 import psycopg
 
+from millrace.embedded.broker import free_ports
 from millrace.errors import OperationError, PreflightError
-from millrace.kafka.broker import free_ports
 
 _START_LIMIT_S = 60.0
 _DEBIAN = Path("/usr/lib/postgresql")

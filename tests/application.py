@@ -22,8 +22,8 @@ import psutil
 import yaml
 from confluent_kafka import KafkaException
 
-from millrace.control.status import ApplicationStatus
-from millrace.control.status_topic import read_statuses
+from millrace.driver.status import ApplicationStatus
+from millrace.driver.status_topic import read_statuses
 from millrace.errors import MillraceError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.broker_record import read_record, write_record
+from millrace.embedded.broker import EmbeddedBroker
+from millrace.embedded.record import read_record, write_record
 from millrace.processes import ProcessIdentity
 
 RUN_VARIABLE = "MILLRACE_TEST_RUN"

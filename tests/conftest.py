@@ -13,8 +13,8 @@ import hypothesis
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from millrace.embedded.broker import JAVA_OPTIONS_VARIABLE
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.broker import JAVA_OPTIONS_VARIABLE
 from millrace.kafka.clients import base_settings
 from millrace.kafka.topics import TopicSpec
 from tests import broker as test_broker

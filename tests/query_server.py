@@ -8,9 +8,9 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from millrace.control.control_file import ControlFile, read_token
-from millrace.query import QueryClient
-from millrace.query.run import CONTROL_FILE
+from millrace.driver.control_file import ControlFile, read_token
+from millrace.queries import QueryClient
+from millrace.queries.run import CONTROL_FILE
 from tests.application import ROOT, Application, wait_until
 
 

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from millrace.kafka.broker import HOST, EmbeddedBroker, free_ports
+from millrace.embedded.broker import HOST, EmbeddedBroker, free_ports
 from millrace.kafka.groups import fence_transactional_ids
 from tests.application import wait_until
 from tests.broker import BROKER_PROPERTIES

@@ -5,14 +5,14 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, field
 
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
 from millrace.metrics.definitions import DropReason, TransactionOutcome
 from millrace.metrics.registry import ApplicationMetrics
 from millrace.metrics.statistics import TaskStatistics
 from millrace.topology.nodes import SinkNode
 from millrace.topology.summary import summarize
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 RATE = 120
 PARTITIONS = 2
@@ -29,7 +29,7 @@ class ShownApplication:
     """
 
     name: str
-    topology: Topology
+    topology: FrozenTopology
     started_at: float = field(default_factory=time.time)
 
     def status(self, now: float, *, lag: int = 0, restoring: int = 0, paused: bool = False) -> ApplicationStatus:

@@ -135,7 +135,7 @@ if TYPE_CHECKING:
         dead_letter,
         dead_letters_for,
     )
-    from millrace.query import (
+    from millrace.queries import (
         QueryClient,
         QueryRefusedError,
     )
@@ -366,7 +366,7 @@ _MODULES = {
         "ConsumerRecord ErrorHandlerContext ProcessedRecord ProducerRecord Response Result "
         "SerializationExceptionOrigin dead_letter dead_letters_for"
     ),
-    "millrace.query": "QueryClient QueryRefusedError",
+    "millrace.queries": "QueryClient QueryRefusedError",
     "millrace.serdes": (
         "AvroSerde BeyondDatetime BytesSerde DoubleSerde FloatSerde FunctionSerde IntegerSerde JsonSerde "
         "LongSerde Serde SessionWindowedSerde ShortSerde StringSerde TimeWindowedSerde UUIDSerde Windowed "

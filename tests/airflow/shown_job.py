@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from apps.order_pipeline import build
-from millrace.control.control_file import ControlFile
-from millrace.control.health import Health, HealthReason
-from millrace.control.server import ControlServer, ControlSurface
-from millrace.control.status import ApplicationStatus
+from millrace.driver.control_file import ControlFile
+from millrace.driver.health import Health, HealthReason
+from millrace.driver.server import ControlServer, ControlSurface
+from millrace.driver.status import ApplicationStatus
 from millrace.dsl import StreamsBuilder
 from millrace.processes import ProcessIdentity
 from tests.shown_application import ShownApplication

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
 
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.home import millrace_home
-from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.clients import client_log
 from tests.bench.contestants import Contestant, Report, Run
 from tests.bench.latency import LatencyFigures, Stream, measure_latency

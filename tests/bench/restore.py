@@ -19,8 +19,8 @@ from pathlib import Path
 
 import numpy as np
 
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.state import TaskPosition, TaskState, restore

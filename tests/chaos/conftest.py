@@ -10,7 +10,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from millrace.kafka.broker import EmbeddedBroker
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.clients import base_settings
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import PREFIX_VARIABLE, Application

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from millrace.kafka.broker import EmbeddedBroker
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import Application, wait_until

@@ -10,8 +10,8 @@ from datetime import datetime
 
 import psutil
 
-from millrace.control.driver_options import ExitCode
-from millrace.control.ending import Ending
+from millrace.driver.driver_options import ExitCode
+from millrace.driver.ending import Ending
 from tests.application import Application
 from tests.chaos.kills import status_of
 

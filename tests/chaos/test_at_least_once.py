@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from millrace.kafka.broker import EmbeddedBroker
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.task.crash_points import CrashPoint
 from tests.application import Application
 from tests.chaos.checker import check_everything_is_committed, check_output_has_everything, check_stores

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.install.launchers.spark_cluster import SparkCluster
-from millrace.kafka.broker import EmbeddedBroker
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, Application
 from tests.chaos.checker import check_everything_is_committed, check_output, check_stores

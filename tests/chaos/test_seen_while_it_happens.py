@@ -9,9 +9,9 @@ import numpy as np
 import psutil
 import pytest
 
-from millrace.control.health import Health, HealthLimits, HealthReason, assess
+from millrace.driver.health import Health, HealthLimits, HealthReason, assess
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.install.launchers.session import stopped_processes
-from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.producer import TaskProducer
 from tests.application import Application, wait_until
 from tests.chaos.kills import Chaos

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from millrace.kafka.broker import EmbeddedBroker
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.groups import live_members
 from tests.application import Application
 from tests.chaos.checker import check_everything_is_committed, check_output, check_stores

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from millrace.control.driver_options import ExitCode
-from millrace.kafka.broker import EmbeddedBroker
+from millrace.driver.driver_options import ExitCode
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.task.crash_points import CrashPoint
 from tests.application import Application
 from tests.chaos.checker import check_output, check_stores

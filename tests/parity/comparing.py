@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-from millrace.task.operators.session_aggregating import SessionAggregateProcessor
+from millrace.task.operators.windows.session_aggregating import SessionAggregateProcessor
 from tests.parity.kafka_streams import KafkaStreams
 from tests.parity.scenario import Form, Result, Scenario, build, compare_buffers, run_in_millrace
 from tests.parity.scenario_topology import is_order_defined

@@ -35,7 +35,7 @@ from millrace.task.dead_letters import REASON_HEADER
 from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
 from millrace.testing.topics import RawRecord
 from millrace.topology.stores import StoreKind
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from tests.parity.scenario_topology import VALUE, ScenarioTopology
 
 Scenario = dict[str, Any]
@@ -87,7 +87,7 @@ def _take_out_letters_of_dropped_records(topics: dict[str, Any]) -> None:
         topics["dlq"] = kept
 
 
-def build(scenario: Scenario, *, in_columns: bool) -> Topology:
+def build(scenario: Scenario, *, in_columns: bool) -> FrozenTopology:
     """A scenario's topology, of which all forms that have the same one get one object.
 
     Args:
@@ -99,7 +99,7 @@ def build(scenario: Scenario, *, in_columns: bool) -> Topology:
 
 
 @lru_cache(maxsize=len({form.in_columns for form in Form}))
-def _built(steps: str, in_columns: bool, rewrites: tuple[str, ...]) -> Topology:
+def _built(steps: str, in_columns: bool, rewrites: tuple[str, ...]) -> FrozenTopology:
     return ScenarioTopology({"topology": json.loads(steps)}, in_columns=in_columns).build(rewrites)
 
 
@@ -186,7 +186,7 @@ def _hex(data: bytes | None) -> str | None:
     return None if data is None else data.hex()
 
 
-def _internal_topics(topology: Topology) -> dict[str, dict[str, str]]:
+def _internal_topics(topology: FrozenTopology) -> dict[str, dict[str, str]]:
     """Settings of repartition and changelog topics by name."""
     specs = [
         *(repartition_topic(spec, "app", partitions=1) for spec in topology.repartition_topics),

@@ -36,8 +36,7 @@ from millrace.dsl import (
 from millrace.serdes import JsonSerde, LongSerde, Serde, SessionWindowedSerde, StringSerde, TimeWindowedSerde
 from millrace.topology.nodes import SinkNode
 from millrace.topology.store_builders import StoreSupplier
-from millrace.topology.topology import Topology as FrozenTopology
-from millrace.topology.topology import full_topic_name
+from millrace.topology.topology import FrozenTopology, full_topic_name
 from tests.parity.functions import (
     AGGREGATES,
     BUILT_IN_AGGREGATORS,

@@ -13,11 +13,11 @@ from typing import Any
 import psutil
 import yaml
 
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.errors import MillraceError
 from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.ops import Home, Verdict, deploy, observe, read_record, reconcile, stop

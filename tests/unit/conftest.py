@@ -19,7 +19,7 @@ LONGEST_FIRST = (
     "task/test_batches.py",
     "airflow/test_supervise_trigger.py",
     "serdes/test_json.py",
-    "control/test_driver.py",
+    "driver/test_driver.py",
     "project/test_commands.py",
     "ops/test_deploying_changed_code.py",
     "testing/test_foreign_key_serde_changes.py",

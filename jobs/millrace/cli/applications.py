@@ -89,8 +89,8 @@ def _run(spec: str, run_directory: Path | None) -> int:
     from millrace.spark.session import open_session
 
     session = open_session(config, engine_of(config, topology))
-    from millrace.control.matched_topics import with_topics_at_start
-    from millrace.control.run import run_application
+    from millrace.driver.matched_topics import with_topics_at_start
+    from millrace.driver.run import run_application
 
     topology = with_topics_at_start(topology, config)
     directory.mkdir(parents=True, exist_ok=True)

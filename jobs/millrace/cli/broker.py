@@ -25,7 +25,7 @@ Heap = Annotated[str, typer.Option(help="Heap of the broker's JVM.")]
 @app.command(epilog="Example: [bold]millrace broker start --port 9092[/]")
 def start(port: Port = None, heap: Heap = "512m") -> None:
     """Start the broker and leave it running. The first start downloads its jars."""
-    from millrace.kafka.broker_record import broker_status, start_detached
+    from millrace.embedded.record import broker_status, start_detached
 
     _quiet()
     if broker_status().running:
@@ -38,7 +38,7 @@ def start(port: Port = None, heap: Heap = "512m") -> None:
 @app.command(epilog="Example: [bold]millrace broker stop[/]")
 def stop() -> None:
     """Stop the broker in order. Its data stays for the next start."""
-    from millrace.kafka.broker_record import stop_detached
+    from millrace.embedded.record import stop_detached
 
     _quiet()
     with progress("stopping the broker"):
@@ -49,7 +49,7 @@ def stop() -> None:
 @app.command(epilog="Example: [bold]millrace broker status[/]")
 def status() -> None:
     """Say whether the broker runs, and where; exits with 1 if it does not answer."""
-    from millrace.kafka.broker_record import broker_status
+    from millrace.embedded.record import broker_status
 
     _quiet()
     found = broker_status()
@@ -68,10 +68,10 @@ def run(port: Port = None, heap: Heap = "512m") -> None:
     """Run the broker until Ctrl-C or SIGTERM."""
     import signal
 
+    from millrace.embedded.broker import EmbeddedBroker
+    from millrace.embedded.record import broker_status, stop_detached, write_record
     from millrace.errors import OperationError
     from millrace.home import millrace_home
-    from millrace.kafka.broker import EmbeddedBroker
-    from millrace.kafka.broker_record import broker_status, stop_detached, write_record
 
     _quiet()
     if broker_status().running:

@@ -30,7 +30,7 @@ def fill_in_environment() -> None:
 
 def embedded_broker() -> str:
     """Address of this installation's broker; empty if it does not run."""
-    from millrace.kafka.broker_record import read_record
+    from millrace.embedded.record import read_record
 
     record = read_record(millrace_home() / "broker")
     return record[1] if record is not None and record[0].is_alive() else ""

@@ -13,7 +13,7 @@ from millrace.cli.environment import fill_in_environment, named_spec
 from millrace.logs import LogFormat, configure_logs
 
 if TYPE_CHECKING:
-    from millrace.query import QueryClient
+    from millrace.queries import QueryClient
 
 _Milliseconds = Annotated[int | None, typer.Option(metavar="MS", help="Milliseconds since the epoch, inclusive.")]
 
@@ -55,12 +55,12 @@ def query(  # noqa: PLR0917 - the arguments of a command
 
     `millrace query-server NAME` must run on the hosts of the application.
     """
-    from millrace.control.control_file import ControlFile, read_token
+    from millrace.driver.control_file import ControlFile, read_token
     from millrace.errors import OperationError
     from millrace.install.home import Home
     from millrace.json_numbers import dumps
-    from millrace.query import QueryClient
-    from millrace.query.run import CONTROL_FILE
+    from millrace.queries import QueryClient
+    from millrace.queries.run import CONTROL_FILE
 
     if server is None or token_file is None:
         path = Home.from_environment().application(name).path / CONTROL_FILE
@@ -134,12 +134,12 @@ def query_server(  # noqa: PLR0917 - the arguments of a command
 
     It reads the files of the state directory and the status topic; it never writes to them and takes no lock.
     """
-    from millrace.control.matched_topics import with_topics_read
+    from millrace.driver.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
     from millrace.install.home import Home
     from millrace.install.launchers import refuse_state_elsewhere
     from millrace.install.which_spec import Use
-    from millrace.query.run import run_query_server
+    from millrace.queries.run import run_query_server
 
     configure_logs(log_format=log_format)
     fill_in_environment()

@@ -41,7 +41,7 @@ def standby(
     Runs until Ctrl-C or SIGTERM. A copy is given up when the application asks for it; a standby that is killed goes on
     where it was. Its status is in STATE_DIR/APPLICATION/standby.json.
     """
-    from millrace.control.matched_topics import with_topics_read
+    from millrace.driver.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
     from millrace.install.launchers import refuse_state_elsewhere
     from millrace.install.which_spec import Use

@@ -15,7 +15,7 @@ from rich.text import Text
 
 from millrace.cli.console import out
 from millrace.cli.restore_bar import restore_text
-from millrace.control.status import StreamThreadStatus
+from millrace.driver.status import StreamThreadStatus
 from millrace.errors import MillraceError, OperationError
 from millrace.install.application import Application
 from millrace.install.home import Home

@@ -25,7 +25,7 @@ from millrace.topology.logical import StreamInput, TableInput
 from millrace.topology.processor_api import ProcessorSupplier
 from millrace.topology.source_topics import check_topic_pattern
 from millrace.topology.store_builders import StoreBuilder
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 UNNAMED = {"application.id": "unnamed", "bootstrap.servers": "not-used:0"}
 """What a configuration must have and building does not need."""
@@ -180,7 +180,7 @@ class StreamsBuilder(MethodHints):
         *,
         rewrites: Sequence[str] | None = None,
         ensure_explicit_naming: bool | None = None,
-    ) -> Topology:
+    ) -> FrozenTopology:
         """Freezes what was collected; the builder can go on collecting.
 
         Args:

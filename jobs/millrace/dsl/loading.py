@@ -15,10 +15,10 @@ from millrace.errors import ConfigurationError, MillraceError, TopologyError
 from millrace.topology.default_serdes import with_default_serdes
 from millrace.topology.output_names import with_output_prefix
 from millrace.topology.topic_names import check_topic_names
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 
-def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
+def load_topology(module: str, config: StreamsConfig | None = None) -> FrozenTopology:
     """The topology that a function builds.
 
     Args:
@@ -78,7 +78,7 @@ def load_topology(module: str, config: StreamsConfig | None = None) -> Topology:
         ) from error
     if isinstance(result, low_level.Topology):
         return _configured(result.build(), config)
-    topology = result if isinstance(result, Topology) and builder.is_empty else builder.build(config)
+    topology = result if isinstance(result, FrozenTopology) and builder.is_empty else builder.build(config)
     if not topology.sub_topologies:
         raise TopologyError(
             f"{module} reads global tables and nothing else, so there is nothing to run.",
@@ -107,7 +107,7 @@ def _call(function: Callable[..., Any], builder: StreamsBuilder, config: Streams
     return function(builder)
 
 
-def _configured(topology: Topology, config: StreamsConfig | None) -> Topology:
+def _configured(topology: FrozenTopology, config: StreamsConfig | None) -> FrozenTopology:
     """The topology with what the configuration adds to it."""
     if config is None:
         return topology

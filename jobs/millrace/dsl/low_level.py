@@ -284,7 +284,7 @@ class Topology(MethodHints):
         self._connect(processor_name, spec.name)
         return self
 
-    def build(self) -> frozen.Topology:
+    def build(self) -> frozen.FrozenTopology:
         """The topology, checked and split, as :meth:`StreamsBuilder.build` gives it.
 
         Raises:

@@ -13,7 +13,7 @@ from millrace.install.record import JobRecord, read_record
 from millrace.install.which_spec import ChosenSpec, Specifications, Use
 
 if TYPE_CHECKING:
-    from millrace.control.status import ApplicationStatus
+    from millrace.driver.status import ApplicationStatus
     from millrace.kafka.admin import KafkaAdmin
 
 

@@ -21,7 +21,7 @@ from millrace.install.which_spec import Use
 from millrace.kafka.admin import KafkaAdmin
 
 if TYPE_CHECKING:
-    from millrace.control.status import ApplicationStatus
+    from millrace.driver.status import ApplicationStatus
 
 ADMIN_TIMEOUT_S = 30.0
 """Longest time of one request of an operation to the cluster, seconds: Kafka's own default of `request.timeout.ms`. An
@@ -65,7 +65,7 @@ class Connection:
             BrokerUnavailableError: no broker answered, or not everything could be read in time.
         """
         # Not every command that reaches a cluster reads it, and none is to wait for the import.
-        from millrace.control.status_topic import read_statuses
+        from millrace.driver.status_topic import read_statuses
 
         return read_statuses(self.bootstrap_servers, client_settings=self.admin, timeout_s=ADMIN_TIMEOUT_S)
 

@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from millrace.control.ending import ENDED_FILE
+from millrace.driver.ending import ENDED_FILE
 from millrace.home import SPECIFICATIONS, millrace_home, project_directory
 
 SPECS_VARIABLE = "MILLRACE_CONFIG_DIR"

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 CONTROL_TOKEN = "control.token"
 """Name of the file with the token of a driver's control plane."""
-POD_TOKEN_DIRECTORY = "/etc/millrace/control"
+POD_TOKEN_DIRECTORY = "/etc/millrace/driver"
 POD_STATE_DIRECTORY = "/var/lib/millrace/state"
 _CONTROL_ADDRESS = "0.0.0.0:7070"
 _COORDINATOR_PORT = "7071"

@@ -19,7 +19,7 @@ from millrace.ops.dead_letters.markers import MARKER_TOPIC, replay_transactional
 from millrace.topology.labels import written_topic
 from millrace.topology.layout import ApplicationTopics
 from millrace.topology.source_topics import literal_prefix, patterns_of
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 READERS_PREFIX = "millrace-"
 """How the group names of consumers begin that have no group: a client of the broker needs one."""
@@ -157,7 +157,7 @@ def needed_acls(spec: ApplicationSpec, *, principal: str | None = None, purpose:
     )
 
 
-def _running(topology: Topology, config: StreamsConfig) -> Iterator[Acl]:
+def _running(topology: FrozenTopology, config: StreamsConfig) -> Iterator[Acl]:
     own = f"{config.application_id}-"
     for topic in sorted(topology.external_inputs):
         yield _topic(topic, Permission.READ, Permission.DESCRIBE_CONFIGS, reason="read input")
@@ -207,7 +207,7 @@ def _running(topology: Topology, config: StreamsConfig) -> Iterator[Acl]:
     yield _acl(Resource.CLUSTER, "kafka-cluster", Permission.DESCRIBE_CONFIGS, reason="read the broker's limits")
 
 
-def _operating(spec: ApplicationSpec, topology: Topology, config: StreamsConfig) -> Iterator[Acl]:
+def _operating(spec: ApplicationSpec, topology: FrozenTopology, config: StreamsConfig) -> Iterator[Acl]:
     for declared in spec.topics:
         yield _topic(declared.name, Permission.CREATE, purpose=Purpose.OPERATE, reason="created by a deployment")
     yield _acl(

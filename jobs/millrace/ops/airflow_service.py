@@ -21,12 +21,12 @@ import httpx
 import psutil
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt
 
+from millrace.embedded.broker import free_ports
+from millrace.embedded.record import read_record
 from millrace.errors import ConfigurationError, OperationError
 from millrace.install.files import write_json
 from millrace.install.home import Home
 from millrace.install.references import interpolate
-from millrace.kafka.broker import free_ports
-from millrace.kafka.broker_record import read_record
 from millrace.processes import ProcessIdentity
 
 ROOT = Path(__file__).resolve().parents[3]

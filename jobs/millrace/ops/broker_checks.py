@@ -15,11 +15,11 @@ from millrace.topology.diff import ChangeKind, TopologyDiff, diff
 from millrace.topology.labels import written_topic
 from millrace.topology.layout import ApplicationTopics, TopologyLayout
 from millrace.topology.naming import colliding_names
-from millrace.topology.topology import Topology, full_topic_name
+from millrace.topology.topology import FrozenTopology, full_topic_name
 
 
 def broker_checks(
-    spec: ApplicationSpec, topology: Topology, view: BrokerView, *, discards_state: bool = False
+    spec: ApplicationSpec, topology: FrozenTopology, view: BrokerView, *, discards_state: bool = False
 ) -> Iterator[Check]:
     """All checks, in an order in which a later one builds on earlier ones.
 
@@ -49,12 +49,12 @@ def broker_checks(
     yield _group_members(config, view)
 
 
-def input_topics(topology: Topology) -> tuple[str, ...]:
+def input_topics(topology: FrozenTopology) -> tuple[str, ...]:
     """The topics that the user must provide, sorted."""
     return tuple(sorted(topology.external_inputs))
 
 
-def output_topics(topology: Topology, config: StreamsConfig) -> tuple[str, ...]:
+def output_topics(topology: FrozenTopology, config: StreamsConfig) -> tuple[str, ...]:
     """The topics that results and dead-letter records go to, sorted."""
     sinks = topology.external_outputs
     dead_letters = config.errors_dead_letter_queue_topic_name
@@ -91,7 +91,7 @@ def _topics_exist(name: str, needed: tuple[str, ...], known: Mapping[str, TopicV
     )
 
 
-def _topic_names(spec: ApplicationSpec, topology: Topology, config: StreamsConfig, view: BrokerView) -> Check:
+def _topic_names(spec: ApplicationSpec, topology: FrozenTopology, config: StreamsConfig, view: BrokerView) -> Check:
     """Those that are still to be created; what is not legal by itself was found when the topology was built."""
     made = {*ApplicationTopics(topology, config.application_id).own, *(topic.name for topic in spec.topics)}
     collisions = colliding_names(sorted(made - view.names), view.names)
@@ -103,7 +103,7 @@ def _topic_names(spec: ApplicationSpec, topology: Topology, config: StreamsConfi
     )
 
 
-def _internal_settings(topology: Topology, config: StreamsConfig, view: BrokerView) -> Check:
+def _internal_settings(topology: FrozenTopology, config: StreamsConfig, view: BrokerView) -> Check:
     """What existing internal topics do to their records."""
     topics = ApplicationTopics(topology, config.application_id)
     names = [*topics.repartition_topics, *topics.own_changelogs.values()]
@@ -138,7 +138,7 @@ def _dead_letter_topic(config: StreamsConfig, known: Mapping[str, TopicView]) ->
         )
 
 
-def _chosen_topics(topology: Topology) -> Iterator[Check]:
+def _chosen_topics(topology: FrozenTopology) -> Iterator[Check]:
     """What cannot be looked at before records come."""
     if topology.choosing_sinks:
         chosen = "; ".join(f"{sink.name}: {written_topic(sink)}" for sink in topology.choosing_sinks)
@@ -149,7 +149,9 @@ def _chosen_topics(topology: Topology) -> Iterator[Check]:
         )
 
 
-def _co_partitioning(topology: Topology, config: StreamsConfig, known: Mapping[str, TopicView]) -> Iterator[Check]:
+def _co_partitioning(
+    topology: FrozenTopology, config: StreamsConfig, known: Mapping[str, TopicView]
+) -> Iterator[Check]:
     internal = {repartition.name for repartition in topology.repartition_topics}
     for group in sorted(topology.co_partition_groups, key=sorted):
         names = {full_topic_name(topic, config.application_id, internal=topic in internal) for topic in group}
@@ -162,7 +164,7 @@ def _co_partitioning(topology: Topology, config: StreamsConfig, known: Mapping[s
         )
 
 
-def _internal_partitions(topology: Topology, config: StreamsConfig, known: Mapping[str, TopicView]) -> Check:
+def _internal_partitions(topology: FrozenTopology, config: StreamsConfig, known: Mapping[str, TopicView]) -> Check:
     inputs = input_topics(topology)
     if any(topic not in known for topic in inputs):
         return Check(name="internal topics", ok=True, text="their partitions follow from the input topics")
@@ -187,7 +189,7 @@ def _internal_partitions(topology: Topology, config: StreamsConfig, known: Mappi
 def _replication(
     spec: ApplicationSpec,
     config: StreamsConfig,
-    topology: Topology,
+    topology: FrozenTopology,
     known: Mapping[str, TopicView],
     view: BrokerView,
 ) -> Check:
@@ -226,7 +228,7 @@ def _transaction_timeout(config: StreamsConfig, view: BrokerView) -> Check:
 
 
 def _running_topology(
-    spec: ApplicationSpec, topology: Topology, config: StreamsConfig, view: BrokerView
+    spec: ApplicationSpec, topology: FrozenTopology, config: StreamsConfig, view: BrokerView
 ) -> Iterator[Check]:
     status = view.statuses.get(config.application_id)
     changed = status is not None and status.topology_summary and status.topology_fingerprint != topology.fingerprint
@@ -257,7 +259,7 @@ def _running_topology(
     )
 
 
-def lost_changelogs(topology: Topology, application_id: str, view: BrokerView) -> dict[str, str]:
+def lost_changelogs(topology: FrozenTopology, application_id: str, view: BrokerView) -> dict[str, str]:
     """Stores that have a changelog on the broker and are not in the topology any more, with their topics.
 
     A topic of an application whose id begins with this one's (``orders`` and ``orders-eu``) is not counted, as far as

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from millrace.config import StreamsConfig
-from millrace.control.status import ApplicationStatus
-from millrace.control.status_topic import read_statuses
+from millrace.driver.status import ApplicationStatus
+from millrace.driver.status_topic import read_statuses
 from millrace.install.connection import admin_of
 from millrace.kafka.groups import live_members
 

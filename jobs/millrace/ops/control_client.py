@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import orjson
 
-from millrace.control.control_file import read_token
-from millrace.control.status import ApplicationStatus
+from millrace.driver.control_file import read_token
+from millrace.driver.status import ApplicationStatus
 from millrace.errors import MillraceError, OperationError, SerializationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launchers.instance import ControlPlane, DriverInstance, Presence, Probe

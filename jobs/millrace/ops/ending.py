@@ -8,7 +8,7 @@ from contextlib import contextmanager
 
 import orjson
 
-from millrace.control.ending import ExitCode, write_ending
+from millrace.driver.ending import ExitCode, write_ending
 from millrace.errors import MillraceError
 from millrace.install.home import ApplicationDirectory
 

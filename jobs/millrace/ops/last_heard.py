@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
 from millrace.errors import MillraceError
 from millrace.install.files import read_json
 from millrace.install.home import ApplicationDirectory
@@ -69,7 +69,7 @@ def last_published(spec: ApplicationSpec) -> LastHeard | None:
         spec: of the application.
     """
     # Only where it is needed: it loads a client of the broker, and every page and DAG imports this module.
-    from millrace.control.status_topic import read_statuses
+    from millrace.driver.status_topic import read_statuses
 
     try:
         config = spec.streams_config()

@@ -21,7 +21,7 @@ from millrace.install.home import ApplicationDirectory
 from millrace.install.spec import ApplicationSpec
 from millrace.ops.sources import LIBRARY, installed_packages, library_sources, sources_of
 from millrace.topology.node_marks import node_marks
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 _LOCKS = ("uv.lock", "poetry.lock", "pdm.lock", "Pipfile.lock", "pylock.toml", "requirements.txt")
 _LISTED = 10
@@ -212,6 +212,6 @@ def kept_code(directory: ApplicationDirectory) -> LaunchedCode | None:
         ) from error
 
 
-def keep_nodes(path: Path, topology: Topology) -> None:
+def keep_nodes(path: Path, topology: FrozenTopology) -> None:
     """Write down what each node of a topology does; for the driver, which has built it."""
     write_json(path, node_marks(topology))

@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from millrace.control.ending import ExitCode
-from millrace.control.health import HealthLimits, HealthReason, assess
-from millrace.control.status import StreamThreadStatus
+from millrace.driver.ending import ExitCode
+from millrace.driver.health import HealthLimits, HealthReason, assess
+from millrace.driver.status import StreamThreadStatus
 from millrace.install.application import Application
 from millrace.install.files import now_text, read_json, strict_json, write_json
 from millrace.install.home import ApplicationDirectory

@@ -35,7 +35,7 @@ from millrace.spark.engine import engine_of
 from millrace.topology.partitions import task_counts
 from millrace.topology.source_topics import with_matched_topics
 from millrace.topology.stores import StoreBackend
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, SubTopology
 
 BATCH_FLOOR_S = {ProcessingEngine.STREAM_THREADS: TRANSACTION_S, ProcessingEngine.MICRO_BATCHES: 0.4}
 """Shortest time between two commits of a task, seconds: shorter intervals are not reached. Measured on two cores."""
@@ -134,7 +134,7 @@ def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, 
     )
 
 
-def _partitions(spec: ApplicationSpec, topology: Topology, given: Mapping[str, int]) -> dict[str, int]:
+def _partitions(spec: ApplicationSpec, topology: FrozenTopology, given: Mapping[str, int]) -> dict[str, int]:
     """Partitions of the topics outside of the application, as far as they are known; of its inputs, all."""
     inputs, outputs = topology.external_inputs, topology.external_outputs
     unused = sorted(set(given) - inputs - outputs)
@@ -155,7 +155,7 @@ def _partitions(spec: ApplicationSpec, topology: Topology, given: Mapping[str, i
 
 
 def _eos(
-    topology: Topology,
+    topology: FrozenTopology,
     traffic: Traffic,
     stores: tuple[PlannedStore, ...],
     *,

@@ -24,7 +24,7 @@ from millrace.topology.foreign_key_join import SubscriptionReceive
 from millrace.topology.operators import StreamTableJoin, TableSuppress, WindowedAggregate
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.summary import owners_of, written_by
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, SubTopology
 
 # In a changelog the key of a window has no segment before it.
 _CHANGELOG_WINDOW_KEY_BYTES = WINDOW_KEY_BYTES - 8
@@ -87,7 +87,12 @@ class PlannedStore:
 
 
 def plan_stores(
-    topology: Topology, config: StreamsConfig, traffic: Traffic, *, tasks: Mapping[int, int], commit_interval_s: float
+    topology: FrozenTopology,
+    config: StreamsConfig,
+    traffic: Traffic,
+    *,
+    tasks: Mapping[int, int],
+    commit_interval_s: float,
 ) -> tuple[tuple[PlannedStore, ...], tuple[PlannedTopic, ...]]:
     """The stores, and the changelog topics that the application creates for them.
 
@@ -178,7 +183,7 @@ def _plan_store(
     return store, _planned(topic, "changelog", log) if topic is not None else None
 
 
-def plan_global_stores(topology: Topology, traffic: Traffic, *, copies: int) -> tuple[PlannedStore, ...]:
+def plan_global_stores(topology: FrozenTopology, traffic: Traffic, *, copies: int) -> tuple[PlannedStore, ...]:
     """The global stores: each copy has the whole topic, which is not the application's own.
 
     Args:
@@ -223,7 +228,9 @@ def plan_global_stores(topology: Topology, traffic: Traffic, *, copies: int) -> 
     )
 
 
-def plan_repartition_topics(topology: Topology, config: StreamsConfig, traffic: Traffic) -> tuple[PlannedTopic, ...]:
+def plan_repartition_topics(
+    topology: FrozenTopology, config: StreamsConfig, traffic: Traffic
+) -> tuple[PlannedTopic, ...]:
     """The repartition topics. Processed records are deleted every ``repartition.purge.interval.ms``, and leave the disk
     by whole segments: ``bytes/s x interval + partitions x segment.bytes`` at most.
 

@@ -9,7 +9,7 @@ from millrace.errors import ConfigurationError
 from millrace.sizing import log_record_bytes
 from millrace.topology.partitions import repartition_partition_counts
 from millrace.topology.summary import origin_topics
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,7 +62,7 @@ class Traffic:
         partitions: partitions of the input topics, and of the outputs as far as they are known.
     """
 
-    def __init__(self, topology: Topology, load: ExpectedLoad, partitions: Mapping[str, int]) -> None:
+    def __init__(self, topology: FrozenTopology, load: ExpectedLoad, partitions: Mapping[str, int]) -> None:
         self.load = load
         self._topology = topology
         self._partitions = {**partitions, **repartition_partition_counts(topology, partitions)}

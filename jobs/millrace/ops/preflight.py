@@ -17,7 +17,7 @@ from millrace.ops.checks import Check, Report
 from millrace.topology.layout import ApplicationTopics
 from millrace.topology.pickling import check_picklable
 from millrace.topology.source_topics import patterns_of, with_matched_topics
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 
 def preflight(spec: ApplicationSpec, *, discards_state: bool = False) -> Report:
@@ -65,7 +65,9 @@ def _checks(spec: ApplicationSpec, *, discards_state: bool) -> Iterator[Check]:
         yield from broker_checks(spec, topology, view, discards_state=discards_state)
 
 
-def _matched(spec: ApplicationSpec, topology: Topology, config: StreamsConfig) -> tuple[Topology | None, Check]:
+def _matched(
+    spec: ApplicationSpec, topology: FrozenTopology, config: StreamsConfig
+) -> tuple[FrozenTopology | None, Check]:
     """The topology with the topics that its patterns match; those that a deployment creates first count as there."""
     from millrace.install.connection import Connection
 
@@ -91,7 +93,7 @@ def _attempt(name: str, action: Callable[[], str]) -> Check:
         return Check(name=name, ok=False, text=error.message, remedy=error.remedy)
 
 
-def _topology(spec: ApplicationSpec) -> tuple[Topology | None, Check]:
+def _topology(spec: ApplicationSpec) -> tuple[FrozenTopology | None, Check]:
     from millrace.dsl.loading import load_topology
 
     try:

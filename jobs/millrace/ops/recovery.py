@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     # Importing what reads stores and standbys takes a second, and DAG files import the package that this is in.
     from millrace.config import StreamsConfig
     from millrace.kafka.admin import KafkaAdmin
-    from millrace.topology.topology import Topology
+    from millrace.topology.topology import FrozenTopology
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def recovery_estimate(application: Application, *, standby_state_dir: Path | Non
         PreflightError: input topics are missing.
         BrokerUnavailableError: no broker answers.
     """
-    from millrace.control.matched_topics import with_topics_read
+    from millrace.driver.matched_topics import with_topics_read
     from millrace.dsl.loading import load_topology
 
     spec = application.launched.spec
@@ -72,7 +72,7 @@ def recovery_estimate(application: Application, *, standby_state_dir: Path | Non
 
 def estimate_for(
     config: StreamsConfig,
-    topology: Topology,
+    topology: FrozenTopology,
     *,
     standby_state_dir: Path | None = None,
     admin: KafkaAdmin | None = None,

@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Callable, Collection, Mapping
 
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.files import append_journal, append_line, now_text

@@ -6,7 +6,7 @@ import time
 
 import structlog
 
-from millrace.control.health import HealthLimits, assess
+from millrace.driver.health import HealthLimits, assess
 from millrace.errors import MillraceError
 from millrace.install.spec import ApplicationSpec
 
@@ -24,7 +24,7 @@ def successor_is_gone(spec: ApplicationSpec) -> bool:
     Returns:
         False also where the topic cannot be read: then nothing is known of it.
     """
-    from millrace.control.status_topic import read_statuses
+    from millrace.driver.status_topic import read_statuses
 
     try:
         config = spec.streams_config()

@@ -32,8 +32,8 @@ def take_over(application: Application, spec: ApplicationSpec, *, reason: str, d
         OperationError: another operation holds the application's lock for too long.
     """
     # Importing these takes seconds, and DAG files import this module.
-    from millrace.control.matched_topics import with_topics_to_read
-    from millrace.control.takeover import Takeover
+    from millrace.driver.matched_topics import with_topics_to_read
+    from millrace.driver.takeover import Takeover
     from millrace.dsl.loading import load_topology
     from millrace.topology.layout import start_transactional_id
 

@@ -100,7 +100,7 @@ def upgrade_report(application: Application) -> UpgradeReport:
 
 
 def _changes(spec: ApplicationSpec) -> tuple[str, ...]:
-    from millrace.control.status_topic import read_statuses
+    from millrace.driver.status_topic import read_statuses
     from millrace.dsl.loading import load_topology
     from millrace.topology.diff import diff
 

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from millrace.kafka.broker import EmbeddedBroker
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.jars import SPARK_KAFKA_JARS, Progress, class_path, resolve_jars, spark_home
 from millrace.spark.jsa_archives import Recording, archive_path, put_in_place
 

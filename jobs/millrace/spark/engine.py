@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from millrace.config import WITHOUT_THREADS, ProcessingEngine, StreamsConfig
 from millrace.errors import ConfigurationError
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 JAVA_OPTIONS = {
     # Half the machine's time per record of the default collector on two cores: nothing here needs its short pauses.
@@ -25,7 +25,7 @@ SESSION_SETTINGS = {
 """Spark's settings beside those."""
 
 
-def engine_of(config: StreamsConfig, topology: Topology) -> ProcessingEngine:
+def engine_of(config: StreamsConfig, topology: FrozenTopology) -> ProcessingEngine:
     """What executes an application: what its configuration says, or micro-batches where it has frame functions.
 
     Args:

@@ -12,8 +12,8 @@ from millrace.errors import ProcessingError, TopologyError
 from millrace.serdes import Windowed
 from millrace.state.layout import NO_TIMESTAMP
 from millrace.task.columns import Column, IntArray, WindowedColumn
-from millrace.task.operators.table_rows import RowFunctions, present_key_bytes
-from millrace.task.operators.table_writing import decoded
+from millrace.task.operators.tables.table_rows import RowFunctions, present_key_bytes
+from millrace.task.operators.tables.table_writing import decoded
 from millrace.task.processor import TaskContext
 from millrace.task.records import Records
 from millrace.task.serialization import from_bytes, or_default, to_bytes_list

@@ -33,7 +33,7 @@ from millrace.topology.default_serdes import with_default_serdes
 from millrace.topology.pickling import check_picklable
 from millrace.topology.stores import StoreKind, StoreSpec
 from millrace.topology.topic_names import check_topic_names
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from millrace.topology.windows import Duration, to_milliseconds
 
 
@@ -72,7 +72,7 @@ class TopologyTestDriver:
 
     def __init__(
         self,
-        topology: Topology | low_level.Topology | StreamsBuilder,
+        topology: FrozenTopology | low_level.Topology | StreamsBuilder,
         settings: Mapping[str, Any] | None = None,
         *,
         initial_wall_clock: datetime | int | None = None,

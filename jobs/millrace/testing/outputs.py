@@ -14,7 +14,7 @@ from millrace.task.records import concat_orders, sorted_places
 from millrace.task.serialization import or_default
 from millrace.testing.topics import RawRecord, TestRecord, decoded
 from millrace.topology.layout import ApplicationTopics
-from millrace.topology.topology import Topology, full_topic_name
+from millrace.topology.topology import FrozenTopology, full_topic_name
 
 _BYTES = (BytesSerde(), BytesSerde())
 
@@ -27,7 +27,7 @@ class Outputs:
         config: says where dead-letter records go.
     """
 
-    def __init__(self, topology: Topology, config: StreamsConfig) -> None:
+    def __init__(self, topology: FrozenTopology, config: StreamsConfig) -> None:
         application_id = config.application_id
         self._queues: defaultdict[str, deque[RawRecord]] = defaultdict(deque)
         self._history: list[tuple[str, RawRecord]] = []

@@ -21,7 +21,7 @@ from millrace.topology.serde_flow import check_serdes
 from millrace.topology.serde_places import repartition_option, store_argument, store_text, topic_text
 from millrace.topology.stores import StoreSpec
 from millrace.topology.summary import owners_of
-from millrace.topology.topology import GlobalStore, SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ def default_serde(setting: str | Serde | None) -> Serde | None:
     return serde_named(setting) if isinstance(setting, str) else setting
 
 
-def with_default_serdes(topology: Topology, config: StreamsConfig) -> Topology:
+def with_default_serdes(topology: FrozenTopology, config: StreamsConfig) -> FrozenTopology:
     """The topology with a serde wherever it reads, writes or stores; checked. One that has them is given back equal.
 
     Raises:
@@ -106,7 +106,7 @@ def _sub_topology(
     )
 
 
-def _repartition_options(topology: Topology) -> dict[str, str]:
+def _repartition_options(topology: FrozenTopology) -> dict[str, str]:
     """For each topic of the application's own the option object that names its serdes."""
     options = {}
     for part in topology.sub_topologies:

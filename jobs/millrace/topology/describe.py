@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from millrace.topology.java_order import TreeOrder, hash_order
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.topic_extractors import extractor_text
-from millrace.topology.topology import GlobalStore, SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 
 
-def describe(topology: Topology) -> str:
+def describe(topology: FrozenTopology) -> str:
     """The description of ``topology``."""
     return "Topologies:\n " + "".join("  " + _describe_part(part) for part in topology.parts)
 

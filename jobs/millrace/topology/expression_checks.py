@@ -70,7 +70,7 @@ from millrace.topology.shapes import (
     shape_of_type,
 )
 from millrace.topology.stores import StoreSpec
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 _PASSES_ON = (
     *(Filter, Branch, PassThrough, Peek, DropNullKeys, JoinBuffer),
@@ -101,7 +101,7 @@ def text(kind: pa.DataType) -> str | None:
     return None if is_text or pa.types.is_null(kind) or pa.types.is_dictionary(kind) else "a text"
 
 
-def check_expressions(topology: Topology) -> None:
+def check_expressions(topology: FrozenTopology) -> None:
     """Refuses expressions that mean nothing, or more than one thing.
 
     Raises:

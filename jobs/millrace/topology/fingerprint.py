@@ -6,12 +6,12 @@ import hashlib
 import json
 
 from millrace.topology.summary import summarize
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 _HEX_DIGITS = 12
 
 
-def fingerprint(topology: Topology) -> str:
+def fingerprint(topology: FrozenTopology) -> str:
     """12 hexadecimal digits of the SHA-256 of the summary's canonical JSON.
 
     It covers names, kinds of operators, windows, stores, serdes and topics, and not the code of callables: it stays

@@ -44,11 +44,11 @@ from millrace.topology.source_topics import check_pattern, co_partition_groups
 from millrace.topology.stores import StoreSpec
 from millrace.topology.table_plan import TablePlan, plan_tables
 from millrace.topology.topic_names import check_topic_names
-from millrace.topology.topology import GlobalStore, SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 from millrace.topology.versioned_plan import check_grace, with_versioned_semantics
 
 
-def freeze(graph: LogicalGraph) -> Topology:
+def freeze(graph: LogicalGraph) -> FrozenTopology:
     """The topology of ``graph``.
 
     Raises:
@@ -68,7 +68,7 @@ def freeze(graph: LogicalGraph) -> Topology:
         _expand(node, draft)
     _check_stores(draft)
     sub_topologies, global_stores = _split(draft)
-    topology = Topology(
+    topology = FrozenTopology(
         sub_topologies=sub_topologies,
         repartition_topics=tuple(draft.repartition_topics.values()),
         co_partition_groups=co_partition_groups(graph.co_partitioned, draft.nodes),
@@ -81,7 +81,9 @@ def freeze(graph: LogicalGraph) -> Topology:
     return topology
 
 
-def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec], global_stores: Mapping[str, str]) -> Topology:
+def freeze_nodes(
+    nodes: Iterable[Node], stores: Iterable[StoreSpec], global_stores: Mapping[str, str]
+) -> FrozenTopology:
     """The topology of nodes that were put together by hand, in the order in which they were added.
 
     Args:
@@ -102,7 +104,7 @@ def freeze_nodes(nodes: Iterable[Node], stores: Iterable[StoreSpec], global_stor
         raise TopologyError("The topology is empty.", remedy="add a source with add_source()")
     _check_stores(draft)
     sub_topologies, made_global_stores = _split(draft)
-    topology = Topology(sub_topologies=sub_topologies, global_stores=made_global_stores)
+    topology = FrozenTopology(sub_topologies=sub_topologies, global_stores=made_global_stores)
     check_topic_names(topology)
     check_expressions(topology)
     return topology
@@ -532,7 +534,7 @@ def _has_pattern(node: Node) -> bool:
     return isinstance(node, SourceNode) and node.pattern is not None
 
 
-def _check_partition_counts(topology: Topology) -> None:
+def _check_partition_counts(topology: FrozenTopology) -> None:
     asked = {spec.name: spec.partitions for spec in topology.repartition_topics if spec.partitions is not None}
     for group in topology.co_partition_groups:
         counts = {topic: asked[topic] for topic in sorted(group) if topic in asked}

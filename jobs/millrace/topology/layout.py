@@ -14,7 +14,7 @@ from typing import Any
 from millrace.topology.partitions import repartition_partition_counts
 from millrace.topology.stores import changelog_topic_name
 from millrace.topology.summary import numbered_parts
-from millrace.topology.topology import SubTopology, Topology, full_topic_name
+from millrace.topology.topology import FrozenTopology, SubTopology, full_topic_name
 
 TopicPartition = tuple[str, int]
 
@@ -142,7 +142,7 @@ class ApplicationTopics:
         application_id: prefix of the application's own topics.
     """
 
-    topology: Topology
+    topology: FrozenTopology
     application_id: str
 
     @cached_property
@@ -207,7 +207,7 @@ class TopologyLayout:
     partitions: Mapping[str, int]
 
     @classmethod
-    def of(cls, topology: Topology, application_id: str, partitions: Mapping[str, int]) -> TopologyLayout:
+    def of(cls, topology: FrozenTopology, application_id: str, partitions: Mapping[str, int]) -> TopologyLayout:
         """The layout over topics all of which exist.
 
         Args:
@@ -218,7 +218,9 @@ class TopologyLayout:
         return cls(ApplicationTopics(topology, application_id), partitions)
 
     @classmethod
-    def over_inputs(cls, topology: Topology, application_id: str, partitions: Mapping[str, int]) -> TopologyLayout:
+    def over_inputs(
+        cls, topology: FrozenTopology, application_id: str, partitions: Mapping[str, int]
+    ) -> TopologyLayout:
         """The layout that a start would give: repartition topics get the partitions that their inputs ask for.
 
         Args:
@@ -267,7 +269,7 @@ class TopologyLayout:
 
 
 def layouts_of_summary(summary: Mapping[str, Any], application_id: str) -> tuple[SubTopologyLayout, ...]:
-    """The topics of each sub-topology of a summarized topology (:meth:`Topology.summary`), as of one itself.
+    """The topics of each sub-topology of a summarized topology (:meth:`FrozenTopology.summary`), as of one itself.
 
     Args:
         summary: of a topology that may not be at hand any more.

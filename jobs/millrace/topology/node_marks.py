@@ -18,14 +18,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     # DAG files import what compares marks, and need no topology for it.
-    from millrace.topology.topology import Topology
+    from millrace.topology.topology import FrozenTopology
 
 _DEEPEST = 16
 _STANDARD = sysconfig.get_path("stdlib")
 _Plain = Callable[[Any], Any]
 
 
-def node_marks(topology: Topology) -> dict[str, str]:
+def node_marks(topology: FrozenTopology) -> dict[str, str]:
     """By ``node NAME`` and ``store NAME``, a short hash that is equal in every process for the same code."""
     marks: dict[str, str] = {}
     for part in topology.sub_topologies:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from millrace.errors import TopologyError
 from millrace.topology.nodes import Node, SinkNode
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 
-def with_output_prefix(topology: Topology, prefix: str) -> Topology:
+def with_output_prefix(topology: FrozenTopology, prefix: str) -> FrozenTopology:
     """The topology with a prefix in front of every topic that it writes to and that is not its own.
 
     Args:

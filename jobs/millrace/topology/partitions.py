@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from millrace.errors import TopologyError
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, SubTopology
 
 
-def repartition_partition_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[str, int]:
+def repartition_partition_counts(topology: FrozenTopology, partitions: Mapping[str, int]) -> dict[str, int]:
     """Number of partitions of each repartition topic, by its name without the application prefix.
 
     A topic gets the number that the user asked for; else that of the topics it is joined with; else as many as the
@@ -42,7 +42,7 @@ def repartition_partition_counts(topology: Topology, partitions: Mapping[str, in
     return {topic: known[topic] for topic in sorted(internal)}
 
 
-def task_counts(topology: Topology, partitions: Mapping[str, int]) -> dict[int, int]:
+def task_counts(topology: FrozenTopology, partitions: Mapping[str, int]) -> dict[int, int]:
     """Number of tasks of each sub-topology: as many as its inputs have partitions at most.
 
     Args:
@@ -61,7 +61,7 @@ def _topics(part: SubTopology) -> set[str]:
 
 
 def _count(
-    topology: Topology, topic: str, group_of: Mapping[str, frozenset[str]], known: Mapping[str, int]
+    topology: FrozenTopology, topic: str, group_of: Mapping[str, frozenset[str]], known: Mapping[str, int]
 ) -> int | None:
     """The number for ``topic`` as far as what is known already decides it."""
     group = group_of.get(topic, frozenset({topic}))
@@ -73,7 +73,7 @@ def _count(
 
 
 def _counts_in_circles(
-    topology: Topology, waiting: set[str], group_of: Mapping[str, frozenset[str]], known: Mapping[str, int]
+    topology: FrozenTopology, waiting: set[str], group_of: Mapping[str, frozenset[str]], known: Mapping[str, int]
 ) -> dict[str, int]:
     """The numbers of topics none of which can be decided before the others: inputs that are not known do not count.
 
@@ -95,12 +95,12 @@ def _counts_in_circles(
     return {topic: max(counts[other] for other in group_of.get(topic, {topic}) if other in counts) for topic in counts}
 
 
-def _inputs_of_writers(topology: Topology, topic: str) -> set[str]:
+def _inputs_of_writers(topology: FrozenTopology, topic: str) -> set[str]:
     writers = [part for part in topology.sub_topologies if any(sink.topic == topic for sink in part.sinks)]
     return {other for part in writers for other in _topics(part)}
 
 
-def _largest_input(topology: Topology, topic: str, known: Mapping[str, int]) -> int | None:
+def _largest_input(topology: FrozenTopology, topic: str, known: Mapping[str, int]) -> int | None:
     """The most partitions that an input of a sub-topology which writes ``topic`` has; ``None``: not yet known."""
     inputs = _inputs_of_writers(topology, topic)
     if not inputs or inputs - known.keys():
@@ -108,7 +108,7 @@ def _largest_input(topology: Topology, topic: str, known: Mapping[str, int]) -> 
     return max(known[other] for other in inputs)
 
 
-def _check_groups(topology: Topology, known: Mapping[str, int]) -> None:
+def _check_groups(topology: FrozenTopology, known: Mapping[str, int]) -> None:
     for group in topology.co_partition_groups:
         counts = {topic: known[topic] for topic in sorted(group)}
         if len(set(counts.values())) > 1:

@@ -15,12 +15,12 @@ from typing import Any
 
 from millrace.callables import callable_name
 from millrace.errors import TopologyError
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, SubTopology
 
 _DEEPEST = 8
 
 
-def check_picklable(topology: Topology | SubTopology) -> None:
+def check_picklable(topology: FrozenTopology | SubTopology) -> None:
     """Refuse a topology that no worker could get.
 
     Raises:

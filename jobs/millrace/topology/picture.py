@@ -12,7 +12,7 @@ from html import escape
 from millrace.topology.labels import label
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
 from millrace.topology.operators import looked_up_table, may_look_up_global_store
-from millrace.topology.topology import GlobalStore, SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 
 _BOX_WIDTH = 210
 _BOX_HEIGHT = 38
@@ -58,7 +58,7 @@ class _Place:
         return self.x + _BOX_WIDTH, self.y + _BOX_HEIGHT / 2
 
 
-def picture(topology: Topology) -> str:
+def picture(topology: FrozenTopology) -> str:
     """A complete SVG document."""
     places: dict[str, _Place] = {}
     bands: list[str] = []
@@ -137,7 +137,7 @@ def _edges_between(places: dict[str, _Place]) -> Iterator[str]:
             yield _curve(start, end, "edge between", vertical=True)
 
 
-def _lookups(topology: Topology, places: dict[str, _Place]) -> Iterator[str]:
+def _lookups(topology: FrozenTopology, places: dict[str, _Place]) -> Iterator[str]:
     """From what makes a table to the nodes that look it up."""
     for place in places.values():
         if not isinstance(place.node, ProcessorNode):

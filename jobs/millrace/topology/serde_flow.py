@@ -60,7 +60,7 @@ from millrace.topology.operators import (
 )
 from millrace.topology.stores import StoreSpec
 from millrace.topology.summary import is_only_connected, owners_of, written_by
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, SubTopology
 
 _WINDOWED = (WindowedAggregate, SlidingAggregate, SessionAggregate)
 _AGGREGATES = (StreamAggregate, TableAggregate, *_WINDOWED)
@@ -104,7 +104,7 @@ class _Problem:
     reason: str
 
 
-def check_serdes(topology: Topology) -> None:
+def check_serdes(topology: FrozenTopology) -> None:
     """Refuse records that are no bytes where a topic or store has no serde.
 
     Raises:

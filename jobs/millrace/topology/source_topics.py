@@ -9,7 +9,7 @@ from dataclasses import replace
 from millrace.errors import TopologyError
 from millrace.topology.layout import ApplicationTopics
 from millrace.topology.nodes import Node, SourceNode
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, SubTopology
 
 _NOT_OF_USERS = ("__", "_millrace-")
 """How the topics begin that brokers and Millrace keep for themselves."""
@@ -65,12 +65,12 @@ def literal_prefix(pattern: re.Pattern[str]) -> str:
     return found.replace("\\", "")
 
 
-def patterns_of(topology: Topology) -> tuple[SourceNode, ...]:
+def patterns_of(topology: FrozenTopology) -> tuple[SourceNode, ...]:
     """The sources that read what matches a pattern."""
     return tuple(source for part in topology.sub_topologies for source in part.sources if source.pattern is not None)
 
 
-def with_matched_topics(topology: Topology, existing: Iterable[str], application_id: str) -> Topology:
+def with_matched_topics(topology: FrozenTopology, existing: Iterable[str], application_id: str) -> FrozenTopology:
     """The topology whose patterns stand for the topics that there are.
 
     A pattern never matches what is the broker's or Millrace's own (names that begin with ``__`` or ``_millrace-``), nor

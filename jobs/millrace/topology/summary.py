@@ -30,13 +30,13 @@ from millrace.topology.operators import (
 )
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
 from millrace.topology.topic_extractors import extractor_text
-from millrace.topology.topology import GlobalStore, SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 from millrace.topology.unlimited_windows import UnlimitedWindows
 
 SUMMARY_VERSION = 1
 
 
-def summarize(topology: Topology) -> dict[str, Any]:
+def summarize(topology: FrozenTopology) -> dict[str, Any]:
     """What identifies ``topology`` and its state. Callables are not part of it, only where they stand.
 
     Returns:
@@ -89,7 +89,7 @@ def _node(node: Node) -> dict[str, Any]:
             return {"name": node.name, "kind": kind, "parents": list(node.parents), "stores": list(node.stores)}
 
 
-def _store(topology: Topology, part: SubTopology, store: StoreSpec) -> dict[str, Any]:
+def _store(topology: FrozenTopology, part: SubTopology, store: StoreSpec) -> dict[str, Any]:
     owners = owners_of(part, store.name)
     operator = written_by(owners[0])
     connected = is_only_connected(owners[0], store.name)
@@ -222,7 +222,7 @@ def describe_aggregation(aggregator: Aggregator | TableAggregator) -> str:
             return type(aggregator).__name__
 
 
-def origin_topics(topology: Topology, name: str) -> set[str]:
+def origin_topics(topology: FrozenTopology, name: str) -> set[str]:
     """The topics outside of the application that feed a node, also through repartition topics."""
     nodes = {node.name: node for part in topology.sub_topologies for node in part.nodes}
     writers: dict[str, list[str]] = {}

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from millrace.topology.labels import label
 from millrace.topology.nodes import Node, ProcessorNode, SinkNode, SourceNode
-from millrace.topology.topology import GlobalStore, SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology
 
 
-def text_picture(topology: Topology) -> str:
+def text_picture(topology: FrozenTopology) -> str:
     """A tree for each source, by sub-topology. A node with several parents is drawn below the first."""
     return "\n".join(line for part in topology.parts for line in _part(part)) + "\n"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from millrace.errors import TopologyError
 from millrace.topology.layout import ApplicationTopics
 from millrace.topology.naming import LONGEST_TOPIC_NAME, colliding_names, problem_of_name
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 _SHORTEST_APPLICATION_ID = "a"
 
@@ -23,7 +23,7 @@ class _NamedTopic:
 
 
 def check_topic_names(
-    topology: Topology, application_id: str | None = None, *, dead_letter_topic: str | None = None
+    topology: FrozenTopology, application_id: str | None = None, *, dead_letter_topic: str | None = None
 ) -> None:
     """Checks the names of all topics that an application reads and writes, as far as the records do not choose them.
 
@@ -59,7 +59,7 @@ def check_topic_names(
         )
 
 
-def _topics(topology: Topology, application_id: str) -> Iterator[_NamedTopic]:
+def _topics(topology: FrozenTopology, application_id: str) -> Iterator[_NamedTopic]:
     for name in sorted(topology.external_inputs):
         yield _NamedTopic(name=name, owner="an input", internal=False)
     for name in sorted(topology.external_outputs - topology.external_inputs):

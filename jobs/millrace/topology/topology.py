@@ -83,7 +83,7 @@ class SubTopology:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Topology:
+class FrozenTopology:
     """What ``StreamsBuilder.build`` returns: checked, named, split; plain data that can be sent to workers.
 
     Args:
@@ -155,7 +155,7 @@ class Topology:
 
         return summarize(self)
 
-    def diff(self, other: Topology) -> TopologyDiff:
+    def diff(self, other: FrozenTopology) -> TopologyDiff:
         """What deploying ``other`` over this topology would do to its state, in words.
 
         Returns:

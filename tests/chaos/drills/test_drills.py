@@ -12,8 +12,8 @@ from uuid import uuid4
 
 import pytest
 
-from millrace.control.driver_options import ExitCode
-from millrace.kafka.broker import EmbeddedBroker
+from millrace.driver.driver_options import ExitCode
+from millrace.embedded.broker import EmbeddedBroker
 from tests.application import PREFIX_VARIABLE
 from tests.chaos.checker import check_output, check_stores
 from tests.chaos.drills.observing import Observer

@@ -14,8 +14,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.topics import TopicSpec
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from tests.application import Application, wait_until

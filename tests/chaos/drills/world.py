@@ -14,11 +14,11 @@ import psutil
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as ClientTopicPartition
 
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.install.application import Application as InstalledApplication
 from millrace.install.home import Home
 from millrace.install.spec import load_spec
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.offsets import TopicPartition, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.ops.reset import ResetOptions, reset

@@ -6,9 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from millrace.embedded.broker import free_ports
 from millrace.errors import BrokerUnavailableError, PreflightError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.broker import free_ports
 from millrace.kafka.offsets import begin_offsets
 from millrace.kafka.topics import TopicSpec, changelog_topic, repartition_topic
 from millrace.topology.nodes import RepartitionTopicSpec

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.control.status_topic import StatusPublisher
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.status import ApplicationStatus, DriverIdentity
+from millrace.driver.status_topic import StatusPublisher
 from millrace.errors import DriverFencedError, OffsetOutOfRangeError, TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.driver_records import newest_driver

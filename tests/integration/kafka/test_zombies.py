@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from millrace.config import StreamsConfig
-from millrace.control.start_commits import commits_of_new_run
+from millrace.driver.start_commits import commits_of_new_run
 from millrace.dsl import Consumed, Produced, StreamsBuilder
 from millrace.errors import DriverFencedError, TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin

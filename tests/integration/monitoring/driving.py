@@ -11,12 +11,12 @@ from typing import Any
 import yaml
 
 from millrace.config import StreamsConfig
-from millrace.control.control_file import ControlFile, new_token
-from millrace.control.health import HealthLimits, assess
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.preparation import Preparer
-from millrace.control.server import ControlServer, ControlSurface
-from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
+from millrace.driver.control_file import ControlFile, new_token
+from millrace.driver.health import HealthLimits, assess
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.preparation import Preparer
+from millrace.driver.server import ControlServer, ControlSurface
+from millrace.driver.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
 from millrace.install.application import Application

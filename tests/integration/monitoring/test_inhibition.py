@@ -11,7 +11,7 @@ import httpx
 import pytest
 import yaml
 
-from millrace.kafka.broker import free_ports
+from millrace.embedded.broker import free_ports
 from tests.application import ROOT, wait_until
 from tests.integration.monitoring.servers import running
 from tests.unit.monitoring.test_rules import alerts

@@ -11,9 +11,9 @@ import numpy as np
 import orjson
 import pytest
 
-from millrace.control.lifecycle import ApplicationState
+from millrace.driver.lifecycle import ApplicationState
+from millrace.embedded.broker import free_ports
 from millrace.install.application import Application
-from millrace.kafka.broker import free_ports
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.export import Pushgateway, export_metrics
 from millrace.ops.savepoints import create_savepoint

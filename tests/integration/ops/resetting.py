@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 
 from millrace.config import StreamsConfig
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.matched_topics import with_topics_to_read
-from millrace.control.preparation import Preparer
-from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.control.status_topic import StatusPublisher
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.matched_topics import with_topics_to_read
+from millrace.driver.preparation import Preparer
+from millrace.driver.status import ApplicationStatus, DriverIdentity
+from millrace.driver.status_topic import StatusPublisher
 from millrace.dsl import Consumed, Grouped, Materialized, StreamsBuilder, TableJoined
 from millrace.dsl.loading import load_topology
 from millrace.home import HOME_VARIABLE

@@ -9,10 +9,10 @@ from uuid import uuid4
 
 import pytest
 
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.home import HOME_VARIABLE
 from millrace.install.application import Application
 from millrace.install.home import SPECS_VARIABLE
-from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.offsets import End, end_offsets
 from millrace.ops.audit import audit
 from millrace.ops.compaction import CompactionOptions, compact

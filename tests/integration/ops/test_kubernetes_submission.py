@@ -16,8 +16,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from millrace.embedded.broker import free_ports
 from millrace.install.application import Application
-from millrace.kafka.broker import free_ports
 from millrace.ops import Home, Reason, deploy, observe, stop
 from millrace.ops.driver import StopLimits
 from tests.airflow.orders import SECRET, SECRET_VARIABLE, Orders, specification

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 from confluent_kafka import Consumer
 
-from millrace.control.lifecycle import ApplicationState
+from millrace.driver.lifecycle import ApplicationState
 from millrace.errors import OperationError, PreflightError, StateDirectoryLockedError
 from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
-from millrace.control.status_topic import StatusPublisher
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.status import ApplicationStatus, DriverIdentity, SubTopologyStatus
+from millrace.driver.status_topic import StatusPublisher
 from millrace.install.home import ApplicationDirectory
 from millrace.install.spec import ApplicationSpec, SpecFile
 from millrace.ops.control_client import Answer, AnswerKind

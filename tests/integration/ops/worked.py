@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 
 from millrace.config import StreamsConfig
-from millrace.control.preparation import Preparer
+from millrace.driver.preparation import Preparer
 from millrace.dsl import (
     BufferConfig,
     Consumed,

@@ -14,8 +14,8 @@ import pytest
 import yaml
 
 from millrace import ops
-from millrace.control.status import ApplicationStatus
-from millrace.control.status_topic import read_statuses
+from millrace.driver.status import ApplicationStatus
+from millrace.driver.status_topic import read_statuses
 from millrace.home import HOME_VARIABLE
 from millrace.install.application import Application
 from millrace.install.home import SPECS_VARIABLE

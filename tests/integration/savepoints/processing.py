@@ -7,22 +7,22 @@ from collections.abc import Collection
 from uuid import uuid4
 
 from millrace.config import StreamsConfig
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.preparation import Preparer
-from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.control.status_topic import StatusPublisher
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.preparation import Preparer
+from millrace.driver.status import ApplicationStatus, DriverIdentity
+from millrace.driver.status_topic import StatusPublisher
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, TopicPartition, end_offsets
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 _LIMIT_S = 60.0
 
 
-def process(config: StreamsConfig, topology: Topology, *, only: Collection[int] | None = None) -> dict[str, int]:
+def process(config: StreamsConfig, topology: FrozenTopology, *, only: Collection[int] | None = None) -> dict[str, int]:
     """Runs the tasks, as a driver and its workers would, until all input is committed.
 
     Args:

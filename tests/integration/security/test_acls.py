@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from millrace import ops
-from millrace.control.status_topic import ensure_status_topic
+from millrace.driver.status_topic import ensure_status_topic
 from millrace.errors import PreflightError
 from millrace.install.application import Application
 from millrace.install.connection import admin_of

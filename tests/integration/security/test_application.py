@@ -11,8 +11,8 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from millrace.control.control_file import CONTROL_TOKEN_VARIABLE
-from millrace.control.status_topic import ensure_status_topic
+from millrace.driver.control_file import CONTROL_TOKEN_VARIABLE
+from millrace.driver.status_topic import ensure_status_topic
 from millrace.install.spec import load_spec
 from millrace.ops.acls import Purpose, needed_acls
 from tests.application import PREFIX_VARIABLE, Application

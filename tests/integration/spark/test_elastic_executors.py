@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from millrace.control.status import ApplicationStatus, StreamThreadStatus
+from millrace.driver.status import ApplicationStatus, StreamThreadStatus
+from millrace.embedded.broker import free_ports
 from millrace.install.launchers.spark_cluster import SparkCluster
-from millrace.kafka.broker import free_ports
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, Application
 from tests.integration.spark.conftest import World
 from tests.records import Record

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from millrace.kafka.broker import EmbeddedBroker
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.offsets import begin_offsets
 from tests.application import wait_until
 from tests.broker import BROKER_PROPERTIES

@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from millrace.kafka.broker import HOST, EmbeddedBroker, free_ports
+from millrace.embedded.broker import HOST, EmbeddedBroker, free_ports
 from millrace.kafka.offsets import committed_offsets
 from tests.application import Application, wait_until
 from tests.broker import BROKER_PROPERTIES

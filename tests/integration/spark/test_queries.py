@@ -16,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from millrace.query import QueryClient, QueryRefusedError, Reason
+from millrace.queries import QueryClient, QueryRefusedError, Reason
 from tests.application import Application, wait_until
 from tests.integration.spark.conftest import World
 from tests.query_server import QueryServerProcess

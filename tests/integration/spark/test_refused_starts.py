@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 import pytest
 
-from millrace.control.ending import Ending
+from millrace.driver.ending import Ending
+from millrace.embedded.broker import free_ports
 from millrace.install.files import read_json
 from millrace.install.home import ApplicationDirectory
-from millrace.kafka.broker import free_ports
 from millrace.kafka.groups import live_members
 from millrace.kafka.jars import BROKER_JARS, class_path, resolve_jars
 from millrace.kafka.java import find_java

@@ -12,7 +12,7 @@ import httpx
 import psutil
 import pytest
 
-from millrace.control.task_databases import LINK_DATABASES
+from millrace.driver.task_databases import LINK_DATABASES
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
 from tests.application import Application, wait_until
 from tests.integration.spark.conftest import World

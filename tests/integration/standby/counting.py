@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from millrace.config import StreamsConfig
-from millrace.control.preparation import Preparer
+from millrace.driver.preparation import Preparer
 from millrace.dsl import Consumed, Materialized, StreamsBuilder, TimeWindows
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, end_offsets
@@ -20,7 +20,7 @@ from millrace.state import RestoreProgress
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from tests.application import topic
 from tests.records import Record, produce
 
@@ -70,7 +70,7 @@ class Counting:
         self._settings = settings or {}
         builder = StreamsBuilder()
         (build_table if table else build)(builder)
-        self.topology: Topology = builder.build(rewrites=["reuse-source-topic"]) if table else builder.build()
+        self.topology: FrozenTopology = builder.build(rewrites=["reuse-source-topic"]) if table else builder.build()
         self.admin.create_missing([TopicSpec(name=self.topic, partitions=PARTITIONS, settings={"retention.ms": "-1"})])
         self._runs = 0
 

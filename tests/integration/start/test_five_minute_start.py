@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from demo.leftovers import end_processes_of
+from millrace.embedded.broker import free_ports
 from millrace.home import HOME_VARIABLE, millrace_home
 from millrace.install.home import SPECS_VARIABLE
-from millrace.kafka.broker import free_ports
 from tests.unit.project.pages import ROOT, blocks, files
 
 PAGE = ROOT / "docs" / "start.md"

@@ -24,8 +24,8 @@ import yaml
 from confluent_kafka import Consumer, Producer
 
 from demo.leftovers import end_processes_of
+from millrace.embedded.broker import free_ports
 from millrace.home import millrace_home
-from millrace.kafka.broker import free_ports
 from millrace.kafka.jars import IVY_SETTINGS_VARIABLE
 from millrace.ops.airflow_service import HEALTH_PATH, AirflowService
 from millrace.processes import ProcessIdentity

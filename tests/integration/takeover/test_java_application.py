@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from millrace.config import StreamsConfig
-from millrace.control.takeover import Takeover
+from millrace.driver.takeover import Takeover
 from millrace.dsl import StreamsBuilder
 from millrace.errors import PreflightError
 from millrace.kafka.admin import KafkaAdmin
@@ -21,7 +21,7 @@ from millrace.kafka.java import find_java
 from millrace.kafka.offsets import committed_offsets
 from millrace.serdes import BytesSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from tests.application import PREFIX_VARIABLE, topic, wait_until
 from tests.integration.takeover import shop
 from tests.records import Record, produce, read_topic
@@ -69,7 +69,7 @@ PARTS: list[list[Row]] = [
 ]
 
 
-def _topology() -> Topology:
+def _topology() -> FrozenTopology:
     builder = StreamsBuilder()
     shop.build(builder)
     return builder.build()
@@ -81,7 +81,7 @@ def _bytes(value: str | int | None) -> bytes | None:
     return shop.LONG.serialize(value) if isinstance(value, int) else shop.TEXT.serialize(value)
 
 
-def _expected(topology: Topology, parts: Sequence[Sequence[Row]]) -> dict[str, list[tuple[object, object, int]]]:
+def _expected(topology: FrozenTopology, parts: Sequence[Sequence[Row]]) -> dict[str, list[tuple[object, object, int]]]:
     """What one run without interruption writes: the test driver, which the parity tests hold to Kafka Streams' own."""
     with TopologyTestDriver(topology, {"application.id": "model"}) as driver:
         for part in parts:

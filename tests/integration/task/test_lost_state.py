@@ -12,9 +12,9 @@ import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
 
 from millrace.config import StreamsConfig
-from millrace.control.preparation import Preparer
-from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.control.takeover import Takeover
+from millrace.driver.preparation import Preparer
+from millrace.driver.status import ApplicationStatus, DriverIdentity
+from millrace.driver.takeover import Takeover
 from millrace.dsl import Consumed, Materialized, Processor, Produced, Stores, StreamsBuilder
 from millrace.dsl import Record as ProcessedRecord
 from millrace.errors import OffsetsMovedError, StateError
@@ -25,7 +25,7 @@ from millrace.serdes import LongSerde, StringSerde
 from millrace.spark.plan import QueryPlan
 from millrace.task.input import OffsetRange
 from millrace.task.task import BatchOutcome, Task
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from tests.damage import flip_bytes, flip_middle
 from tests.records import Record, produce, read_topic
 
@@ -111,7 +111,7 @@ class Counting:
         self.task.close()
         self.admin.delete_topics([self.source, self.output, self.changelog])
 
-    def _topology(self) -> Topology:
+    def _topology(self) -> FrozenTopology:
         builder = StreamsBuilder()
         counts = Materialized.as_("counts").with_value_serde(LongSerde())
         stream = builder.stream(self.source, Consumed.with_(StringSerde(), StringSerde()))
@@ -126,7 +126,7 @@ class CountingItself(Counting):
     settings: ClassVar[dict[str, str]] = {"processing.exception.handler": "continue"}
     hides = False
 
-    def _topology(self) -> Topology:
+    def _topology(self) -> FrozenTopology:
         itself, held = self, list[object]()
 
         class CountAndScan(Processor[str, str]):

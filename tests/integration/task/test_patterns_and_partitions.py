@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from millrace.config import StreamsConfig
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.matched_topics import with_topics_read, with_topics_to_read
-from millrace.control.preparation import Preparer
-from millrace.control.status import ApplicationStatus, DriverIdentity
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.matched_topics import with_topics_read, with_topics_to_read
+from millrace.driver.preparation import Preparer
+from millrace.driver.status import ApplicationStatus, DriverIdentity
 from millrace.dsl import Consumed, Materialized, Processor, Produced, Stores, StreamsBuilder, Topology
 from millrace.errors import TopologyError
 from millrace.install.spec import ApplicationSpec
@@ -37,7 +37,7 @@ READ = Consumed.with_(TEXT, TEXT)
 class Runs:
     """Runs of an application, each of which processes what there is, in one batch of each task."""
 
-    def __init__(self, bootstrap_servers: str, name: str, directory: Path, topology: frozen.Topology) -> None:
+    def __init__(self, bootstrap_servers: str, name: str, directory: Path, topology: frozen.FrozenTopology) -> None:
         self.config = StreamsConfig.from_mapping(
             {"application.id": name, "bootstrap.servers": bootstrap_servers, "state.dir": str(directory)}
         )

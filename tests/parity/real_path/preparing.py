@@ -7,7 +7,7 @@ from itertools import groupby
 from random import Random
 from typing import Any
 
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from tests.parity.scenario import REWRITES, WALL_CLOCK, Scenario
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
 from tests.records import Record
@@ -75,7 +75,7 @@ def rewrites_of(scenario: Scenario) -> tuple[str, ...]:
     return tuple(REWRITES[sentence] for sentence in scenario["settings"] if sentence in REWRITES)
 
 
-def topics_of(topology: Topology, application_id: str) -> set[str]:
+def topics_of(topology: FrozenTopology, application_id: str) -> set[str]:
     """The names of all topics of an application, internal ones included."""
     internal = {f"{application_id}-{spec.name}" for spec in topology.repartition_topics}
     for part in topology.sub_topologies:

@@ -8,7 +8,7 @@ from random import Random
 from typing import Any
 
 from millrace.config import StreamsConfig
-from millrace.control.preparation import Preparer
+from millrace.driver.preparation import Preparer
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, end_offsets
 from millrace.kafka.topics import TopicSpec

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millrace.control.ending import Ending, ExitCode
+from millrace.driver.ending import Ending, ExitCode
 from millrace.install.application import Application
 from millrace.install.record import write_record
 from millrace.ops import Home, observe, read_record, stop

@@ -11,10 +11,10 @@ import yaml
 from packaging.specifiers import SpecifierSet
 
 from demo.cluster import LAUNCHER_VARIABLE, MASTER_VARIABLE
+from millrace.embedded import broker, cluster
 from millrace.home import HOME_VARIABLE
 from millrace.install.launchers import launcher_of_kind
 from millrace.install.launchers.spark_cluster import master_arguments, worker_arguments
-from millrace.kafka import broker, broker_cluster
 from millrace.kafka.jars import KAFKA_VERSION
 from millrace.ops import Home, load_spec
 from millrace.ops.airflow_service import BROKER_VARIABLE, HEALTH_PATH, LOCAL_SETTINGS, SETTINGS, read_settings
@@ -189,9 +189,9 @@ def brokers_of(whole: dict[str, Service], *, three: bool) -> dict[str, Service]:
 
 @pytest.mark.parametrize("three", [False, True])
 def test_brokers_have_the_settings_of_the_embedded_ones(three: bool) -> None:
-    wanted = {**broker._DEFAULT_PROPERTIES, **(broker_cluster._PROPERTIES if three else {})}
+    wanted = {**broker._DEFAULT_PROPERTIES, **(cluster._PROPERTIES if three else {})}
     brokers = brokers_of(services(example(three_brokers=three)), three=three)
-    assert len(brokers) == (broker_cluster.NODES if three else 1)
+    assert len(brokers) == (cluster.NODES if three else 1)
     for name, service in brokers.items():
         assert service["image"] == f"apache/kafka:{KAFKA_VERSION}"
         for key, value in wanted.items():

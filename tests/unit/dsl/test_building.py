@@ -23,7 +23,7 @@ def reading(builder: StreamsBuilder) -> StreamsBuilder:
     return builder
 
 
-def reuses_topic(topology: frozen.Topology) -> bool:
+def reuses_topic(topology: frozen.FrozenTopology) -> bool:
     ((store,),) = [part.stores for part in topology.sub_topologies]
     return store.source_topic is not None
 
@@ -78,13 +78,13 @@ def with_other_options(builder: StreamsBuilder, topic: str = "out") -> None:
     builder.stream("in", TEXT).to(topic)
 
 
-def with_a_builder_of_its_own(_: StreamsBuilder) -> frozen.Topology:
+def with_a_builder_of_its_own(_: StreamsBuilder) -> frozen.FrozenTopology:
     builder = StreamsBuilder()
     builder.stream("in", TEXT).to("own-out")
     return builder.build()
 
 
-def returning_what_it_has_built(builder: StreamsBuilder) -> frozen.Topology:
+def returning_what_it_has_built(builder: StreamsBuilder) -> frozen.FrozenTopology:
     return reading(builder).build()
 
 

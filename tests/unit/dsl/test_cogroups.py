@@ -20,7 +20,7 @@ from millrace.errors import TopologyError
 from millrace.serdes import JsonSerde, LongSerde, SessionWindowedSerde, StringSerde
 from millrace.topology.diff import ChangeKind, diff
 from millrace.topology.nodes import SinkNode
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT, NUMBER, JSON = StringSerde(), LongSerde(), JsonSerde()
 
@@ -109,7 +109,7 @@ def test_callables_and_streams_that_do_not_fit_are_refused() -> None:
         cogrouped.windowed_by(5)  # type: ignore[call-overload]
 
 
-def _cogrouped(*topics: str) -> Topology:
+def _cogrouped(*topics: str) -> FrozenTopology:
     builder = StreamsBuilder()
     first, *others = (grouped(builder, topic) for topic in topics)
     cogrouped = first.cogroup(add)

@@ -13,7 +13,7 @@ from millrace.errors import TopologyError
 from millrace.serdes import LongSerde, StringSerde
 from millrace.topology.diff import ChangeKind, diff
 from millrace.topology.partitions import task_counts
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 NEAR = JoinWindows.of_time_difference_with_no_grace(1)
@@ -27,7 +27,7 @@ def both(value: Any, row: Any) -> Any:
     return value, row
 
 
-def enriched(topic: str = "global", *, serde: Any = TEXT, store: str = "rows") -> Topology:
+def enriched(topic: str = "global", *, serde: Any = TEXT, store: str = "rows") -> FrozenTopology:
     builder = StreamsBuilder()
     table = builder.global_table(topic, Consumed.with_(TEXT, serde), Materialized.as_(store))
     builder.stream("in").left_join(table, select, both).to("out")
@@ -97,7 +97,7 @@ def test_options_of_other_joins_are_refused() -> None:
         StreamsBuilder().stream("in").join(table, select, both)
 
 
-def compare(old: Topology, new: Topology) -> list[tuple[ChangeKind, str]]:
+def compare(old: FrozenTopology, new: FrozenTopology) -> list[tuple[ChangeKind, str]]:
     found = diff(json.loads(json.dumps(old.summary())), new)
     assert not found.loses_state
     return [(change.kind, change.text) for change in found.changes]

@@ -12,7 +12,7 @@ from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError
 from millrace.rewrites import REWRITES
 from millrace.serdes import StringSerde
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = Consumed.with_(StringSerde(), StringSerde())
 
@@ -27,7 +27,7 @@ def build(builder: StreamsBuilder) -> None:
     keyed.group_by_key().count(Materialized.as_("second")).to_stream().to("counts")
 
 
-def loaded(optimization: str | None) -> Topology:
+def loaded(optimization: str | None) -> FrozenTopology:
     settings = {"application.id": "app", "bootstrap.servers": "b:1", "default.key.serde": "string"}
     settings["default.value.serde"] = "string"
     if optimization is not None:
@@ -35,7 +35,7 @@ def loaded(optimization: str | None) -> Topology:
     return load_topology(f"{__name__}:build", StreamsConfig.from_mapping(settings))
 
 
-def effects(topology: Topology) -> tuple[bool, int, int]:
+def effects(topology: FrozenTopology) -> tuple[bool, int, int]:
     """Whether the table reads its input as changelog; repartition topics; stores of the self-join."""
     stores = {store.name: store for part in topology.sub_topologies for store in part.stores}
     repartitions = topology.describe().count("(topic: ") - topology.describe().count("Sink: KSTREAM-SINK")

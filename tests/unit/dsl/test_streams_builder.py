@@ -46,7 +46,7 @@ from millrace.topology.operators import (
     TableSource,
 )
 from millrace.topology.stores import StoreKind, StoreSpec
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 MINUTE = TimeWindows.of_size_with_no_grace(60_000)
 
@@ -63,19 +63,19 @@ def left(value: Any, other: Any) -> Any:
     return value
 
 
-def node(topology: Topology, name: str) -> Any:
+def node(topology: FrozenTopology, name: str) -> Any:
     return next(node for part in topology.sub_topologies for node in part.nodes if node.name == name)
 
 
-def operators(topology: Topology) -> list[Operator]:
+def operators(topology: FrozenTopology) -> list[Operator]:
     return [node.operator for part in topology.sub_topologies for node in part.nodes if isinstance(node, ProcessorNode)]
 
 
-def sink_of(topology: Topology, topic: str) -> SinkNode:
+def sink_of(topology: FrozenTopology, topic: str) -> SinkNode:
     return next(sink for part in topology.sub_topologies for sink in part.sinks if sink.topic == topic)
 
 
-def store(topology: Topology) -> StoreSpec:
+def store(topology: FrozenTopology) -> StoreSpec:
     (found,) = (store for part in topology.sub_topologies for store in part.stores)
     return found
 

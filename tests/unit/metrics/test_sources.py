@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.control.lifecycle import ApplicationState
+from millrace.driver.lifecycle import ApplicationState
 from millrace.metrics import (
     APPLICATION_STATES,
     METRICS,

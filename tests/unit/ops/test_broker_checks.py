@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.status import ApplicationStatus, DriverIdentity
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.status import ApplicationStatus, DriverIdentity
 from millrace.dsl import Materialized, RecordContext, StreamsBuilder, TimeWindows
 from millrace.install.spec import ApplicationSpec, TopicDeclaration, UpgradeMode
 from millrace.ops.broker_checks import broker_checks
 from millrace.ops.broker_view import BrokerView, TopicView
 from millrace.ops.checks import Check
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 
 def by_country(key: str, value: Any, context: RecordContext) -> str:
     return f"payments-{key}"
 
 
-def topology() -> Topology:
+def topology() -> FrozenTopology:
     builder = StreamsBuilder()
     accounts = builder.table("accounts", materialized=Materialized.as_("accounts"))
     builder.stream("payments").join(accounts, lambda payment, account: payment).to("enriched")
@@ -141,7 +141,7 @@ def test_a_topology_that_would_lose_a_store_is_refused_with_the_store_and_its_to
     assert failed(broker_checks(spec(upgrade_mode=UpgradeMode.STATELESS), topology(), there)) == {}
 
 
-def running(old: Topology) -> ApplicationStatus:
+def running(old: FrozenTopology) -> ApplicationStatus:
     return ApplicationStatus.model_validate(
         {
             "application_id": "app",
@@ -154,7 +154,7 @@ def running(old: Topology) -> ApplicationStatus:
     )
 
 
-def counting(store: str, *, windowed: bool) -> Topology:
+def counting(store: str, *, windowed: bool) -> FrozenTopology:
     builder = StreamsBuilder()
     grouped = builder.stream("payments").group_by_key()
     if windowed:

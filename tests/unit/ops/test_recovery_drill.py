@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.status import ApplicationStatus, DriverIdentity
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.status import ApplicationStatus, DriverIdentity
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.ops import Home, deploy, recovery_drill, wait_until_ready

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from millrace.cli.application import run
-from millrace.control.ending import Ending, ExitCode
+from millrace.driver.ending import Ending, ExitCode
 from millrace.install.application import Application
 from millrace.install.record import read_record
 from millrace.ops import Home, Reason, Verdict, deploy, observe, reconcile

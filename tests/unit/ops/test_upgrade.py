@@ -46,7 +46,7 @@ FENCED: dict[str, Any] = {
         "{python}",
         "-c",
         (
-            "import sys; from pathlib import Path; from millrace.control.ending import write_ending; "
+            "import sys; from pathlib import Path; from millrace.driver.ending import write_ending; "
             "path = Path(sys.argv[1], 'ended.json'); "
             "write_ending(path, exit_code=3, reason='fenced by driver 2 on other-host', remedy='')"
         ),

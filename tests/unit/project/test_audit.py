@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from millrace.kafka.broker import free_ports
+from millrace.embedded.broker import free_ports
 from scripts.audit import LOCK, licences, locked, unpinned
 
 ROOT = Path(__file__).resolve().parents[3]

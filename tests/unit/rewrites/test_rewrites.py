@@ -8,7 +8,7 @@ from millrace.dsl import Consumed, Grouped, KStream, StreamsBuilder
 from millrace.errors import TopologyError
 from millrace.serdes import StringSerde
 from millrace.topology.nodes import ProcessorNode, SourceNode
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 MERGE = ("merge-repartition-topics",)
 STRINGS = Consumed.with_(StringSerde(), StringSerde())
@@ -27,7 +27,7 @@ def count(stream: KStream, topic: str) -> None:
     stream.group_by_key(GROUPED).count().to_stream().to(topic)
 
 
-def topics_behind(topology: Topology, sink_topic: str) -> set[str]:
+def topics_behind(topology: FrozenTopology, sink_topic: str) -> set[str]:
     """The topics that the sub-topology which writes ``sink_topic`` reads."""
     part = next(part for part in topology.sub_topologies if any(sink.topic == sink_topic for sink in part.sinks))
     return {topic for source in part.sources for topic in source.topics}

@@ -8,7 +8,7 @@ from millrace.errors import ConfigurationError
 from millrace.serdes import StringSerde
 from millrace.spark.engine import engine_of
 from millrace.spark.session import own_settings
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = Consumed.with_(StringSerde(), StringSerde())
 
@@ -18,7 +18,7 @@ def config(**settings: object) -> StreamsConfig:
     return StreamsConfig.from_mapping({"application.id": "a", "bootstrap.servers": "localhost:1", **named})
 
 
-def topology(*, framed: bool) -> Topology:
+def topology(*, framed: bool) -> FrozenTopology:
     builder = StreamsBuilder()
     stream = builder.stream("in", TEXT)
     (stream.transform_frame(lambda frame: frame) if framed else stream).to("out")

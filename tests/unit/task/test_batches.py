@@ -16,7 +16,7 @@ from millrace.dsl import aggregators as built_in
 from millrace.serdes import BytesSerde, JsonSerde, Serde, StringSerde
 from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
 from millrace.topology.aggregators import BuiltInAggregator
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from tests.parity.generating import generate
 from tests.parity.scenario import WALL_CLOCK
 from tests.parity.scenario_topology import ScenarioTopology, is_order_defined
@@ -46,7 +46,7 @@ ROWS = st.lists(
 CUTS = st.lists(st.integers(1, 6), min_size=1, max_size=8)
 
 
-def _run(topology: Topology, rows: list[Row], sizes: list[int], serde: Serde, *, cached: bool) -> Outcome:
+def _run(topology: FrozenTopology, rows: list[Row], sizes: list[int], serde: Serde, *, cached: bool) -> Outcome:
     """Runs rows, given in the order of their processing, in batches of the given sizes, over and over."""
     dead_letters = {
         "errors.dead.letter.queue.topic.name": "dead-letters",
@@ -154,7 +154,7 @@ TOPOLOGIES: dict[str, Define] = {
 }
 
 
-def _build(name: str, serde: Serde) -> Topology:
+def _build(name: str, serde: Serde) -> FrozenTopology:
     builder = StreamsBuilder()
     TOPOLOGIES[name](builder, serde)
     if name != "joined":

@@ -28,7 +28,7 @@ from millrace.errors import ConfigurationError
 from millrace.metrics import DropReason, SilentDrop
 from millrace.serdes import JsonSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 DEAD = "dead-letters"
@@ -44,7 +44,7 @@ def settings(asked: str) -> dict[str, Any]:
     }
 
 
-def topology(define: Any) -> Topology:
+def topology(define: Any) -> FrozenTopology:
     builder = StreamsBuilder()
     define(builder, builder.stream("in", Consumed.with_(TEXT, TEXT)))
     return builder.build()
@@ -64,7 +64,7 @@ def dead_letters(driver: TopologyTestDriver) -> list[tuple[str | None, str | Non
 
 
 def run(
-    built: Topology, records: list[TestRecord], asked: str = "all", *, in_batches: bool = False
+    built: FrozenTopology, records: list[TestRecord], asked: str = "all", *, in_batches: bool = False
 ) -> tuple[list[tuple[str | None, str | None, str, str]], dict[DropReason, int]]:
     with TopologyTestDriver(built, settings(asked)) as driver:
         topic = driver.create_input_topic("in", TEXT, TEXT)
@@ -76,14 +76,14 @@ def run(
         return dead_letters(driver), dict(driver.dropped)
 
 
-def both_ways(built: Topology, records: list[TestRecord], asked: str = "all") -> list[Any]:
+def both_ways(built: FrozenTopology, records: list[TestRecord], asked: str = "all") -> list[Any]:
     """The dead-letter records, which are the same record by record and in one batch."""
     one_by_one = run(built, records, asked)
     assert run(built, records, asked, in_batches=True) == one_by_one
     return one_by_one[0]
 
 
-def _counted(windows: Any) -> Topology:
+def _counted(windows: Any) -> FrozenTopology:
     def define(_: StreamsBuilder, stream: KStream) -> None:
         stream.group_by_key().windowed_by(windows).count(Materialized.as_("counts"))
 

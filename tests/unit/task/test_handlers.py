@@ -21,7 +21,7 @@ from millrace.handlers import (
 from millrace.metrics import DropReason
 from millrace.serdes import JsonSerde, LongSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 JSON = JsonSerde()
@@ -86,7 +86,7 @@ class OnlySends:
         return Response.resume()
 
 
-def copied(*, value_serde: Any = TEXT, key_serde: Any = TEXT) -> Topology:
+def copied(*, value_serde: Any = TEXT, key_serde: Any = TEXT) -> FrozenTopology:
     builder = StreamsBuilder()
     builder.stream("in", Consumed.with_(TEXT, TEXT)).to("out", Produced.with_(key_serde, value_serde))
     return builder.build()

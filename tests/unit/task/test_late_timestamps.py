@@ -19,7 +19,7 @@ from millrace.dsl import (
 from millrace.metrics import DropReason
 from millrace.serdes import LongSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 SECOND = timedelta(seconds=1)
@@ -27,7 +27,7 @@ NOW = 1_795_947_275_026
 MICROS, NANOS, LARGEST = NOW * 1_000, NOW * 1_000_000, 2**63 - 1
 
 
-def counted(windows: Callable[[object], KTable]) -> Topology:
+def counted(windows: Callable[[object], KTable]) -> FrozenTopology:
     builder = StreamsBuilder()
     grouped = builder.stream("in", Consumed.with_(TEXT, TEXT)).group_by_key()
     stream = windows(grouped).to_stream()
@@ -38,7 +38,7 @@ def counted(windows: Callable[[object], KTable]) -> Topology:
 
 
 def results(
-    topology: Topology, records: list[TestRecord], *, together: bool
+    topology: FrozenTopology, records: list[TestRecord], *, together: bool
 ) -> tuple[dict[str, tuple[int, int | None]], dict[DropReason, int]]:
     """Last count and timestamp of every window, and what was dropped."""
     with TopologyTestDriver(topology) as driver:

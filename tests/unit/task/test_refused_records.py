@@ -12,7 +12,7 @@ from millrace.metrics import DropReason
 from millrace.serdes import JsonSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.field_timestamp import field_timestamp
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 HOUR_MS = 3_600_000
@@ -20,14 +20,14 @@ DEFAULTS = {"message.timestamp.type": "CreateTime", "message.timestamp.after.max
 CONTINUE = {"production.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dlq"}
 
 
-def by_field() -> Topology:
+def by_field() -> FrozenTopology:
     builder = StreamsBuilder()
     read = Consumed.with_(TEXT, JsonSerde()).with_timestamp_extractor(field_timestamp("at"))
     builder.stream("in", read).to("out", Produced.with_(TEXT, JsonSerde()))
     return builder.build()
 
 
-def copied() -> Topology:
+def copied() -> FrozenTopology:
     builder = StreamsBuilder()
     builder.stream("in", Consumed.with_(TEXT, TEXT)).to("out", Produced.with_(TEXT, TEXT))
     return builder.build()

@@ -13,7 +13,7 @@ from millrace.errors import ProcessingError
 from millrace.metrics import DropReason
 from millrace.serdes import JsonSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 TYPED = JsonSerde(schema=pa.schema([("kind", pa.string()), ("amount", pa.int64())]))
@@ -26,7 +26,7 @@ RECORDS = [
 CONTINUE = {"processing.exception.handler": "continue", "errors.dead.letter.queue.topic.name": "dlq"}
 
 
-def routed(extractor: Any) -> Topology:
+def routed(extractor: Any) -> FrozenTopology:
     builder = StreamsBuilder()
     builder.stream("in", Consumed.with_(TEXT, TYPED)).to(extractor, Produced.with_(TEXT, TYPED))
     return builder.build()

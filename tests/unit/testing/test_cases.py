@@ -13,7 +13,7 @@ from millrace.dsl.aggregators import count as counting
 from millrace.metrics import DropReason
 from millrace.serdes import JsonSerde, LongSerde, StringSerde, TimeWindowedSerde, Windowed
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 LONG = LongSerde()
@@ -22,13 +22,13 @@ STORE = Materialized.as_("store").with_key_serde(TEXT)
 Records = list[TestRecord]
 
 
-def build(define: Callable[[KStream], None], *, consumed: Consumed | None = None) -> Topology:
+def build(define: Callable[[KStream], None], *, consumed: Consumed | None = None) -> FrozenTopology:
     builder = StreamsBuilder()
     define(builder.stream("in", consumed or Consumed.with_(TEXT, LONG)))
     return builder.build()
 
 
-def windowed_count(windows: TimeWindows, *, consumed: Consumed | None = None) -> Topology:
+def windowed_count(windows: TimeWindows, *, consumed: Consumed | None = None) -> FrozenTopology:
     def define(stream: KStream) -> None:
         options = consumed or Consumed.with_(TEXT, LONG)
         grouped = stream.group_by_key(Grouped.with_(TEXT, options.value_serde)).windowed_by(windows)

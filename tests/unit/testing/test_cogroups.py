@@ -22,7 +22,7 @@ from millrace.errors import ProcessingError
 from millrace.metrics import DropReason
 from millrace.serdes import BytesSerde, JsonSerde, LongSerde, SessionWindowedSerde, StringSerde, TimeWindowedSerde
 from millrace.testing import TestInputTopic, TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT, LONG, JSON = StringSerde(), LongSerde(), JsonSerde()
 TOPICS = ("one", "two", "three")
@@ -50,7 +50,7 @@ def _merger(key: Any, one: Any, other: Any) -> str:
     return f"({one}{other})"
 
 
-def cogrouped(windows: Any, *, fails_on: int = -1, cached: bool = False) -> Topology:
+def cogrouped(windows: Any, *, fails_on: int = -1, cached: bool = False) -> FrozenTopology:
     def failing(key: Any, value: Any, aggregate: Any) -> Any:
         if value == fails_on:
             raise ValueError(value)
@@ -77,7 +77,7 @@ def cogrouped(windows: Any, *, fails_on: int = -1, cached: bool = False) -> Topo
     return builder.build()
 
 
-def _run(topology: Topology, rows: list[Row], sizes: list[int], **more: Any) -> Any:
+def _run(topology: FrozenTopology, rows: list[Row], sizes: list[int], **more: Any) -> Any:
     with TopologyTestDriver(topology, more) as driver:
         topics: dict[str, TestInputTopic] = {name: driver.create_input_topic(name, TEXT, LONG) for name in TOPICS}
         place = turn = 0

@@ -8,13 +8,13 @@ from millrace.dsl import Consumed, Grouped, Materialized, Produced, StreamsBuild
 from millrace.errors import ProcessingError, TopologyError
 from millrace.serdes import LongSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 LONG = LongSerde()
 
 
-def _topology() -> Topology:
+def _topology() -> FrozenTopology:
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed.with_(TEXT, LONG))
     stream.to("out")

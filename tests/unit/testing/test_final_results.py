@@ -37,7 +37,7 @@ from millrace.serdes import (
 )
 from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.operators import TableSuppress
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 JSON = JsonSerde()
@@ -54,7 +54,7 @@ def key_serde(windows: Windows) -> Serde:
     )
 
 
-def counting(windows: Windows, how: str, *, store: Materialized | None = None) -> Topology:
+def counting(windows: Windows, how: str, *, store: Materialized | None = None) -> FrozenTopology:
     """Counts by key and window, once by one of the two ways."""
     builder = StreamsBuilder()
     stored = (store or Materialized.as_("counts")).with_key_serde(TEXT)
@@ -73,7 +73,7 @@ def finals(driver: TopologyTestDriver, windows: Windows) -> list[Final]:
     return [(r.key.key, r.key.start, r.key.end, r.value, r.timestamp or 0) for r in records]
 
 
-def run(topology: Topology, windows: Windows, batches: list[list[TestRecord]]) -> list[Final]:
+def run(topology: FrozenTopology, windows: Windows, batches: list[list[TestRecord]]) -> list[Final]:
     with TopologyTestDriver(topology) as driver:
         topic = driver.create_input_topic("in", TEXT, JSON)
         for batch in batches:
@@ -187,7 +187,7 @@ def test_no_jump_of_time_and_no_cut_of_the_input_loses_a_window(
 ) -> None:
     """The store's own retention, which Kafka Streams loses windows by; against a retention that is never reached."""
 
-    def topology(*, retained: bool) -> Topology:
+    def topology(*, retained: bool) -> FrozenTopology:
         store = Materialized.as_("counts")
         store = store.with_retention(10**9) if retained else store
         return counting(windows, "emit strategy", store=store if cached else store.with_caching_disabled())

@@ -14,7 +14,7 @@ from millrace.errors import ProcessingError, SerializationError, TopologyError
 from millrace.metrics import DropReason
 from millrace.serdes import BytesSerde, JsonSerde, LongSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT, JSON = StringSerde(), JsonSerde()
 TYPED = JsonSerde(schema=pa.schema([("fk", pa.string()), ("v", pa.string())]))
@@ -47,7 +47,7 @@ def topology(
     options: TableJoined | None = NAMED,
     joiner: Any = joined_value,
     **kept: Any,
-) -> Topology:
+) -> FrozenTopology:
     builder = StreamsBuilder()
     left, right = tables(builder, **kept)
     join = {"inner": left.join, "left": left.left_join}[kind]

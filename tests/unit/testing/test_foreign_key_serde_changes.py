@@ -26,7 +26,7 @@ from millrace.metrics import DropReason
 from millrace.serdes import AvroSerde, BytesSerde, Serde, StringSerde, serde_from
 from millrace.state import TaskPosition, TaskState
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 
@@ -103,7 +103,7 @@ def _store(name: str, serde: Serde) -> Materialized:
     return Materialized.as_(name).with_key_serde(TEXT).with_value_serde(serde)
 
 
-def _topology(left: str, serde: Serde, kind: str) -> Topology:
+def _topology(left: str, serde: Serde, kind: str) -> FrozenTopology:
     builder = StreamsBuilder()
     rows = LEFT[left](builder, serde)
     foreign = builder.table("right", Consumed.with_(TEXT, TEXT), _store("foreign", TEXT))
@@ -122,7 +122,7 @@ def _topology(left: str, serde: Serde, kind: str) -> Topology:
 class _Run:
     """A driver over a directory that outlives it."""
 
-    def __init__(self, topology: Topology, directory: Path, serde: Serde) -> None:
+    def __init__(self, topology: FrozenTopology, directory: Path, serde: Serde) -> None:
         self.driver = TopologyTestDriver(topology, {"statestore.cache.max.bytes": 0}, state_directory=directory)
         self.left = self.driver.create_input_topic("left", TEXT, serde)
         self.right = self.driver.create_input_topic("right", TEXT, TEXT)

@@ -28,7 +28,7 @@ from millrace.dsl import aggregators as agg
 from millrace.errors import ProcessingError, TopologyError
 from millrace.serdes import JsonSerde, LongSerde, StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology as FrozenTopology
+from millrace.topology.topology import FrozenTopology
 
 S, L = StringSerde(), LongSerde()
 TOTALS = Stores.key_value_store_builder(Stores.in_memory_key_value_store("totals"), S, L)

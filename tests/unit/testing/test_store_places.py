@@ -29,7 +29,7 @@ from millrace.state import TaskState
 from millrace.testing import TestRecord, TopologyTestDriver
 from millrace.topology.store_builders import StoreSupplier
 from millrace.topology.stores import StoreKind, StoreSpec
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from tests.sqlite_store import SqliteStore, VolatileStore
 
 TEXT = StringSerde()
@@ -79,7 +79,7 @@ def supplier(kind: str) -> StoreSupplier:
     return Stores.custom_key_value_store("store", SqliteStore)
 
 
-def build(kind: str, place: str, *, cached: bool, logged: bool) -> Topology:
+def build(kind: str, place: str, *, cached: bool, logged: bool) -> FrozenTopology:
     builder = StreamsBuilder()
     stream = builder.stream("in", Consumed.with_(TEXT, TEXT))
     backend = PLACES[place]
@@ -104,7 +104,7 @@ def content_of(driver: TopologyTestDriver) -> list[Any]:
     return [*read("store").entries()]
 
 
-def run(topology: Topology, directory: Path, *, in_batches: bool) -> tuple[list[Any], list[Any], list[Any]]:
+def run(topology: FrozenTopology, directory: Path, *, in_batches: bool) -> tuple[list[Any], list[Any], list[Any]]:
     """What goes out, what the store holds, and what its changelog gets."""
     with TopologyTestDriver(topology, state_directory=directory) as driver:
         topic = driver.create_input_topic("in", TEXT, TEXT)
@@ -200,7 +200,7 @@ def _buffer(name: str, retention: int = 25, size: int = 20, *, duplicates: bool 
     return Stores.in_memory_window_store(name, retention, size, retain_duplicates=duplicates)
 
 
-def _join(options: StreamJoined) -> Topology:
+def _join(options: StreamJoined) -> FrozenTopology:
     builder = StreamsBuilder()
     one, two = (builder.stream(topic, Consumed.with_(TEXT, TEXT)) for topic in ("one", "two"))
     one.outer_join(two, lambda left, right: f"{left}{right}", NEAR, options).to("out", Produced.with_(TEXT, TEXT))

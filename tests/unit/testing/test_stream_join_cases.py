@@ -12,16 +12,16 @@ from millrace.errors import ProcessingError
 from millrace.metrics import DropReason
 from millrace.serdes import StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 STRINGS = Consumed.with_(TEXT, TEXT)
 Row = tuple[str, str, str | None, int]
 Result = tuple[str, str, int]
-Run = Callable[[Topology, list[Row]], list[list[Result]]]
+Run = Callable[[FrozenTopology, list[Row]], list[list[Result]]]
 
 
-def joined(kind: str, windows: JoinWindows) -> Topology:
+def joined(kind: str, windows: JoinWindows) -> FrozenTopology:
     builder = StreamsBuilder()
     left, right = builder.stream("L", STRINGS), builder.stream("R", STRINGS)
     join: Callable[..., KStream] = getattr(left, kind)
@@ -33,7 +33,7 @@ def joined(kind: str, windows: JoinWindows) -> Topology:
 def run(request: pytest.FixtureRequest) -> Run:
     """Runs rows and returns the results of each step: one a row, or one for all rows."""
 
-    def run_rows(topology: Topology, rows: list[Row]) -> list[list[Result]]:
+    def run_rows(topology: FrozenTopology, rows: list[Row]) -> list[list[Result]]:
         with TopologyTestDriver(topology) as driver:
             topics = {name: driver.create_input_topic(name, TEXT, TEXT) for name in "LR"}
             results = driver.create_output_topic("out", TEXT, TEXT)

@@ -25,7 +25,7 @@ from millrace.dsl import (
 from millrace.errors import ProcessingError, TopologyError
 from millrace.serdes import StringSerde
 from millrace.testing import TestRecord, TopologyTestDriver
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 S = StringSerde()
 STRINGS = Consumed.with_(S, S)
@@ -38,7 +38,7 @@ def joined(value: Any, row: Any) -> str:
     return f"{value}|{row}"
 
 
-def topology(grace: int = 10, kind: str = "join") -> Topology:
+def topology(grace: int = 10, kind: str = "join") -> FrozenTopology:
     b = StreamsBuilder()
     table = b.table("t", STRINGS, Materialized.as_(HISTORY))
     stream = b.stream("s", STRINGS)

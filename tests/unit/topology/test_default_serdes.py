@@ -93,7 +93,7 @@ def everything(builder: StreamsBuilder) -> None:
     table.map_values(lambda key, value: value, Materialized.as_("values"))
 
 
-def serdes_of(topology: frozen.Topology) -> list[Serde | None]:
+def serdes_of(topology: frozen.FrozenTopology) -> list[Serde | None]:
     found = []
     for part in topology.sub_topologies:
         for item in (*part.nodes, *(store for store in part.stores if "OUTERSHARED" not in store.name)):

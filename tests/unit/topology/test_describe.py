@@ -10,7 +10,7 @@ import pytest
 from millrace.dsl import StreamsBuilder
 from millrace.kafka.topics import changelog_topic, repartition_topic
 from millrace.topology.nodes import SourceNode
-from millrace.topology.topology import Topology, full_topic_name
+from millrace.topology.topology import FrozenTopology, full_topic_name
 
 HERE = Path(__file__).parent
 
@@ -33,7 +33,7 @@ def _golden(name: str) -> tuple[str, str]:
     return description, topics
 
 
-def _build(name: str) -> Topology:
+def _build(name: str) -> FrozenTopology:
     builder = StreamsBuilder()
     if name in catalogue.CATALOGUE:
         catalogue.CATALOGUE[name](builder)
@@ -42,7 +42,7 @@ def _build(name: str) -> Topology:
     return builder.build(rewrites=("reuse-source-topic", "merge-repartition-topics", "single-store-self-join"))
 
 
-def _internal_topics(topology: Topology) -> str:
+def _internal_topics(topology: FrozenTopology) -> str:
     """In the format of tests/parity/java/InternalTopics.java."""
     repartition = {spec.name for spec in topology.repartition_topics}
     lines = []

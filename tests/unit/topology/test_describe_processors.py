@@ -26,7 +26,7 @@ from millrace.dsl import (
 from millrace.kafka.topics import changelog_topic
 from millrace.serdes import StringSerde
 from millrace.topology.nodes import SourceNode
-from millrace.topology.topology import Topology as FrozenTopology
+from millrace.topology.topology import FrozenTopology
 
 GOLDEN = Path(__file__).parent / "golden_processors"
 S = StringSerde()

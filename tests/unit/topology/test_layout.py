@@ -20,13 +20,13 @@ from millrace.topology.layout import (
 )
 from millrace.topology.source_topics import with_matched_topics
 from millrace.topology.stores import StoreKind, StoreSpec
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 READ = Consumed.with_(TEXT, TEXT)
 
 
-def topology() -> Topology:
+def topology() -> FrozenTopology:
     """Two merged streams, grouped again and counted; a table that its input restores; a store without changelog."""
     builder = StreamsBuilder()
     merged = builder.stream("small", READ).merge(builder.stream("large", READ))

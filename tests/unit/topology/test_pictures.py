@@ -10,7 +10,7 @@ from millrace.topology.labels import label
 from millrace.topology.operators import looked_up_table, may_look_up_global_store
 from millrace.topology.picture import picture
 from millrace.topology.text_picture import text_picture
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from tests.unit.topology.catalogue import CATALOGUE
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -21,7 +21,7 @@ def by_key(key: str, value: object, context: RecordContext) -> str:
 
 
 @pytest.fixture
-def topology() -> Topology:
+def topology() -> FrozenTopology:
     builder = StreamsBuilder()
     both = builder.stream("a").merge(builder.stream("b"))
     windows = TimeWindows.of_size_with_no_grace(timedelta(minutes=1))
@@ -30,7 +30,7 @@ def topology() -> Topology:
     return builder.build()
 
 
-def test_the_text_picture_is_a_tree_of_each_source(topology: Topology) -> None:
+def test_the_text_picture_is_a_tree_of_each_source(topology: FrozenTopology) -> None:
     assert text_picture(topology) == (
         "sub-topology 0\n"
         "  ▶ a   KSTREAM-SOURCE-0000000000\n"
@@ -50,7 +50,7 @@ def test_the_text_picture_is_a_tree_of_each_source(topology: Topology) -> None:
     )
 
 
-def test_the_picture_is_well_formed_and_shows_every_node_store_and_edge(topology: Topology) -> None:
+def test_the_picture_is_well_formed_and_shows_every_node_store_and_edge(topology: FrozenTopology) -> None:
     root = ElementTree.fromstring(picture(topology))
     titles = [title.text or "" for title in root.iter(f"{SVG}title")]
     nodes = [node for part in topology.sub_topologies for node in part.nodes]
@@ -61,7 +61,7 @@ def test_the_picture_is_well_formed_and_shows_every_node_store_and_edge(topology
     assert len(edges) == sum(len(getattr(node, "parents", ())) for node in nodes) + len(topology.repartition_topics)
 
 
-def test_boxes_of_the_picture_do_not_overlap_and_lie_inside_of_it(topology: Topology) -> None:
+def test_boxes_of_the_picture_do_not_overlap_and_lie_inside_of_it(topology: FrozenTopology) -> None:
     root = ElementTree.fromstring(picture(topology))
     boxes = [
         tuple(float(rect.get(side) or 0) for side in ("x", "y", "width", "height"))
@@ -76,7 +76,7 @@ def test_boxes_of_the_picture_do_not_overlap_and_lie_inside_of_it(topology: Topo
             assert apart_in_x or y >= other_y + other_height or other_y >= y + height
 
 
-def catalogued(name: str) -> Topology:
+def catalogued(name: str) -> FrozenTopology:
     builder = StreamsBuilder()
     CATALOGUE[name](builder)
     return builder.build()

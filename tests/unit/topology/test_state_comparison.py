@@ -30,21 +30,21 @@ from millrace.dsl import aggregators as agg
 from millrace.errors import TopologyError
 from millrace.serdes import IntegerSerde, JsonSerde, Serde, StringSerde
 from millrace.topology.diff import ChangeKind, TopologyDiff, diff
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 from tests.unit.topology.catalogue import CATALOGUE
 
 
-def build(write: Callable[[StreamsBuilder], object]) -> Topology:
+def build(write: Callable[[StreamsBuilder], object]) -> FrozenTopology:
     builder = StreamsBuilder()
     write(builder)
     return builder.build()
 
 
-def compare(old: Topology, new: Topology) -> TopologyDiff:
+def compare(old: FrozenTopology, new: FrozenTopology) -> TopologyDiff:
     return diff(json.loads(json.dumps(old.summary())), new)
 
 
-def counting(*, filtered: bool, named: bool) -> Topology:
+def counting(*, filtered: bool, named: bool) -> FrozenTopology:
     def write(builder: StreamsBuilder) -> None:
         stream = builder.stream("in")
         if filtered:
@@ -55,7 +55,7 @@ def counting(*, filtered: bool, named: bool) -> Topology:
     return build(write)
 
 
-def windowed(size_s: int, grace_s: int = 0, store: str = "counts") -> Topology:
+def windowed(size_s: int, grace_s: int = 0, store: str = "counts") -> FrozenTopology:
     windows = TimeWindows.of_size_and_grace(timedelta(seconds=size_s), timedelta(seconds=grace_s))
     return build(
         lambda b: b.stream("in").group_by_key().windowed_by(windows).count(Materialized.as_(store)).to_stream().to("o")
@@ -81,7 +81,7 @@ def test_an_operator_before_a_generated_store_orphans_it_and_says_where_it_went(
 
 
 def test_history_and_grace_may_change_and_a_versioned_store_is_not_a_plain_one() -> None:
-    def joined(history: int | None, grace: int | None) -> Topology:
+    def joined(history: int | None, grace: int | None) -> FrozenTopology:
         def write(builder: StreamsBuilder) -> None:
             stored = "users" if history is None else Stores.persistent_versioned_key_value_store("users", history)
             users = builder.table("users", None, Materialized.as_(stored))
@@ -122,7 +122,7 @@ def test_a_longer_grace_keeps_the_state() -> None:
 
 
 def test_another_aggregation_under_the_same_name_is_incompatible() -> None:
-    def aggregating(aggregator: Any) -> Topology:
+    def aggregating(aggregator: Any) -> FrozenTopology:
         consumed = Consumed.with_(StringSerde(), JsonSerde())
         return build(
             lambda b: (
@@ -136,7 +136,7 @@ def test_another_aggregation_under_the_same_name_is_incompatible() -> None:
 
 
 def test_a_generated_name_that_now_belongs_to_another_input_is_incompatible() -> None:
-    def count_of(topic: str) -> Topology:
+    def count_of(topic: str) -> FrozenTopology:
         return build(lambda b: b.stream(topic).group_by_key().count().to_stream().to("out"))
 
     found = compare(count_of("a"), count_of("b"))
@@ -150,7 +150,7 @@ def test_a_summary_of_another_version_is_refused() -> None:
 
 
 def test_the_fingerprint_ignores_code_and_sees_names_windows_and_topics() -> None:
-    def filtered(predicate: Any, topic: str = "in") -> Topology:
+    def filtered(predicate: Any, topic: str = "in") -> FrozenTopology:
         return build(lambda b: b.stream(topic).filter(predicate).to("out"))
 
     assert filtered(lambda key, value: value > 1).fingerprint == filtered(lambda key, value: value > 2).fingerprint
@@ -163,7 +163,9 @@ def test_the_fingerprint_is_the_same_in_every_process() -> None:
     assert windowed(60).fingerprint == "26f49ce40e1f"
 
 
-def foreign_key_join(*, key: Serde | None = None, other_key: Serde | None = None, name: str | None = "fk") -> Topology:
+def foreign_key_join(
+    *, key: Serde | None = None, other_key: Serde | None = None, name: str | None = "fk"
+) -> FrozenTopology:
     def write(builder: StreamsBuilder) -> None:
         orders = builder.table("orders", Consumed.with_(key), Materialized.as_("orders"))
         customers = builder.table("customers", Consumed.with_(other_key), Materialized.as_("customers"))
@@ -201,7 +203,7 @@ def test_a_foreign_key_join_that_loses_its_name_orphans_its_topics_and_store() -
     }
 
 
-def suppressed(suppress: Suppressed | None, *, on_close: bool = False) -> Topology:
+def suppressed(suppress: Suppressed | None, *, on_close: bool = False) -> FrozenTopology:
     def write(builder: StreamsBuilder) -> None:
         windows = builder.stream("in").group_by_key().windowed_by(TimeWindows.of_size_and_grace(10, 5))
         if on_close:
@@ -234,7 +236,7 @@ def test_sending_results_on_close_is_a_change_that_loses_nothing() -> None:
     )
 
 
-def joined(*, before_s: int, kind: str = "left_join", logged: bool = True) -> Topology:
+def joined(*, before_s: int, kind: str = "left_join", logged: bool = True) -> FrozenTopology:
     def write(builder: StreamsBuilder) -> None:
         one, two = builder.stream("one"), builder.stream("two")
         windows = JoinWindows.of_time_difference_with_no_grace(timedelta(seconds=5)).before(timedelta(seconds=before_s))
@@ -245,11 +247,11 @@ def joined(*, before_s: int, kind: str = "left_join", logged: bool = True) -> To
     return build(write)
 
 
-def table(options: Materialized) -> Topology:
+def table(options: Materialized) -> FrozenTopology:
     return build(lambda b: b.table("in", materialized=options).to_stream().to("out"))
 
 
-def changes(old: Topology, new: Topology) -> list[str]:
+def changes(old: FrozenTopology, new: FrozenTopology) -> list[str]:
     return str(old.diff(new)).splitlines()
 
 
@@ -270,7 +272,7 @@ def test_another_kind_of_join_orphans_the_store_of_waiting_records() -> None:
 
 
 def test_sessions_with_another_gap_are_read_as_something_else_and_with_more_grace_they_are_not() -> None:
-    def sessions(gap_s: int, grace_s: int) -> Topology:
+    def sessions(gap_s: int, grace_s: int) -> FrozenTopology:
         windows = SessionWindows.of_inactivity_gap_and_grace(timedelta(seconds=gap_s), timedelta(seconds=grace_s))
         options = Materialized.as_("sessions").with_retention(timedelta(hours=1))
         return build(lambda b: b.stream("in").group_by_key().windowed_by(windows).count(options).to_stream().to("o"))
@@ -309,7 +311,7 @@ def test_a_store_moves_between_backends_with_its_changelog_and_without_one_start
 
 
 def test_what_stays_is_told_beside_what_changes() -> None:
-    def both(size_s: int) -> Topology:
+    def both(size_s: int) -> FrozenTopology:
         def write(builder: StreamsBuilder) -> None:
             grouped = builder.stream("in").group_by_key()
             windows = TimeWindows.of_size_with_no_grace(timedelta(seconds=size_s))
@@ -362,7 +364,7 @@ class Pass(Processor[Any, Any]):
         self.context.forward(record)
 
 
-def seen(size_ms: int, retention_ms: int, *, twice: bool = False) -> Topology:
+def seen(size_ms: int, retention_ms: int, *, twice: bool = False) -> FrozenTopology:
     supplier = Stores.persistent_window_store("seen", retention_ms, size_ms)
 
     def write(builder: StreamsBuilder) -> None:

@@ -11,7 +11,7 @@ import pytest
 from millrace.dsl import RecordContext, StreamsBuilder, Topology
 from millrace.errors import TopologyError
 from millrace.topology.topic_extractors import extractor_text
-from millrace.topology.topology import Topology as FrozenTopology
+from millrace.topology.topology import FrozenTopology
 
 
 def by_key(key: str, value: Any, context: RecordContext) -> str:

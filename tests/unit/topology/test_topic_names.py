@@ -12,14 +12,14 @@ from millrace.serdes import LongSerde, StringSerde
 from millrace.testing import TopologyTestDriver
 from millrace.topology.naming import colliding_names
 from millrace.topology.topic_names import check_topic_names
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 LONG_STORE = "s" * 100
 LONG_ID = "a" * 180
 
 
-def counting(builder: StreamsBuilder | None = None, *, store: str = LONG_STORE, topic: str = "in") -> Topology:
+def counting(builder: StreamsBuilder | None = None, *, store: str = LONG_STORE, topic: str = "in") -> FrozenTopology:
     builder = builder or StreamsBuilder()
     stream = builder.stream(topic, Consumed.with_(TEXT, TEXT)).group_by_key()
     stream.count(Materialized.as_(store)).to_stream().to("out", Produced.with_(TEXT, LongSerde()))

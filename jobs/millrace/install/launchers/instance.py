@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Protocol
 
-from millrace.control.ending import ExitCode
+from millrace.driver.ending import ExitCode
 from millrace.errors import OperationError
 from millrace.install.home import ApplicationDirectory
 from millrace.processes import ProcessIdentity
@@ -43,7 +43,7 @@ class DriverEnd:
     """How a driver ended, as it said itself or as its exit code says.
 
     Args:
-        exit_code: see :class:`millrace.control.ending.ExitCode`.
+        exit_code: see :class:`millrace.driver.ending.ExitCode`.
         reason: why.
         remedy: what to do now.
     """

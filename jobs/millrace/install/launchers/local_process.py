@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.control.control_file import ControlFile
-from millrace.control.ending import Ending
+from millrace.driver.control_file import ControlFile
+from millrace.driver.ending import Ending
 from millrace.errors import OperationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launchers.instance import ControlPlane, DriverEnd, Ended, EndLimits, Presence, Probe

@@ -14,8 +14,8 @@ from typing import Any
 
 import httpx
 
+from millrace.embedded.broker import free_ports
 from millrace.errors import OperationError
-from millrace.kafka.broker import free_ports
 from millrace.kafka.jars import spark_home
 from millrace.kafka.java import find_java
 from millrace.processes import ProcessIdentity

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from millrace.config import ProcessingEngine, is_secret
-from millrace.control.control_file import new_token, read_token, write_atomically
+from millrace.driver.control_file import new_token, read_token, write_atomically
 from millrace.errors import ConfigurationError, OperationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launcher_settings import CONTROL_TOKEN

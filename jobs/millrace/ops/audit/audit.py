@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.config import StreamsConfig
-from millrace.control.matched_topics import with_topics_read
+from millrace.driver.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import ConfigurationError, OperationError, StateError
 from millrace.install.application import Application
@@ -22,7 +22,7 @@ from millrace.ops.audit.report import AuditReport, Difference, DifferenceKind, S
 from millrace.ops.audit.snapshot import Snapshot, snapshot
 from millrace.topology.layout import task_numbers
 from millrace.topology.stores import StoreBackend, StoreKind, StoreSpec
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,7 +98,7 @@ class _Auditor:
     def __init__(
         self,
         config: StreamsConfig,
-        topology: Topology,
+        topology: FrozenTopology,
         options: AuditOptions,
         taken: Snapshot,
         *,
@@ -173,7 +173,7 @@ class _Auditor:
         return 1
 
 
-def _check_names(topology: Topology, names: tuple[str, ...]) -> None:
+def _check_names(topology: FrozenTopology, names: tuple[str, ...]) -> None:
     known = {store.name for part in topology.sub_topologies for store in part.stores}
     if unknown := sorted(set(names) - known):
         raise OperationError(

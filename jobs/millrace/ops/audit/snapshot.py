@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from millrace.config import StreamsConfig
-from millrace.control.task_databases import LINK_DATABASES
+from millrace.driver.task_databases import LINK_DATABASES
 from millrace.errors import OperationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.record import read_record

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from millrace.control.matched_topics import with_topics_read
+from millrace.driver.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
 from millrace.install.application import Application

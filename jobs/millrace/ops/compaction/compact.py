@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from millrace.config import StreamsConfig
-from millrace.control.task_databases import PURGE, purge
+from millrace.driver.task_databases import PURGE, purge
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.connection import admin_of

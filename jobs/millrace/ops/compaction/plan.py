@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from millrace.config import StreamsConfig
-from millrace.control.matched_topics import with_topics_read
+from millrace.driver.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.install.application import Application
 from millrace.install.connection import admin_of

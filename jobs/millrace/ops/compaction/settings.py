@@ -14,7 +14,7 @@ from millrace.install.home import ApplicationDirectory
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.topics import changelog_topic
 from millrace.ops.operations.journal import operations_of
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 COMPACT = "compact"
 TEMPORARY: Mapping[str, str] = {"min.cleanable.dirty.ratio": "0.001", "segment.ms": "1001"}
@@ -37,7 +37,7 @@ def original_settings(admin: KafkaAdmin, topic: str, left_behind: Mapping[str, s
 
 
 def left_behind(
-    admin: KafkaAdmin, directory: ApplicationDirectory, topology: Topology, topics: Iterable[str]
+    admin: KafkaAdmin, directory: ApplicationDirectory, topology: FrozenTopology, topics: Iterable[str]
 ) -> dict[str, Settings]:
     """Settings of a compaction that was abandoned, with the values that belong there.
 

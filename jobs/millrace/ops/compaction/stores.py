@@ -10,7 +10,7 @@ from typing import Any
 from tenacity import Retrying, retry_if_result, stop_after_delay, wait_fixed
 
 from millrace.config import StreamsConfig
-from millrace.control.task_databases import BEGIN_COMPACTION, PROBE_COMPACTION
+from millrace.driver.task_databases import BEGIN_COMPACTION, PROBE_COMPACTION
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launchers.instance import DriverInstance
 from millrace.ops.control_client import request_operation

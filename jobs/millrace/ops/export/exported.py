@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from millrace.config import StreamsConfig
-from millrace.control.matched_topics import with_topics_read
+from millrace.driver.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
 from millrace.install.application import Application
@@ -16,7 +16,7 @@ from millrace.install.home import ApplicationDirectory, Home
 from millrace.install.spec import ApplicationSpec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.transactions import list_transactions
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 ClusterKey = tuple[str, tuple[tuple[str, str], ...]]
 
@@ -97,7 +97,7 @@ class ExportedApplication:
         return self.spec.streams_config()
 
     @cached_property
-    def topology(self) -> Topology:
+    def topology(self) -> FrozenTopology:
         """Its topology."""
         return with_topics_read(load_topology(self.spec.module, self.config), self.config)
 

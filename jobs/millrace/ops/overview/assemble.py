@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
 from millrace.ops.observe import Reason, Verdict
 from millrace.ops.overview.graph import graph_of
 from millrace.ops.overview.history import Sample, flows, lag_points, lag_trend, rate, rates

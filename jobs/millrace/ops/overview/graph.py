@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
 from millrace.topology.summary import numbered_parts
 
 _Number = TypeVar("_Number", int, float)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import httpx
 import structlog
 
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
 from millrace.errors import MillraceError
 from millrace.install.application import Application
 from millrace.install.launchers.instance import Probe

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
 from millrace.errors import ConfigurationError, OperationError
 from millrace.install.application import Application
 from millrace.install.home import Home

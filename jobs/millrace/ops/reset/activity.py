@@ -6,8 +6,8 @@ import socket
 import time
 from collections.abc import Sequence
 
-from millrace.control.health import HealthLimits, HealthReason, assess
-from millrace.control.status import ApplicationStatus
+from millrace.driver.health import HealthLimits, HealthReason, assess
+from millrace.driver.status import ApplicationStatus
 from millrace.errors import OperationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launchers.base import lives

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from millrace.config import StreamsConfig
-from millrace.control.matched_topics import with_topics_read
-from millrace.control.status import ApplicationStatus
+from millrace.driver.matched_topics import with_topics_read
+from millrace.driver.status import ApplicationStatus
 from millrace.dsl.loading import load_topology
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.connection import Connection, NamedCluster, config_of
 from millrace.ops.reset.resources import ApplicationResources, resources_of
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class KnownApplication:
     """
 
     config: StreamsConfig
-    topology: Topology | None
+    topology: FrozenTopology | None
     statuses: dict[str, ApplicationStatus]
 
     @property

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from millrace.config import ProcessingGuarantee
-from millrace.control.preparation import Preparer
-from millrace.control.start_commits import number_of_run
+from millrace.driver.preparation import Preparer
+from millrace.driver.start_commits import number_of_run
 from millrace.errors import OperationError, PreflightError
 from millrace.install.connection import Connection, NamedCluster
 from millrace.kafka.admin import KafkaAdmin

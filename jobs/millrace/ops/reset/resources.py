@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
 from millrace.topology.layout import ApplicationTopics, SubTopologyLayout, layouts_of_summary
 from millrace.topology.summary import numbered_parts
-from millrace.topology.topology import Topology, full_topic_name
+from millrace.topology.topology import FrozenTopology, full_topic_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class ApplicationResources:
 
 
 def resources_of(
-    application_id: str, topology: Topology | None, status: ApplicationStatus | None
+    application_id: str, topology: FrozenTopology | None, status: ApplicationStatus | None
 ) -> ApplicationResources:
     """What belongs to an application, as its topology says and the one that ran last.
 

@@ -11,9 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.control.status_topic import StatusPublisher
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.status import ApplicationStatus, DriverIdentity
+from millrace.driver.status_topic import StatusPublisher
 from millrace.install.connection import Connection, config_of
 from millrace.kafka.groups import commit_in_place_of
 from millrace.kafka.offsets import TopicPartition, begin_offsets

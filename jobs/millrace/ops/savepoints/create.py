@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from millrace.control.savepoint import SAVEPOINT_OPERATION, ApplicationPoint, Checkpoints
+from millrace.driver.savepoint import SAVEPOINT_OPERATION, ApplicationPoint, Checkpoints
 from millrace.errors import MillraceError, OperationError
 from millrace.install.application import Application
 from millrace.install.launchers import refuse_state_elsewhere

@@ -9,7 +9,7 @@ from typing import Any
 from millrace.errors import OperationError, TopologyError
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.topology.diff import ChangeKind, diff
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 
 class RestoreMode(StrEnum):
@@ -21,7 +21,7 @@ class RestoreMode(StrEnum):
     """The stores go to the changelogs only, row by row to the task that has the row's key now."""
 
 
-def check_topology(manifest: Manifest, topology: Topology, *, dropped: Collection[str]) -> tuple[str, ...]:
+def check_topology(manifest: Manifest, topology: FrozenTopology, *, dropped: Collection[str]) -> tuple[str, ...]:
     """Refuses a topology that would misread or leave behind what the savepoint has.
 
     Args:
@@ -52,7 +52,7 @@ def check_topology(manifest: Manifest, topology: Topology, *, dropped: Collectio
     return tuple(change.subject for change in orphaned)
 
 
-def check_outputs(manifest: Manifest, topology: Topology, *, shared: Collection[str]) -> None:
+def check_outputs(manifest: Manifest, topology: FrozenTopology, *, shared: Collection[str]) -> None:
     """Refuses a clone that would write to the outputs of the original.
 
     Args:

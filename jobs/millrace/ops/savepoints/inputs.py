@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from millrace.control.savepoint import Checkpoints
+from millrace.driver.savepoint import Checkpoints
 from millrace.errors import OperationError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.murmur2 import partitions_for

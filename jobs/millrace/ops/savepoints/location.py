@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from millrace.config import StreamsConfig
-from millrace.control.matched_topics import with_topics_read
+from millrace.driver.matched_topics import with_topics_read
 from millrace.dsl.loading import load_topology
 from millrace.install.application import Application
 from millrace.install.home import Home
 from millrace.install.spec import ApplicationSpec
 from millrace.ops.savepoints.repository import SavepointRepository
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class Target:
 
     spec: ApplicationSpec
     config: StreamsConfig
-    topology: Topology
+    topology: FrozenTopology
 
 
 def target_of(spec: ApplicationSpec) -> Target:

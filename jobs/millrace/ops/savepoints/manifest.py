@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from millrace.control.savepoint import Checkpoints
+from millrace.driver.savepoint import Checkpoints
 from millrace.errors import SerializationError
 
 FORMAT_VERSION = 1

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from millrace.control.savepoint import InputPosition, WaitingRecords
+from millrace.driver.savepoint import InputPosition, WaitingRecords
 from millrace.errors import StateError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.kafka.murmur2 import partitions_for
@@ -19,7 +19,7 @@ from millrace.state.record_file import RecordBatch
 from millrace.task.signature import Signature
 from millrace.topology.layout import TopologyLayout, task_numbers
 from millrace.topology.stores import StoreSpec
-from millrace.topology.topology import SubTopology, Topology, full_topic_name
+from millrace.topology.topology import FrozenTopology, SubTopology, full_topic_name
 
 
 class Placing:
@@ -36,7 +36,7 @@ class Placing:
     def __init__(
         self,
         manifest: Manifest,
-        topology: Topology,
+        topology: FrozenTopology,
         application_id: str,
         partitions: Mapping[str, int],
         starts: Mapping[TopicPartition, int],
@@ -173,7 +173,7 @@ class Placing:
 
 
 def moves_keys(
-    manifest: Manifest, topology: Topology, inputs: Mapping[str, TopicDescription], application_id: str
+    manifest: Manifest, topology: FrozenTopology, inputs: Mapping[str, TopicDescription], application_id: str
 ) -> bool:
     """Whether a sub-topology has another number of tasks than it had, so that rows go to other tasks.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from millrace.control.preparation import Preparer
+from millrace.driver.preparation import Preparer
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.connection import admin_of

@@ -10,11 +10,11 @@ from typing import Any
 from uuid import uuid4
 
 from millrace.config import ProcessingGuarantee
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.preparation import Preparer
-from millrace.control.start_commits import number_of_run
-from millrace.control.status import ApplicationStatus, DriverIdentity
-from millrace.control.status_topic import StatusPublisher
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.preparation import Preparer
+from millrace.driver.start_commits import number_of_run
+from millrace.driver.status import ApplicationStatus, DriverIdentity
+from millrace.driver.status_topic import StatusPublisher
 from millrace.errors import OperationError
 from millrace.install.connection import admin_of
 from millrace.install.which_spec import Use

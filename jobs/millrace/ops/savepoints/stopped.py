@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from millrace.config import ProcessingGuarantee, StreamsConfig
-from millrace.control.savepoint import ApplicationPoint, Checkpoints
+from millrace.driver.savepoint import ApplicationPoint, Checkpoints
 from millrace.errors import OffsetsMovedError
 from millrace.install.connection import admin_of
 from millrace.kafka.groups import fence_transactional_ids
@@ -16,10 +16,10 @@ from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
 from millrace.topology.layout import start_transactional_id
-from millrace.topology.topology import SubTopology, Topology
+from millrace.topology.topology import FrozenTopology, SubTopology
 
 
-def checkpoint_stopped(config: StreamsConfig, topology: Topology, savepoint: str) -> Checkpoints:
+def checkpoint_stopped(config: StreamsConfig, topology: FrozenTopology, savepoint: str) -> Checkpoints:
     """Make the checkpoints of an application that does not run.
 
     Transactions that a killed task left open are ended first, and stores that are behind their committed offsets are
@@ -58,7 +58,7 @@ def checkpoint_stopped(config: StreamsConfig, topology: Topology, savepoint: str
         lock.release()
 
 
-def task_specs(config: StreamsConfig, topology: Topology, point: ApplicationPoint) -> list[TaskSpec]:
+def task_specs(config: StreamsConfig, topology: FrozenTopology, point: ApplicationPoint) -> list[TaskSpec]:
     """All tasks over the topics as they are."""
     topics = point.input_topics()
     parts: dict[int, SubTopology] = {part.number: part for part in topology.sub_topologies}

@@ -13,7 +13,7 @@ import structlog
 from prometheus_client import start_http_server
 
 from millrace.config import StreamsConfig
-from millrace.control.status_topic import read_statuses
+from millrace.driver.status_topic import read_statuses
 from millrace.install.connection import admin_of
 from millrace.kafka.offsets import committed_offsets
 from millrace.ops.standby.status import (
@@ -30,7 +30,7 @@ from millrace.state import StateOptions
 from millrace.state.standby_copy import CopiedTask, Runs, StandbyCopy
 from millrace.state.standby_follower import StandbyFollower
 from millrace.task.standby import runs_of
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 _LOOK_S = 1.0
 _HOSTS_S = 5.0
@@ -83,7 +83,7 @@ class Standby:
         options: how it runs.
     """
 
-    def __init__(self, config: StreamsConfig, topology: Topology, options: StandbyOptions) -> None:
+    def __init__(self, config: StreamsConfig, topology: FrozenTopology, options: StandbyOptions) -> None:
         self._config = config
         self._topology = topology
         self._options = options
@@ -243,7 +243,7 @@ class Standby:
 
 def run_standby(
     config: StreamsConfig,
-    topology: Topology,
+    topology: FrozenTopology,
     options: StandbyOptions,
     *,
     on_probe: Callable[[StandbyStatus], None] = lambda _: None,

@@ -8,20 +8,20 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 
 from millrace.config import StreamsConfig
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
 from millrace.errors import PreflightError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.state import StateDirectory, lock_holder
 from millrace.state.standby_copy import CopiedTask, copied_stores
 from millrace.topology.layout import TopologyLayout, task_name
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 _DEFAULT_TOMBSTONE_RETENTION_MS = 86_400_000
 _HEARTBEATS_OF_THE_LIVING = 3
 
 
 def copied_tasks(
-    config: StreamsConfig, topology: Topology, admin: KafkaAdmin, *, state_dir: Path
+    config: StreamsConfig, topology: FrozenTopology, admin: KafkaAdmin, *, state_dir: Path
 ) -> dict[str, CopiedTask]:
     """The tasks with stores on disk that changelogs back, by name; those without changelogs yet are left out.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from millrace.control.matched_topics import with_topics_to_read
+from millrace.driver.matched_topics import with_topics_to_read
 from millrace.dsl.loading import load_topology
 from millrace.errors import MillraceError
 from millrace.install.application import Application
@@ -29,7 +29,7 @@ from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.restore import RESTORATION_STEPS, plan_restoration, restore_operation
 from millrace.ops.upgrade.plan import SavepointDecisions, UpgradePlan
 from millrace.topology.diff import diff
-from millrace.topology.topology import Topology, full_topic_name
+from millrace.topology.topology import FrozenTopology, full_topic_name
 
 _RESET_TEXTS = {
     "fence": "Make sure that no process runs it, and fence its last driver.",
@@ -120,7 +120,7 @@ def decide_reset(spec: SpecFile) -> ResetDecisions:
     return decide(known, options)
 
 
-def _read_from_the_end(topology: Topology, application_id: str, default: str) -> set[str]:
+def _read_from_the_end(topology: FrozenTopology, application_id: str, default: str) -> set[str]:
     return {
         full_topic_name(topic, application_id, internal=source.internal)
         for part in topology.sub_topologies

@@ -6,35 +6,40 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from millrace.errors import TopologyError
-from millrace.task.operators.aggregating import StreamAggregateProcessor
-from millrace.task.operators.cogrouping import CogroupProcessor
-from millrace.task.operators.filtering import (
+from millrace.task.operators.aggregations.aggregating import StreamAggregateProcessor
+from millrace.task.operators.aggregations.cogrouping import CogroupProcessor
+from millrace.task.operators.aggregations.table_aggregating import TableAggregateProcessor
+from millrace.task.operators.foreign_key.response_joining import ResponseJoinProcessor
+from millrace.task.operators.foreign_key.subscription_joining import SubscriptionJoinProcessor
+from millrace.task.operators.foreign_key.subscription_keeping import SubscriptionKeepingProcessor
+from millrace.task.operators.foreign_key.subscription_sending import SubscriptionSendProcessor
+from millrace.task.operators.joins.self_joining import StreamSelfJoinProcessor
+from millrace.task.operators.joins.stream_global_joining import StreamGlobalTableJoinProcessor
+from millrace.task.operators.joins.stream_stream_joining import StreamStreamJoinProcessor
+from millrace.task.operators.joins.stream_table_joining import StreamTableJoinProcessor
+from millrace.task.operators.joins.table_joining import TableJoinMergeProcessor, TableJoinSideProcessor
+from millrace.task.operators.stateless.filtering import (
     BranchProcessor,
     DropNullKeysProcessor,
     FilterProcessor,
     PassThroughProcessor,
 )
-from millrace.task.operators.flat_mapping import FlatMapProcessor, FlatMapValuesProcessor
-from millrace.task.operators.mapping import MapProcessor, MapValuesProcessor, PeekProcessor, SelectKeyProcessor
-from millrace.task.operators.response_joining import ResponseJoinProcessor
-from millrace.task.operators.self_joining import StreamSelfJoinProcessor
-from millrace.task.operators.session_aggregating import SessionAggregateProcessor
-from millrace.task.operators.sliding_aggregating import SlidingAggregateProcessor
-from millrace.task.operators.stream_global_joining import StreamGlobalTableJoinProcessor
-from millrace.task.operators.stream_stream_joining import StreamStreamJoinProcessor
-from millrace.task.operators.stream_table_joining import StreamTableJoinProcessor
-from millrace.task.operators.subscription_joining import SubscriptionJoinProcessor
-from millrace.task.operators.subscription_keeping import SubscriptionKeepingProcessor
-from millrace.task.operators.subscription_sending import SubscriptionSendProcessor
-from millrace.task.operators.suppressing import SuppressProcessor
-from millrace.task.operators.table_aggregating import TableAggregateProcessor
-from millrace.task.operators.table_filtering import TableFilterProcessor, TableMapValuesProcessor
-from millrace.task.operators.table_joining import TableJoinMergeProcessor, TableJoinSideProcessor
-from millrace.task.operators.table_selecting import TableSelectProcessor
-from millrace.task.operators.table_transforming import TableTransformValuesProcessor
-from millrace.task.operators.tables import TableSourceProcessor, TableToStreamProcessor
+from millrace.task.operators.stateless.flat_mapping import FlatMapProcessor, FlatMapValuesProcessor
+from millrace.task.operators.stateless.mapping import (
+    MapProcessor,
+    MapValuesProcessor,
+    PeekProcessor,
+    SelectKeyProcessor,
+)
+from millrace.task.operators.suppression.suppressing import SuppressProcessor
+from millrace.task.operators.tables.table import TableSourceProcessor, TableToStreamProcessor
+from millrace.task.operators.tables.table_filtering import TableFilterProcessor, TableMapValuesProcessor
+from millrace.task.operators.tables.table_selecting import TableSelectProcessor
+from millrace.task.operators.tables.table_transforming import TableTransformValuesProcessor
 from millrace.task.operators.user_processing import UserProcessor
-from millrace.task.operators.windowed_aggregating import WindowedAggregateProcessor
+from millrace.task.operators.windows.session_aggregating import SessionAggregateProcessor
+from millrace.task.operators.windows.sliding_aggregating import SlidingAggregateProcessor
+from millrace.task.operators.windows.windowed_aggregating import WindowedAggregateProcessor
 from millrace.task.processor import JointProcessor, Processor, TaskContext
 from millrace.topology import foreign_key_join, operators
 from millrace.topology.nodes import ProcessorNode

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from millrace.embedded.broker import EmbeddedBroker
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.broker import EmbeddedBroker
 from millrace.kafka.topics import TopicSpec
 from tests.integration.kafka.columns.reading import READERS, opened
 from tests.records import ReadRecord, Record, produce, read_topic

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from millrace.embedded.broker import EmbeddedBroker
+from millrace.embedded.cluster import EmbeddedCluster
 from millrace.errors import MillraceError, OffsetOutOfRangeError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.broker import EmbeddedBroker
-from millrace.kafka.broker_cluster import EmbeddedCluster
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from tests.integration.kafka.columns.reading import Got, Reading

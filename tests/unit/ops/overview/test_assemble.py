@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from apps.order_pipeline import build
-from millrace.control.status import ApplicationStatus
+from millrace.driver.status import ApplicationStatus
 from millrace.dsl import StreamsBuilder
 from millrace.errors import SerializationError
 from millrace.ops.observe import Observation, Reason, Verdict

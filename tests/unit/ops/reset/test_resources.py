@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import re
 
-from millrace.control.lifecycle import ApplicationState
-from millrace.control.status import ApplicationStatus, DriverIdentity
+from millrace.driver.lifecycle import ApplicationState
+from millrace.driver.status import ApplicationStatus, DriverIdentity
 from millrace.dsl import Consumed, Grouped, Materialized, Produced, StreamsBuilder
 from millrace.ops.reset.resources import resources_of
 from millrace.serdes import LongSerde, StringSerde
 from millrace.topology.source_topics import with_matched_topics
-from millrace.topology.topology import Topology
+from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
 READ = Consumed.with_(TEXT, TEXT)
 
 
-def counting(source: str | re.Pattern[str]) -> Topology:
+def counting(source: str | re.Pattern[str]) -> FrozenTopology:
     builder = StreamsBuilder()
     grouped = builder.stream(source, READ).group_by(lambda _, value: value, Grouped.with_(TEXT, TEXT))
     counts = grouped.count(Materialized.as_("counts"))

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from millrace.control.coordinator.server import CoordinatorServer
+from millrace.driver.coordinator.server import CoordinatorServer
 from millrace.spark.stream_threads import run_thread
 from millrace.spark.stream_threads.connection import (
     CoordinatorConnection,

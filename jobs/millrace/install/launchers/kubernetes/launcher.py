@@ -8,7 +8,7 @@ from typing import Any
 
 import yaml
 
-from millrace.control.control_file import read_token
+from millrace.driver.control_file import read_token
 from millrace.errors import ConfigurationError, OperationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launcher_settings import POD_STATE_DIRECTORY

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from millrace.control.ending import ExitCode
+from millrace.driver.ending import ExitCode
 from millrace.errors import OperationError
 from millrace.install.home import ApplicationDirectory
 from millrace.install.launcher_settings import CONTROL_TOKEN

@@ -1,0 +1,87 @@
+"""Tasks whose thread went away without a goodbye, until it is sure that it commits nothing of them any more."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from millrace.driver.coordinator.effects import CheckDead, Fence
+from millrace.spark.stream_threads.messages import Hello
+
+RECHECK_S = 1.0
+"""Time between two attempts to find out, seconds."""
+
+
+@dataclass
+class _Lost:
+    hello: Hello
+    since: float
+    reason: str
+    is_being_fenced: bool = False
+    recheck_at: float = float("-inf")
+
+
+class LostTasks:
+    """The lost tasks.
+
+    Args:
+        fences: whether tasks have transactional ids, which can be taken over.
+        lease_s: without those: how long a thread may process after its last message that was seen, seconds.
+    """
+
+    def __init__(self, *, fences: bool, lease_s: float) -> None:
+        self._fences = fences
+        self._lease_s = lease_s
+        self._tasks: dict[str, _Lost] = {}
+
+    def __contains__(self, task: str) -> bool:
+        return task in self._tasks
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def add(self, tasks: Collection[str], hello: Hello, *, now: float, reason: str) -> None:
+        """A thread that had tasks went away."""
+        self._tasks.update({task: _Lost(hello, now, reason) for task in tasks})
+
+    def free_process(self, thread: str) -> None:
+        """A thread is over for sure. What is being fenced waits for that: the fence would hit who has it next."""
+        self._tasks = {
+            task: lost for task, lost in self._tasks.items() if lost.is_being_fenced or lost.hello.thread != thread
+        }
+
+    def free(self, tasks: Collection[str]) -> None:
+        """The transactional ids of tasks were taken over."""
+        for task in tasks:
+            self._tasks.pop(task, None)
+
+    def try_again(self, tasks: Collection[str], *, now: float, reason: str) -> None:
+        """The transactional ids of tasks could not be taken over for now."""
+        for task in tasks:
+            if (lost := self._tasks.get(task)) is not None:
+                lost.is_being_fenced, lost.recheck_at, lost.reason = False, now + RECHECK_S, reason
+
+    def due(self, now: float) -> list[Fence | CheckDead]:
+        """What is to be done now to free them; those whose lease has ended are free."""
+        by_thread: dict[str, list[str]] = {}
+        for task, lost in sorted(self._tasks.items()):
+            if not self._fences and now >= lost.since + self._lease_s:
+                del self._tasks[task]
+            elif not lost.is_being_fenced and now >= lost.recheck_at:
+                lost.recheck_at = now + RECHECK_S
+                lost.is_being_fenced = self._fences
+                by_thread.setdefault(lost.hello.thread, []).append(task)
+        return [
+            Fence(tuple(tasks), thread) if self._fences else CheckDead(self._tasks[tasks[0]].hello)
+            for thread, tasks in by_thread.items()
+        ]
+
+    @property
+    def reason(self) -> str:
+        """What is waited for; empty where nothing is."""
+        if not self._tasks:
+            return ""
+        task, lost = min(self._tasks.items())
+        waits = "its transactional id is taken over" if self._fences else "its process, or its lease, has ended"
+        more = f" and {len(self._tasks) - 1} more tasks wait" if len(self._tasks) > 1 else " waits"
+        return f"task {task}{more} until {waits}: stream thread {lost.hello.thread} went away ({lost.reason})"

@@ -1,0 +1,65 @@
+"""What is committed before the tasks start, so that each finds a signed offset for every partition it reads. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from millrace.driver.query import TopicPartition
+from millrace.driver.start_offsets import Origin, Start
+from millrace.kafka.commit_metadata import CommitMetadata
+from millrace.kafka.offsets import CommittedOffset
+from millrace.task.signature import RUN, Signature
+
+
+def commits_of_new_partitions(
+    tasks: Iterable[Sequence[TopicPartition]],
+    starts: Mapping[TopicPartition, Start],
+    committed: Mapping[TopicPartition, CommittedOffset],
+    *,
+    run: int,
+) -> dict[TopicPartition, tuple[int, str]]:
+    """Offset and metadata to commit for the tasks that have partitions without a committed offset; others are left out.
+
+    What belongs to a task as a whole (the ends of its changelogs, its stream times) stands with the first of its
+    partitions. A new one may come before it, so all partitions of such a task are signed again, at their offsets.
+
+    Args:
+        tasks: the input partitions of each task.
+        starts: where each partition starts.
+        committed: what is committed.
+        run: number of this run.
+    """
+    commits: dict[TopicPartition, tuple[int, str]] = {}
+    signatures = [Signature.of({place: commit}) for place, commit in committed.items()]
+    # A reset is of the whole application: a task whose inputs it deleted has no commit that could tell of it.
+    reset = max((each.reset for each in signatures if each is not None), default=0)
+    for places in tasks:
+        known = [place for place in places if starts[place].origin is Origin.COMMITTED]
+        if len(known) == len(places):
+            continue
+        before = Signature.of({place: committed[place] for place in known}) if known else None
+        # What that commit counted has been told, or is told by nobody: it is not this commit's.
+        signature = replace(before or Signature(run=run), run=run, counts={}, reset=reset)
+        texts = signature.to_metadata({place: starts[place].offset for place in places})
+        commits.update({place: (starts[place].offset, texts[place]) for place in places})
+    return commits
+
+
+def commits_of_new_run(
+    commits: Mapping[TopicPartition, CommittedOffset], *, run: int
+) -> dict[TopicPartition, tuple[int, str]]:
+    """The same offsets signed by a new run, as a task of an older one finds them; foreign commits are left out."""
+    signed: dict[TopicPartition, tuple[int, str]] = {}
+    for place, commit in commits.items():
+        metadata = CommitMetadata.decode(commit.metadata)
+        if metadata is not None and RUN in metadata.values:
+            renewed = CommitMetadata(metadata.partition_time, {**metadata.values, RUN: run})
+            signed[place] = (commit.offset, renewed.encode())
+    return signed
+
+
+def number_of_run(commits: Mapping[TopicPartition, CommittedOffset], *, epoch: int) -> int:
+    """The number of a new run: the driver's epoch, unless the status topic was lost and began to count again."""
+    signatures = [Signature.of({place: commit}) for place, commit in commits.items()]
+    return max([epoch, *(signature.run + 1 for signature in signatures if signature is not None)])

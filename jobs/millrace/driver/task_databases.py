@@ -1,0 +1,79 @@
+"""Operations of a running driver on the databases of its tasks: copies for an audit, and compaction of their files."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from millrace.driver.driver_operations import DriverOperation, TaskGate
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.offsets import committed_offsets
+from millrace.task.actions import CompactDatabase, LinkDatabase
+
+LINK_DATABASES = "link-databases"
+BEGIN_COMPACTION = "begin-compaction"
+PROBE_COMPACTION = "look-at-compaction"
+PURGE = "purge-repartition-topics"
+
+
+def link_databases(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:
+    """Copies of all databases at one moment: ``directory`` in the arguments says where."""
+    with gate.hold() as tasks:
+        began = time.monotonic()
+        answers = tasks.run(LinkDatabase(Path(arguments["directory"])))
+        held_s = time.monotonic() - began
+    return {"tasks": answers, "held_s": held_s}
+
+
+def begin_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:
+    """All tasks begin to compact, for ``budget_s`` seconds."""
+    with gate.hold() as tasks:
+        return {"tasks": tasks.run(CompactDatabase(float(arguments["budget_s"])))}
+
+
+def probe_compaction(arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:  # noqa: ARG001
+    """How far each task is."""
+    with gate.hold() as tasks:
+        return {"tasks": tasks.run(CompactDatabase())}
+
+
+@dataclass(frozen=True)
+class PurgeRepartitionTopics:
+    """Deletes from repartition topics what is committed, while no query is inside a batch.
+
+    Args:
+        admin: an administrator of the cluster.
+        group: the application's group.
+    """
+
+    admin: KafkaAdmin
+    group: str
+
+    def __call__(self, arguments: Mapping[str, Any], gate: TaskGate) -> Mapping[str, Any]:
+        """Purges ``topics`` of the arguments."""
+        with gate.hold():
+            return {"purged": purge(self.admin, self.group, arguments["topics"])}
+
+
+def purge(admin: KafkaAdmin, group: str, topics: list[str]) -> dict[str, int]:
+    """Delete the records of topics up to what the group has committed.
+
+    Returns:
+        Where each partition begins now, as ``<topic>-<partition>``.
+    """
+    places = [place for topic in admin.describe_topics(topics).values() for place in topic.places]
+    committed = {place: each.offset for place, each in committed_offsets(admin, group, places).items()}
+    return {f"{topic}-{number}": offset for (topic, number), offset in sorted(admin.delete_records(committed).items())}
+
+
+def database_operations(admin: KafkaAdmin, group: str) -> dict[str, DriverOperation]:
+    """The operations by their names."""
+    return {
+        LINK_DATABASES: link_databases,
+        BEGIN_COMPACTION: begin_compaction,
+        PROBE_COMPACTION: probe_compaction,
+        PURGE: PurgeRepartitionTopics(admin, group),
+    }

@@ -1,0 +1,97 @@
+"""What nobody may do to a running application's group and input topics, looked for at each heartbeat: each commit looks
+at the topics too, but an idle application does not commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import Consumer, KafkaException
+
+from millrace.config import StreamsConfig
+from millrace.driver.query import TopicPartition
+from millrace.errors import OffsetsMovedError
+from millrace.kafka.admin import KafkaAdmin
+from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.offsets import CommittedOffset, ask_committed
+from millrace.task.input_topics import check_input_topics
+from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
+
+
+class InputWatch:
+    """Checks that the input topics are the ones that the application started with, and that its group's offsets are
+    its own.
+
+    Spark would notice neither: it knows topics by their names, and the group not at all.
+
+    Args:
+        admin: the cluster.
+        config: the application's configuration.
+    """
+
+    def __init__(self, admin: KafkaAdmin, config: StreamsConfig) -> None:
+        self._admin = admin
+        self._config = config
+        self._consumer: Consumer | None = None
+
+    def check(
+        self,
+        *,
+        topic_ids: Mapping[str, str],
+        partitions: Mapping[str, int],
+        changelog_ids: Mapping[str, str] | None = None,
+        global_topic_ids: Mapping[str, str] | None = None,
+    ) -> None:
+        """Looks once.
+
+        Args:
+            topic_ids: UUID of each input topic as of the start.
+            partitions: number of partitions of each input topic as of the start.
+            changelog_ids: UUID of each changelog topic as of the start.
+            global_topic_ids: UUID of each topic of a global store as of the start.
+
+        Raises:
+            StateError: a topic was deleted, perhaps created again.
+            OffsetsMovedError: another client committed to the group.
+            MillraceError: the broker could not be asked.
+        """
+        application_id = self._config.application_id
+        check_input_topics(
+            self._admin, topic_ids, application_id, changelog_ids=changelog_ids, global_topic_ids=global_topic_ids
+        )
+        moved = foreign_commits(
+            self._commits([(name, number) for name, count in partitions.items() for number in range(count)])
+        )
+        if moved:
+            raise OffsetsMovedError(
+                f"Another client committed offsets of group {application_id} while it ran: "
+                + ", ".join(f"{topic}-{partition} at {offset}" for (topic, partition), offset in moved.items())
+                + ".",
+                remedy=MOVED_OFFSETS_REMEDY,
+            )
+
+    def _commits(self, places: list[TopicPartition]) -> dict[TopicPartition, CommittedOffset]:
+        """Asked as a consumer that never joins: librdkafka's admin request ends the process when a broker that starts
+        again is not yet the group's coordinator (librdkafka issue 5040).
+        """
+        servers = self._config.bootstrap_servers
+        if self._consumer is None:
+            self._consumer = Consumer(
+                {
+                    **base_settings(servers, self._config.client_settings("consumer.")),
+                    "group.id": self._config.application_id,
+                    "enable.auto.commit": False,
+                    # Otherwise the answer waits for the end of open transactions.
+                    "isolation.level": "read_uncommitted",
+                }
+            )
+        try:
+            return ask_committed(self._consumer, places, timeout_s=self._admin.timeout_s)
+        except KafkaException as error:
+            doing = f"reading committed offsets of {self._config.application_id}"
+            raise translate(kafka_error(error), doing=doing, bootstrap_servers=servers) from error
+
+
+def foreign_commits(commits: Mapping[TopicPartition, CommittedOffset]) -> dict[TopicPartition, int]:
+    """The offsets that carry no signature of Millrace."""
+    return {place: commit.offset for place, commit in commits.items() if Signature.of({place: commit}) is None}

@@ -1,0 +1,1 @@
+"""Brokers on this machine: what the demo, the tests and ``millrace broker`` start."""

@@ -1,0 +1,1 @@
+"""Aggregations of a key: of a stream, of a table, of several streams together."""

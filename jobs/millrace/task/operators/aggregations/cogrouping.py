@@ -1,0 +1,82 @@
+"""Cogroups: several streams aggregated into one table (KIP-150)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from millrace.task.columns import CogroupedColumn
+from millrace.task.operators.aggregations.aggregating import StreamAggregateProcessor
+from millrace.task.operators.windows.session_aggregating import SessionAggregateProcessor
+from millrace.task.operators.windows.sliding_aggregating import SlidingAggregateProcessor
+from millrace.task.operators.windows.windowed_aggregating import WindowedAggregateProcessor
+from millrace.task.processor import JointProcessor, Processor, TaskContext
+from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
+from millrace.topology.aggregators import CallableAggregator
+from millrace.topology.nodes import ProcessorNode
+from millrace.topology.operators import (
+    CogroupAggregate,
+    SessionAggregate,
+    SlidingAggregate,
+    StreamAggregate,
+    WindowedAggregate,
+)
+
+Aggregation = StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate
+
+
+class CogroupProcessor(JointProcessor):
+    """Aggregates the records of all inputs in their common order, each with the adder of its input.
+
+    The inputs are one stream of pairs of input and value to the processor of such an aggregation; only stream time it
+    keeps for each of them (see :func:`millrace.task.stream_time.advance_stream_time`), as Kafka Streams does.
+    """
+
+    def __init__(self, nodes: Sequence[ProcessorNode], context: TaskContext) -> None:
+        self._places = {node.name: node.operator.place for node in nodes if isinstance(node.operator, CogroupAggregate)}
+        by_place = sorted(nodes, key=lambda node: self._places[node.name])
+        operators = [node.operator for node in by_place if isinstance(node.operator, CogroupAggregate)]
+        aggregators = [operator.aggregation.aggregator for operator in operators]
+        callables = [aggregator for aggregator in aggregators if isinstance(aggregator, CallableAggregator)]
+        assert len(callables) == len(nodes)
+        # Each input has an initializer, and all of them are the same.
+        both = CallableAggregator(callables[0].initializer, _by_input([one.adder for one in callables]))
+        self._first = by_place[0].name
+        self._processor = _create(operators[0].joint, replace(operators[0].aggregation, aggregator=both), context)
+
+    def reset(self) -> None:
+        self._processor.reset()
+
+    def process(self, inputs: Mapping[str, Records]) -> Mapping[str, Records]:
+        batches = list(inputs.values())
+        places = np.concatenate([np.full(len(records), self._places[node]) for node, records in inputs.items()])
+        if len(batches) > 1:
+            places = places[sorted_places(concat_orders([records.order for records in batches]))]
+        merged = merge_in_order(batches)
+        forwarded = self._processor.process(merged.with_values(CogroupedColumn(merged.values, places.astype(np.int64))))
+        assert forwarded is None or isinstance(forwarded, Records)
+        # All inputs feed the same node, which puts what it gets in order.
+        return {} if forwarded is None else {self._first: forwarded}
+
+
+def _by_input(adders: Sequence[Callable[[Any, Any, Any], Any]]) -> Callable[[Any, Any, Any], Any]:
+    def add(key: Any, value: tuple[int, Any], aggregate: Any) -> Any:
+        place, own_value = value
+        return adders[place](key, own_value, aggregate)
+
+    return add
+
+
+def _create(node: str, operator: Aggregation, context: TaskContext) -> Processor:
+    match operator:
+        case StreamAggregate():
+            return StreamAggregateProcessor(node, operator, context)
+        case WindowedAggregate():
+            return WindowedAggregateProcessor(node, operator, context)
+        case SlidingAggregate():
+            return SlidingAggregateProcessor(node, operator, context)
+        case SessionAggregate():
+            return SessionAggregateProcessor(node, operator, context)

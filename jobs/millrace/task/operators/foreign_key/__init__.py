@@ -1,0 +1,1 @@
+"""Joins of tables by a foreign key: subscriptions, their answers, and what comes of both."""

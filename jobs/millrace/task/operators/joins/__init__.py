@@ -1,0 +1,1 @@
+"""Joins by key: of streams, of tables, of a stream with a table."""

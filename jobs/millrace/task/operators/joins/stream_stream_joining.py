@@ -1,0 +1,257 @@
+"""Joins of two streams: both sides at once, record by record in their common order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from millrace.kafka.commit_metadata import UNKNOWN_TIME
+from millrace.metrics import DropReason
+from millrace.state import KeyValueStore
+from millrace.state.join_layout import read_waiting_key
+from millrace.task.columns import BoolArray, IntArray
+from millrace.task.operators.joins.join_buffer import JoinBuffer
+from millrace.task.operators.joins.join_results import JoinResults
+from millrace.task.operators.joins.waiting_records import WaitingRecords
+from millrace.task.processor import JointProcessor, TaskContext
+from millrace.task.records import Records, concat_orders, merge_in_order, sorted_places
+from millrace.task.written_records import written
+from millrace.topology.nodes import ProcessorNode
+from millrace.topology.operators import JoinKind, JoinSide, StreamStreamJoin
+
+
+@dataclass(frozen=True)
+class _Side:
+    """One side of the join: its node, its buffer, and the bounds as its records see them, milliseconds."""
+
+    node: str
+    is_left: bool
+    buffer: JoinBuffer
+    before_ms: int
+    after_ms: int
+    waits: bool
+
+
+@dataclass(frozen=True)
+class _Input:
+    """The records of both sides in their order, with what is needed of them as bytes."""
+
+    records: Records
+    lefts: BoolArray
+    keys: list[bytes | None]
+    values: list[bytes | None]
+
+
+class StreamStreamJoinProcessor(JointProcessor):
+    """Looks each record up in the other side's buffer, then puts it into its own. Nothing is dropped for lateness.
+
+    Null keys and values are dropped and counted, but move stream time; a null key of a side that waits (the left one
+    of a left join, both of an outer one) gives its null result at once.
+
+    A record of such a side that finds no partner gives its null result at once if its window has passed, otherwise it
+    waits. Waiting ones whose window and grace have passed go out when a record at the current stream time comes,
+    before its own results. As in Kafka Streams 4.4 a first look at the oldest one's timestamp takes the bound of that
+    record's side. A joiner that fails at a waiting record costs that record only.
+    """
+
+    def __init__(self, nodes: Sequence[ProcessorNode], context: TaskContext) -> None:
+        by_side: dict[JoinSide, tuple[str, StreamStreamJoin]] = {
+            node.operator.side: (node.name, node.operator)
+            for node in nodes
+            if isinstance(node.operator, StreamStreamJoin)
+        }
+        (left_node, operator), (right_node, _) = by_side[JoinSide.LEFT], by_side[JoinSide.RIGHT]
+        windows = operator.windows
+        self._operator = operator
+        self._windows = windows
+        self._context = context
+        self._left = _Side(
+            left_node,
+            True,
+            JoinBuffer(operator.left_store, context),
+            windows.before_ms,
+            windows.after_ms,
+            operator.kind is not JoinKind.INNER,
+        )
+        self._right = _Side(
+            right_node,
+            False,
+            JoinBuffer(operator.right_store, context),
+            windows.after_ms,
+            windows.before_ms,
+            operator.kind is JoinKind.OUTER,
+        )
+        self._interval_ms = context.config.outer_join_emit_interval_ms
+        self._next_check_ms = 0
+        self._waiting: WaitingRecords | None = None
+
+    def reset(self) -> None:
+        self._waiting = None
+        self._next_check_ms = 0
+
+    def process(self, inputs: Mapping[str, Records]) -> Mapping[str, Records]:
+        entries = self._merged(inputs)
+        return self._joined(entries) if len(entries.records) else {}
+
+    def _joined(self, entries: _Input) -> Mapping[str, Records]:
+        records, lefts = entries.records, entries.lefts
+        stream_times = self._advance_stream_time(records.timestamps)
+        no_key, no_value = records.keys.null_mask(), records.values.null_mask()
+        waits = np.where(lefts, self._left.waits, self._right.waits)
+        failures = self._context.failures
+        failures.drop(DropReason.NULL_KEY, records.origin[no_key & ~(waits & ~no_value)])
+        failures.drop(DropReason.NULL_VALUE, records.origin[no_value & ~no_key])
+        self._load(entries, ~(no_key | no_value))
+
+        results = JoinResults(records, self._operator.joiner, failures, takes_key=self._operator.joiner_takes_key)
+        waiting = self._waiting_records()
+        values = records.values.objects
+        rows = zip(
+            lefts.tolist(),
+            entries.keys,
+            entries.values,
+            records.timestamps.tolist(),
+            stream_times.tolist(),
+            strict=True,
+        )
+        for row, (is_left, key, data, timestamp, stream_time) in enumerate(rows):
+            side, other = (self._left, self._right) if is_left else (self._right, self._left)
+            if key is None:
+                if side.waits and data is not None:
+                    _add(results, side, row, (values[row], None), timestamp)
+                continue
+            if data is not None:
+                if waiting is not None and timestamp == stream_time:
+                    self._emit_closed(waiting, results, side, row, stream_time)
+                partners = other.buffer.partners(key, timestamp - side.before_ms, timestamp + side.after_ms)
+                for partner_time, partner in partners:
+                    if waiting is not None:
+                        waiting.remove(partner_time, key, left=not is_left, now=timestamp)
+                    if not _add(results, side, row, (values[row], partner), max(timestamp, partner_time)):
+                        break
+                if side.waits and not partners:
+                    if waiting is None or max(timestamp + side.after_ms, 0) < stream_time:
+                        _add(results, side, row, (values[row], None), timestamp)
+                    else:
+                        self._first_wait(timestamp)
+                        waiting.add(timestamp, key, data, left=is_left, now=timestamp)
+            side.buffer.put(key, data, timestamp, int(records.origin[row]))
+
+        expired = self._left.buffer.flush() + self._right.buffer.flush()
+        failures.drop(DropReason.EXPIRED_WINDOW, expired)
+        if waiting is not None:
+            waiting.flush()
+        joined, origins = results.records()
+        by_left = lefts[np.array(origins, dtype=np.int64)] if origins else np.zeros(0, dtype=bool)
+        return {self._left.node: joined.filter(by_left), self._right.node: joined.filter(~by_left)}
+
+    def _merged(self, inputs: Mapping[str, Records]) -> _Input:
+        parts = [
+            (
+                side.is_left,
+                written(
+                    inputs[side.node],
+                    self._context.failures,
+                    side.node,
+                    key_serde=side.buffer.key_serde,
+                    value_serde=side.buffer.value_serde,
+                ),
+            )
+            for side in (self._left, self._right)
+            if side.node in inputs
+        ]
+        lefts = np.concatenate([np.full(len(found.records), is_left) for is_left, found in parts])
+        keys = [key for _, found in parts for key in found.keys]
+        values = [data for _, found in parts for data in found.values]
+        batches = [found.records for _, found in parts]
+        if len(batches) == 1:
+            return _Input(batches[0], lefts, keys, values)
+        places = sorted_places(concat_orders([records.order for records in batches]))
+        listed = places.tolist()
+        return _Input(
+            merge_in_order(batches),
+            lefts[places],
+            [keys[place] for place in listed],
+            [values[place] for place in listed],
+        )
+
+    def _load(self, entries: _Input, joins: BoolArray) -> None:
+        """Reads what the records of each side will look for in the buffer of the other."""
+        for side, other, of_side in (
+            (self._left, self._right, entries.lefts),
+            (self._right, self._left, ~entries.lefts),
+        ):
+            rows = np.flatnonzero(joins & of_side)
+            times = entries.records.timestamps[rows]
+            looking = len(rows) > 0
+            other.buffer.load(
+                [key for row in rows.tolist() if (key := entries.keys[row]) is not None],
+                int(times.min()) - side.before_ms if looking else 0,
+                int(times.max()) + side.after_ms if looking else 0,
+            )
+
+    def _advance_stream_time(self, timestamps: IntArray) -> IntArray:
+        """The join's stream time as each record sees it, the record itself included."""
+        times = self._context.stream_times
+        before = times.get(self._operator.left_store, UNKNOWN_TIME)
+        seen: IntArray = np.maximum(np.maximum.accumulate(timestamps), before)
+        times[self._operator.left_store] = int(seen[-1])
+        self._context.failures.observe_lateness(seen - timestamps)
+        return seen
+
+    def _waiting_records(self) -> WaitingRecords | None:
+        if self._operator.waiting_store is None:
+            return None
+        if self._waiting is None:
+            store = self._context.open_store(self._operator.waiting_store)
+            assert isinstance(store, KeyValueStore)
+            self._waiting = WaitingRecords(store)
+        return self._waiting
+
+    def _first_wait(self, timestamp: int) -> None:
+        """A record begins to wait: nothing needs to be looked for before its window has closed."""
+        store = self._operator.waiting_store
+        assert store is not None
+        times = self._context.stream_times
+        times[store] = min(times.get(store, timestamp), timestamp)
+
+    def _emit_closed(
+        self, waiting: WaitingRecords, results: JoinResults, side: _Side, row: int, stream_time: int
+    ) -> None:
+        """The null results of the waiting records whose window has closed."""
+        store = self._operator.waiting_store
+        assert store is not None
+        times = self._context.stream_times
+        first, wait_ms = times.get(store), side.after_ms + self._windows.grace_ms
+        # Without a first one Kafka Streams adds to the largest number there is, which overflows unless it adds nothing.
+        if wait_ms <= 0 if first is None else first + wait_ms >= stream_time:
+            return
+        if self._interval_ms:
+            now = self._context.wall_clock_ms()
+            if now < self._next_check_ms:
+                return
+            self._next_check_ms = now + self._interval_ms
+        grace = self._windows.grace_ms
+        found = waiting.closed(
+            stream_time - self._windows.after_ms - grace, stream_time - self._windows.before_ms - grace
+        )
+        times.pop(store, None)
+        if found.next_time is not None:
+            times[store] = found.next_time
+        now_ms = int(stream_time)
+        for place in found.keys:
+            timestamp, is_left, key_bytes = read_waiting_key(place)
+            own = self._left if is_left else self._right
+            key = own.buffer.key_serde.deserialize(key_bytes)
+            for data in waiting.values(place):
+                value = own.buffer.value_serde.deserialize(data)
+                left, right = (value, None) if is_left else (None, value)
+                results.add(row, side.node, left, right, timestamp, key=key, own_key=False)
+            waiting.drop(place, left=is_left, now=now_ms)
+
+
+def _add(results: JoinResults, side: _Side, row: int, own_and_other: tuple[object, object], timestamp: int) -> bool:
+    left, right = own_and_other if side.is_left else own_and_other[::-1]
+    return results.add(row, side.node, left, right, timestamp)

@@ -1,0 +1,1 @@
+"""Tables: read, filtered, mapped, regrouped and written."""

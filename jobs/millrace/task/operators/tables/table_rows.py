@@ -1,0 +1,155 @@
+"""Predicates, mappers and joiners over the rows of a table: called only where there is a row, failing one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from millrace.errors import ProcessingError, SerializationError
+from millrace.task.columns import BoolArray, Column, IntArray
+from millrace.task.expressions import evaluate
+from millrace.task.failures import processed_record
+from millrace.task.operators.stateless.filtering import truth_of
+from millrace.task.processor import TaskContext, call_per_record
+from millrace.task.records import Records
+from millrace.topology.arity import KeyedJoiner
+from millrace.topology.expression_checks import boolean
+from millrace.topology.expression_results import Check
+from millrace.topology.operators import TableFilter, TableJoinKind, TableMapValues
+
+
+class RowFunctions:
+    """Applies the functions of one node.
+
+    Each method returns a column as long as its input, null where there is no row, and adds the rows at which a
+    function failed to ``failed``; they are not called again for these.
+
+    Args:
+        context: the task's surroundings, for the processing handler.
+        node: name of the node that fails where a function does.
+        records: keys, timestamps and origins of the rows.
+    """
+
+    def __init__(self, context: TaskContext, node: str, records: Records) -> None:
+        self._context = context
+        self._node = node
+        self._records = records
+        self.failed: BoolArray = np.zeros(len(records), dtype=bool)
+
+    def filter(self, operator: TableFilter, values: Column) -> Column:
+        """The values that pass the filter."""
+        present = ~(values.null_mask() | self.failed)
+        if isinstance(operator.predicate, pc.Expression):
+            mask = truth_of(self._evaluated(operator.predicate, values, present, boolean))
+        else:
+            results = self._call(operator.predicate, values, present)
+            mask = np.fromiter((bool(result) for result in results), dtype=bool, count=len(results))
+        # A row that is not there never passes, also not a negated filter.
+        return values.where((mask ^ operator.negated) & present & ~self.failed)
+
+    def map(self, operator: TableMapValues, values: Column) -> Column:
+        """The mapped values."""
+        present = ~self.failed if operator.maps_nulls else ~(values.null_mask() | self.failed)
+        if isinstance(operator.mapper, pc.Expression):
+            return self._evaluated(operator.mapper, values, present, None)
+        return Column(objects=self._call(operator.mapper, values, present))
+
+    def written(self, column: Column, write: Callable[[Column], list[bytes | None]]) -> list[bytes | None]:
+        """The column as bytes; null where it cannot be written, which is a failure of the row.
+
+        Args:
+            column: one value for each row.
+            write: gives the bytes of a column.
+        """
+        try:
+            return write(column)
+        except SerializationError:
+            # At least one cannot be written; which, shows one by one.
+            pass
+        found: list[bytes | None] = []
+        for row in range(len(column)):
+            try:
+                found += [None] if self.failed[row] else write(column.take(np.array([row], dtype=np.int64)))
+            except SerializationError as error:
+                record = processed_record(self._records, row)
+                self._context.failures.processing(error, int(self._records.origin[row]), self._node, record)
+                self.failed[row] = True
+                found.append(None)
+        return found
+
+    def join(
+        self, kind: TableJoinKind, joiner: Callable[..., Any], left: Column, right: Column, *, rows: BoolArray
+    ) -> Column:
+        """``joiner(left, right)`` at ``rows``, where the kind of join has a row; a ``KeyedJoiner`` gets the key too."""
+        has_left, has_right = ~left.null_mask(), ~right.null_mask()
+        joined = {
+            TableJoinKind.INNER: has_left & has_right,
+            TableJoinKind.LEFT: has_left,
+            TableJoinKind.OUTER: has_left | has_right,
+        }[kind]
+        pairs = Column(objects=list(zip(left.objects, right.objects, strict=True)))
+        return Column(objects=self._call(of_pair(joiner), pairs, joined & rows & ~self.failed))
+
+    def _evaluated(self, expression: pc.Expression, values: Column, rows: BoolArray, check: Check | None) -> Column:
+        """The expression's results, null where it is not computed or failed."""
+        whole = bool(rows.all())
+        places = np.flatnonzero(rows)
+        if len(places) == 0:
+            return no_rows(len(rows))
+        called = self._records.with_values(values)
+        results, kept = evaluate(
+            expression, called if whole else called.take(places), self._context.failures, self._node, check=check
+        )
+        if whole and kept is None:
+            return results
+        return results.scattered(self._succeeded(places, kept), len(rows))
+
+    def _succeeded(self, places: IntArray, kept: IntArray | None) -> IntArray:
+        """The places at which a function gave a result; the others are remembered as failed."""
+        if kept is None:
+            return places
+        failed = np.ones(len(places), dtype=bool)
+        failed[kept] = False
+        self.failed[places[failed]] = True
+        return places[kept]
+
+    def _call(self, function: Callable[[Any, Any], Any], values: Column, rows: BoolArray) -> list[Any]:
+        """The function's results, ``None`` where it is not called or failed."""
+        whole = bool(rows.all())
+        places = np.flatnonzero(rows)
+        called = self._records.with_values(values)
+        results, kept = call_per_record(
+            function, called if whole else called.take(places), self._context.failures, self._node
+        )
+        if whole and kept is None:
+            return results
+        return Column(objects=results).scattered(self._succeeded(places, kept), len(rows)).objects
+
+
+def of_pair(joiner: Callable[..., Any]) -> Callable[[Any, tuple[Any, Any]], Any]:
+    """A joiner of two tables as what takes the key and the pair of values."""
+    if isinstance(joiner, KeyedJoiner):
+        return lambda key, pair: joiner(key, *pair)
+    return lambda _, pair: joiner(*pair)
+
+
+def no_rows(count: int) -> Column:
+    """A column of nothing."""
+    return Column(objects=[None] * count)
+
+
+def present_key_bytes(keys: Sequence[bytes | None], node: str) -> list[bytes]:
+    """Key bytes of a table's records, none of which is null.
+
+    Raises:
+        ProcessingError: one is.
+    """
+    present = [key for key in keys if key is not None]
+    if len(present) < len(keys):
+        raise ProcessingError(
+            f"A change of a table without a key reached node {node}.", remedy="report it: tables drop such records"
+        )
+    return present

@@ -1,0 +1,1 @@
+"""Aggregations of a key and a window: tumbling, hopping, sliding, of sessions."""

@@ -44,6 +44,14 @@ class ProcessIdentity:
         return None if start_time is None else cls(pid, start_time)
 
     @classmethod
+    def of_child(cls, process: subprocess.Popen[bytes]) -> ProcessIdentity:
+        """A process that this one has started and not waited for; it may have ended already."""
+        start_time = _start_time(process.pid, also_ended=True)
+        if start_time is None:
+            raise ProcessLookupError(f"process {process.pid} was waited for")
+        return cls(process.pid, start_time)
+
+    @classmethod
     def current(cls) -> ProcessIdentity:
         """The process that calls."""
         identity = cls.of(os.getpid())
@@ -166,7 +174,7 @@ def run_to_the_end(
         return subprocess.CompletedProcess(command, code, out.read(), errors.read())
 
 
-def _start_time(pid: int) -> int | None:
+def _start_time(pid: int, *, also_ended: bool = False) -> int | None:
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
@@ -177,9 +185,10 @@ def _start_time(pid: int) -> int | None:
         fields = text.rpartition(")")[2].split()
         # Of a process that ends, the first thread can be gone before others are, and these still have its locks.
         has_ended = fields[0] in {"X", "x"} or (fields[0] == "Z" and int(fields[17]) <= 1)
-        return None if has_ended else int(fields[19])
+        return None if has_ended and not also_ended else int(fields[19])
     try:
         process = psutil.Process(pid)
-        return None if process.status() == psutil.STATUS_ZOMBIE else int(process.create_time() * 1000)
+        has_ended = process.status() == psutil.STATUS_ZOMBIE
+        return None if has_ended and not also_ended else int(process.create_time() * 1000)
     except psutil.NoSuchProcess:
         return None

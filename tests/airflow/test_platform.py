@@ -63,8 +63,16 @@ def addresses_of(command: DemoCommand) -> str:
     return addresses
 
 
+def command_line(pid: int) -> list[str]:
+    """Program and arguments of a process; none where it has ended meanwhile."""
+    try:
+        return psutil.Process(pid).cmdline()
+    except psutil.NoSuchProcess:
+        return []
+
+
 def kill_node(home: Path, number: int) -> None:
     configuration = str(home / "brokers" / f"node-{number}" / "server.properties")
-    (node,) = [each for each in processes_of(home) if configuration in psutil.Process(each.pid).cmdline()]
+    (node,) = [each for each in processes_of(home) if configuration in command_line(each.pid)]
     node.send_signal(signal.SIGKILL)
     assert node.wait_until_gone(10)

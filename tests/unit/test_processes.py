@@ -107,3 +107,14 @@ def test_an_interrupted_caller_leaves_nothing() -> None:
 
 def state_of(pid: int) -> str:
     return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def test_a_child_that_has_ended_has_an_identity_until_it_is_waited_for() -> None:
+    child = subprocess.Popen([sys.executable, "-c", ""])
+    eventually(lambda: ProcessIdentity.of(child.pid), None)
+    identity = ProcessIdentity.of_child(child)
+    assert identity.pid == child.pid
+    assert not identity.is_alive()
+    child.wait()
+    with pytest.raises(ProcessLookupError):
+        ProcessIdentity.of_child(child)

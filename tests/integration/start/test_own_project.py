@@ -78,7 +78,11 @@ class Outside:
     def variables(self, broker: int) -> dict[str, str]:
         """Those that a reader of the README has."""
         left_out = ("MILLRACE_", "PYTHON", "VIRTUAL_ENV", "AIRFLOW", "SPARK", "PYSPARK")
-        kept = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
+        kept = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(left_out) and (name == "PATH" or str(ROOT) not in value)
+        }
         if IVY_SETTINGS_VARIABLE in os.environ:
             kept[IVY_SETTINGS_VARIABLE] = os.environ[IVY_SETTINGS_VARIABLE]
         search_path = [str(self.python.parent), *(each for each in kept["PATH"].split(":") if str(ROOT) not in each)]

@@ -167,13 +167,10 @@ def start_detached(launch: Launch, directory: ApplicationDirectory) -> LocalProc
         ) from error
     finally:
         os.close(lock)
-    identity = ProcessIdentity.of(process.pid)
+    # Where it has ended already, whoever looks for it finds out, and says why by its log.
+    identity = ProcessIdentity.of_child(process)
     # No process waits for the process: it outlives the caller on purpose.
     process.returncode = 0
-    if identity is None:
-        raise OperationError(
-            f"The driver of {directory.application} ended at once.", remedy=f"see the end of {directory.log}"
-        )
     return LocalProcess(identity)
 
 

@@ -41,8 +41,14 @@ class LostTasks:
         return len(self._tasks)
 
     def add(self, tasks: Collection[str], hello: Hello, *, now: float, reason: str) -> None:
-        """A thread that had tasks went away."""
-        self._tasks.update({task: _Lost(hello, now, reason) for task in tasks})
+        """A thread that had tasks went away, or had some that are lost already.
+
+        What is being fenced is not fenced once more: that would hit who has it once the first fence has ended, and an
+        id that a thread took meanwhile is taken over when the next one opens the task.
+        """
+        for task in tasks:
+            is_being_fenced = task in self._tasks and self._tasks[task].is_being_fenced
+            self._tasks[task] = _Lost(hello, now, reason, is_being_fenced)
 
     def free_process(self, thread: str) -> None:
         """A thread is over for sure. What is being fenced waits for that: the fence would hit who has it next."""

@@ -27,9 +27,14 @@ from millrace.spark.stream_threads.problems import problem_of
 
 @dataclass
 class HeldBySim:
-    """A task that a simulated thread has: opened with which number of the transactional id, if it is."""
+    """A task that a simulated thread has: opened with which number of the transactional id, if it is.
+
+    One that was opened after the driver had lost the thread was on its way to it: it is fenced when the next one opens
+    the task, and not before.
+    """
 
     fence: int | None = None
+    opened_unseen: bool = False
     paused: bool = False
     leaving: bool = False
 
@@ -112,7 +117,7 @@ class World:
         for other in self.threads:
             if other is receiver or other.hello.thread == receiver.hello.thread:
                 continue
-            assert not self.can_commit(other, task), (
+            assert not self.can_commit(other, task) or (self.settings.fences and other.tasks[task].opened_unseen), (
                 f"{task} is given to {receiver.hello.thread}, and {other.hello.thread} may commit it"
             )
             if other.process_lives and other.loop_runs and not other.driver_has_closed:
@@ -220,6 +225,7 @@ class World:
         elif held.fence is None:
             self.fence_numbers[task] += 1
             held.fence = self.fence_numbers[task]
+            held.opened_unseen = thread.driver_has_closed
 
     def fail(self, thread: SimThread, task: str) -> None:
         if thread.tasks.pop(task, None) is not None:

@@ -180,7 +180,9 @@ class Fuzz(RuleBasedStateMachine):
             thread = self.world.on(member.connection)
             assert thread is not None
             for task in filter(member.has_paused, member.grants):
-                assert task not in thread.tasks or thread.tasks[task].paused
+                # A task that leaves is closed as soon as nothing of it runs.
+                held = thread.tasks.get(task)
+                assert held is None or held.paused or held.leaving
 
     @rule()
     def an_epoch_ends(self):
@@ -202,3 +204,41 @@ class FuzzWithoutFences(Fuzz):
 @pytest.mark.parametrize("machine", [Fuzz, FuzzWithoutFences])
 def test_a_task_has_one_thread_at_most_and_in_the_end_exactly_one(machine):
     run_state_machine_as_test(machine, settings=settings(max_examples=100, stateful_step_count=40, deadline=None))
+
+
+FOUND = {
+    "a task that is fenced is not fenced once more for a thread that says that it has it": [
+        ("begin", {"tasks": 1, "slots": 2, "most_moves": 1}),
+        ("a_moment_without_trouble", {"seconds": 0.0, "spark_starts": True}),
+        ("a_connection_breaks_and_the_thread_works_on", {"number": 0}),
+        ("a_thread_sees_that_its_connection_has_ended", {"number": 0}),
+        ("a_thread_says_that_it_has_another_task_too", {"number": 0, "which": 0}),
+        ("the_driver_hears_something", {"number": 0, "which": 0}),
+        ("a_fence_ends", {"works": True}),
+    ],
+    "a task that was on its way to a lost thread is opened there after the fence": [
+        ("begin", {"tasks": 1, "slots": 2, "most_moves": 1}),
+        ("a_moment_without_trouble", {"seconds": 0.0, "spark_starts": True}),
+        ("a_task_is_taken_away_and_given_again", {"which": 0}),
+        ("a_moment_without_trouble", {"seconds": 0.0, "spark_starts": False}),
+        ("a_connection_breaks_and_the_thread_works_on", {"number": 0}),
+        ("a_fence_ends", {"works": True}),
+        ("a_moment_without_trouble", {"seconds": 6.0, "spark_starts": False}),
+    ],
+    "a paused task is taken away and given again, not paused": [
+        ("begin", {"tasks": 1, "slots": 1, "most_moves": 1}),
+        ("a_task_is_paused_or_goes_on", {"paused": True, "which": 0}),
+        ("a_moment_without_trouble", {"seconds": 0.0, "spark_starts": True}),
+        ("a_task_is_taken_away_and_given_again", {"which": 0}),
+        ("a_thread_hears_something", {"number": 0, "which": 0}),
+    ],
+}
+
+
+@pytest.mark.parametrize("steps", FOUND.values(), ids=FOUND)
+def test_what_was_found_once_settles(steps):
+    machine = Fuzz()
+    for name, arguments in steps:
+        getattr(machine, name)(**arguments)
+        machine.what_counts_as_paused_is_paused()
+    machine.teardown()

@@ -32,7 +32,7 @@ from millrace.sizing import (
     estimate_recovery_time,
 )
 from millrace.spark.engine import engine_of
-from millrace.topology.partitions import task_counts
+from millrace.topology.layout import TopologyLayout
 from millrace.topology.source_topics import with_matched_topics
 from millrace.topology.stores import StoreBackend
 from millrace.topology.topology import FrozenTopology, SubTopology
@@ -110,7 +110,7 @@ def plan(spec: ApplicationSpec, load: ExpectedLoad, *, partitions: Mapping[str, 
     topology = with_matched_topics(load_topology(spec.module, config), named, config.application_id)
     known = _partitions(spec, topology, partitions or {})
     traffic = Traffic(topology, load, known)
-    tasks = task_counts(topology, known)
+    tasks = TopologyLayout.over_inputs(topology, config.application_id, known).task_counts
     engine = engine_of(config, topology)
     interval_s = max(config.commit_interval_ms_of(engine) / 1000, BATCH_FLOOR_S[engine])
     stores, changelogs = plan_stores(topology, config, traffic, tasks=tasks, commit_interval_s=interval_s)

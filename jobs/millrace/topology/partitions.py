@@ -1,4 +1,4 @@
-"""How many partitions the repartition topics get, and how many tasks each sub-topology has."""
+"""How many partitions the repartition topics get."""
 
 from __future__ import annotations
 
@@ -40,20 +40,6 @@ def repartition_partition_counts(topology: FrozenTopology, partitions: Mapping[s
         waiting -= found.keys()
     _check_groups(topology, known)
     return {topic: known[topic] for topic in sorted(internal)}
-
-
-def task_counts(topology: FrozenTopology, partitions: Mapping[str, int]) -> dict[int, int]:
-    """Number of tasks of each sub-topology: as many as its inputs have partitions at most.
-
-    Args:
-        topology: the topology.
-        partitions: number of partitions of every input topic.
-
-    Raises:
-        TopologyError: as :func:`repartition_partition_counts`.
-    """
-    known = {**partitions, **repartition_partition_counts(topology, partitions)}
-    return {part.number: max(known[topic] for topic in _topics(part)) for part in topology.sub_topologies}
 
 
 def _topics(part: SubTopology) -> set[str]:

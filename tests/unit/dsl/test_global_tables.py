@@ -12,7 +12,7 @@ from millrace.dsl import Consumed, Joined, JoinWindows, Materialized, StreamsBui
 from millrace.errors import TopologyError
 from millrace.serdes import LongSerde, StringSerde
 from millrace.topology.diff import ChangeKind, diff
-from millrace.topology.partitions import task_counts
+from millrace.topology.layout import TopologyLayout
 from millrace.topology.topology import FrozenTopology
 
 TEXT = StringSerde()
@@ -44,7 +44,7 @@ def test_the_topic_is_an_input_that_no_task_reads() -> None:
     assert part.stores == ()
     assert [each.store.name for each in part.global_stores] == ["rows"]
     assert topology.co_partition_groups == ()
-    assert task_counts(topology, {"in": 4, "global": 7}) == {1: 4}
+    assert TopologyLayout.over_inputs(topology, "app", {"in": 4, "global": 7}).task_counts == {1: 4}
 
 
 def test_the_store_is_never_logged_and_takes_the_serdes_of_consumed() -> None:

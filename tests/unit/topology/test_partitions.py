@@ -6,7 +6,8 @@ import pytest
 
 from millrace.dsl import Grouped, Materialized, Repartitioned, StreamsBuilder, TableJoined
 from millrace.errors import TopologyError
-from millrace.topology.partitions import repartition_partition_counts, task_counts
+from millrace.topology.layout import TopologyLayout
+from millrace.topology.partitions import repartition_partition_counts
 
 
 def value_as_key(key: Any, value: Any) -> Any:
@@ -19,7 +20,7 @@ def test_a_repartition_topic_has_as_many_partitions_as_the_largest_input() -> No
     merged.group_by(value_as_key, Grouped.as_("grouped")).count(Materialized.as_("counts")).to_stream().to("out")
     topology = builder.build()
     assert repartition_partition_counts(topology, {"a": 2, "b": 5}) == {"grouped-repartition": 5}
-    assert task_counts(topology, {"a": 2, "b": 5}) == {0: 5, 1: 5}
+    assert TopologyLayout.over_inputs(topology, "app", {"a": 2, "b": 5}).task_counts == {0: 5, 1: 5}
 
 
 def test_numbers_go_through_a_chain_of_repartition_topics() -> None:
@@ -33,7 +34,7 @@ def test_numbers_go_through_a_chain_of_repartition_topics() -> None:
 def test_the_number_that_the_user_asked_for_wins() -> None:
     builder = StreamsBuilder()
     builder.stream("in").repartition(Repartitioned.as_("wide").with_number_of_partitions(7)).to("out")
-    assert task_counts(builder.build(), {"in": 2}) == {0: 2, 1: 7}
+    assert TopologyLayout.over_inputs(builder.build(), "app", {"in": 2}).task_counts == {0: 2, 1: 7}
 
 
 def joined(*, re_keyed: bool) -> StreamsBuilder:
@@ -72,7 +73,7 @@ def test_the_topics_of_a_foreign_key_join_follow_the_tables_that_they_lead_to() 
         "fk-subscription-registration-topic": 3,
         "fk-subscription-response-topic": 4,
     }
-    assert task_counts(topology, inputs) == {0: 4, 1: 3}
+    assert TopologyLayout.over_inputs(topology, "app", inputs).task_counts == {0: 4, 1: 3}
 
 
 def test_the_topics_of_a_foreign_key_join_of_re_keyed_streams_follow_their_repartition_topics() -> None:

@@ -23,7 +23,8 @@ from millrace.errors import TopologyError
 from millrace.serdes import LongSerde, StringSerde
 from millrace.testing import TopologyTestDriver
 from millrace.topology.diff import diff
-from millrace.topology.partitions import repartition_partition_counts, task_counts
+from millrace.topology.layout import TopologyLayout
+from millrace.topology.partitions import repartition_partition_counts
 from millrace.topology.source_topics import literal_prefix, with_matched_topics
 
 TEXT = StringSerde()
@@ -49,7 +50,7 @@ def test_a_pattern_stands_for_the_topics_whose_whole_name_it_matches() -> None:
     matched = with_matched_topics(topology, existing, "app")
     assert sources(matched) == {"KSTREAM-SOURCE-0000000000": ("sensor-eu", "sensor-us")}
     assert matched.external_inputs == {"sensor-eu", "sensor-us"}
-    assert task_counts(matched, {"sensor-eu": 2, "sensor-us": 5}) == {0: 5}
+    assert TopologyLayout.over_inputs(matched, "app", {"sensor-eu": 2, "sensor-us": 5}).task_counts == {0: 5}
 
 
 def test_the_broker_s_and_the_application_s_own_topics_match_no_pattern() -> None:

@@ -26,7 +26,8 @@ from millrace.driver.status import ApplicationStatus
 from millrace.driver.status_topic import read_statuses
 from millrace.errors import MillraceError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, committed_offsets, end_offsets
+from millrace.topology.topic_partition import TopicPartition
 
 PREFIX_VARIABLE = "MILLRACE_TEST_TOPICS"
 ENGINE_VARIABLE = "MILLRACE_TEST_ENGINE"

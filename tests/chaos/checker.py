@@ -10,7 +10,7 @@ import orjson
 
 from millrace.config import StreamsConfig
 from millrace.dsl.loading import load_topology
-from millrace.kafka.offsets import End, TopicPartition, end_offsets
+from millrace.kafka.offsets import End, end_offsets
 from millrace.state import (
     JoinWindowStore,
     KeyValueStore,
@@ -22,6 +22,7 @@ from millrace.state import (
 from millrace.state.session import session_key
 from millrace.state.stores import SessionStore, WindowStore
 from millrace.topology.stores import StoreKind, StoreSpec
+from millrace.topology.topic_partition import TopicPartition
 from tests.application import Application
 from tests.chaos.model import Expected, expected_of, long_of, window_of
 from tests.records import read_topic

@@ -10,8 +10,9 @@ from pathlib import Path
 import psutil
 
 from millrace.embedded.broker import EmbeddedBroker
-from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.task.crash_points import DIRECTORY_VARIABLE, CrashPoint
+from millrace.topology.topic_partition import TopicPartition
 from tests.application import Application, wait_until
 
 HIT_LIMIT_S = 30.0

@@ -18,11 +18,12 @@ from millrace.embedded.broker import EmbeddedBroker
 from millrace.errors import MillraceError
 from millrace.install.application import Application
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.ops import Home, Verdict, deploy, observe, read_record, reconcile, stop
 from millrace.ops.control_client import ask
 from millrace.ops.driver import UNRESPONSIVE
+from millrace.topology.topic_partition import TopicPartition
 from tests.application import PREFIX_VARIABLE, SEARCH_PATH, START_LIMIT_S, wait_until
 
 PARTITIONS = 2

@@ -9,10 +9,10 @@ from pathlib import Path
 from millrace.driver.driver_operations import DriverOperation
 from millrace.driver.ending import ExitCode
 from millrace.driver.health import HealthLimits
-from millrace.driver.query import TopicPartition
 from millrace.driver.reporter import Prepared
 from millrace.driver.restarts import RestartPolicy
 from millrace.driver.status import ApplicationStatus, StreamThreadStatus
+from millrace.topology.topic_partition import TopicPartition
 
 __all__ = ["DriverHooks", "DriverSettings", "ExitCode"]
 

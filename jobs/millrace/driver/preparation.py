@@ -29,7 +29,6 @@ from millrace.kafka.producer import TaskProducer
 from millrace.kafka.record_limits import TopicLimits
 from millrace.kafka.topics import TopicDescription, TopicSpec
 from millrace.spark.plan import QueryPlan
-from millrace.task.input import TopicPartition
 from millrace.task.signature import Signature
 from millrace.task.spec import GlobalStoreSpec
 from millrace.topology.diff import ChangeKind, diff
@@ -39,6 +38,7 @@ from millrace.topology.layout import (
     TopologyLayout,
     start_transactional_id,
 )
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology, GlobalStore, SubTopology, full_topic_name
 
 log = structlog.get_logger(__name__)

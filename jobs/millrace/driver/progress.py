@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from millrace.driver.query import QueryProgress, TopicPartition
+from millrace.driver.query import QueryProgress
 from millrace.driver.status import InputEnd, SubTopologyStatus
+from millrace.topology.topic_partition import TopicPartition
 
 
 def lag_by_partition(

@@ -8,10 +8,9 @@ import structlog
 
 from millrace.errors import DriverFencedError
 from millrace.spark.progress import QueryProgress
-from millrace.task.input import TopicPartition
 from millrace.task.task import TaskAction
 
-__all__ = ["Query", "QueryProgress", "TopicPartition", "cause_of_death", "is_alive"]
+__all__ = ["Query", "QueryProgress", "cause_of_death", "is_alive"]
 
 log = structlog.get_logger(__name__)
 

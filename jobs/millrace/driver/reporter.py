@@ -10,7 +10,7 @@ from typing import Any, Protocol, TypeVar
 
 from millrace.driver.lifecycle import Lifecycle
 from millrace.driver.progress import input_ends, lag_by_partition, observe
-from millrace.driver.query import Query, QueryProgress, TopicPartition, is_alive
+from millrace.driver.query import Query, QueryProgress, is_alive
 from millrace.driver.status import (
     ApplicationStatus,
     DriverIdentity,
@@ -18,6 +18,7 @@ from millrace.driver.status import (
     StreamThreadStatus,
     SubTopologyStatus,
 )
+from millrace.topology.topic_partition import TopicPartition
 
 T = TypeVar("T")
 

@@ -22,7 +22,6 @@ from millrace.driver.coordinator.thread_status import shown, totals_of
 from millrace.driver.driver import Driver
 from millrace.driver.driver_options import DriverHooks, DriverSettings, ExitCode
 from millrace.driver.preparation import Preparation, Preparer
-from millrace.driver.query import TopicPartition
 from millrace.driver.reporter import Application, Prepared
 from millrace.driver.restarts import RestartPolicy
 from millrace.driver.savepoint import SAVEPOINT_OPERATION, TakeSavepoint
@@ -50,6 +49,7 @@ from millrace.state import DirectoryLock, StateDirectory
 from millrace.topology.layout import start_transactional_id
 from millrace.topology.picture import picture
 from millrace.topology.summary import summarize
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology
 
 _log = structlog.get_logger(__name__)

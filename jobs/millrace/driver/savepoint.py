@@ -21,7 +21,7 @@ from millrace.config import StreamsConfig
 from millrace.driver.driver_operations import TaskGate
 from millrace.errors import OffsetsMovedError, StateError
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.state import StateDirectory
 from millrace.state.record_file import RecordBatch, write_records
@@ -29,6 +29,7 @@ from millrace.task.actions import CheckpointTask
 from millrace.task.gap_reader import read_gap
 from millrace.task.signature import Signature
 from millrace.topology.layout import ApplicationTopics, TopologyLayout
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology
 
 SAVEPOINT_OPERATION = "savepoint"

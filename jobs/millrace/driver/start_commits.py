@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from millrace.driver.query import TopicPartition
 from millrace.driver.start_offsets import Origin, Start
 from millrace.kafka.commit_metadata import CommitMetadata
 from millrace.kafka.offsets import CommittedOffset
 from millrace.task.signature import RUN, Signature
+from millrace.topology.topic_partition import TopicPartition
 
 
 def commits_of_new_partitions(

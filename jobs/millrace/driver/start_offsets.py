@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from millrace.driver.query import TopicPartition
 from millrace.errors import GROWN_INPUT_REMEDY, MillraceError, OffsetOutOfRangeError, OffsetsMovedError, StateError
 from millrace.task.signature import MOVED_OFFSETS_REMEDY
+from millrace.topology.topic_partition import TopicPartition
 
 _SHOWN = 10
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import structlog
 
 from millrace.config import StreamsConfig
-from millrace.driver.query import TopicPartition
 from millrace.errors import PreflightError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.commit_metadata import UNKNOWN_TIME, CommitMetadata
@@ -23,6 +22,7 @@ from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicDescription
 from millrace.task.signature import Signature
 from millrace.topology.layout import ApplicationTopics, TaskLayout, TopologyLayout
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology
 
 log = structlog.get_logger(__name__)

@@ -9,13 +9,13 @@ from collections.abc import Mapping
 from confluent_kafka import Consumer, KafkaException
 
 from millrace.config import StreamsConfig
-from millrace.driver.query import TopicPartition
 from millrace.errors import OffsetsMovedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error, translate
 from millrace.kafka.offsets import CommittedOffset, ask_committed
 from millrace.task.input_topics import check_input_topics
 from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
+from millrace.topology.topic_partition import TopicPartition
 
 
 class InputWatch:

@@ -8,7 +8,7 @@ import orjson
 
 from millrace.errors import OperationError
 from millrace.kafka.broker_tools import ask_broker_tool
-from millrace.kafka.offsets import TopicPartition
+from millrace.topology.topic_partition import TopicPartition
 
 _TOOL = "org.apache.kafka.tools.LogDirsCommand"
 

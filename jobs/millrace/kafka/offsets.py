@@ -24,10 +24,7 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_expone
 from millrace.errors import BrokerUnavailableError, OperationError
 from millrace.kafka.admin import COORDINATOR_MOVES, KafkaAdmin
 from millrace.kafka.clients import base_settings, kafka_error
-
-TopicPartition = tuple[str, int]
-"""``(topic, partition)``."""
-
+from millrace.topology.topic_partition import TopicPartition
 
 _EARLIEST: Any = OffsetSpec.earliest()  # type: ignore[no-untyped-call]
 _LATEST: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]

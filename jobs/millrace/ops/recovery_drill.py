@@ -19,7 +19,7 @@ from millrace.install.launchers.session import session_members
 from millrace.install.record import read_record
 from millrace.install.which_spec import Use
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import TopicPartition, committed_offsets
+from millrace.kafka.offsets import committed_offsets
 from millrace.ops.action import Action
 from millrace.ops.control_client import Answer, ask
 from millrace.ops.observe import Verdict, observe
@@ -27,6 +27,7 @@ from millrace.ops.operations import unfinished_operation
 from millrace.ops.outcome import Outcome
 from millrace.processes import ProcessIdentity
 from millrace.topology.layout import layouts_of_summary, task_numbers
+from millrace.topology.topic_partition import TopicPartition
 
 KIND = "worker"
 _INPUT_LIMIT_S = 30.0

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import end_offsets
-from millrace.task.input import TopicPartition
 from millrace.task.spec import GlobalStoreSpec
+from millrace.topology.topic_partition import TopicPartition
 
 NEW_PARTITIONS_S = 5.0
 """How long partitions that are added to the topic of a global store may stay unnoticed."""

@@ -11,10 +11,10 @@ from pyspark import cloudpickle
 
 from millrace.config import StreamsConfig
 from millrace.kafka.record_limits import DEFAULT_MAX_MESSAGE_BYTES, TopicLimits
-from millrace.task.input import TopicPartition
 from millrace.task.spec import GlobalStoreSpec, TaskSpec
 from millrace.topology.layout import SubTopologyLayout
 from millrace.topology.pickling import check_picklable
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import SubTopology, full_topic_name
 
 STATE_DIRECTORY_VARIABLE = "MILLRACE_STATE_DIR"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from millrace.task.input import TopicPartition
+from millrace.topology.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, kw_only=True)

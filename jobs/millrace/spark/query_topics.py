@@ -11,7 +11,7 @@ from millrace.errors import GROWN_INPUT_REMEDY, DriverFencedError, MillraceError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.spark.plan import QueryPlan
-from millrace.task.input import TopicPartition
+from millrace.topology.topic_partition import TopicPartition
 
 _log = structlog.get_logger(__name__)
 

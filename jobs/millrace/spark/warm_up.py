@@ -16,9 +16,9 @@ from millrace.spark.micro_batches.own_source import unreadable_timestamp
 from millrace.spark.micro_batches.source import bounded_frame
 from millrace.spark.plan import QueryPlan
 from millrace.spark.results import RESULT_SCHEMA
-from millrace.task.input import TopicPartition
 from millrace.task.serialization import from_bytes, or_default
 from millrace.topology.nodes import SourceNode
+from millrace.topology.topic_partition import TopicPartition
 
 WARM_UP_RECORDS = 2_000
 """Records of each input partition that are read and decoded, and nothing else: no code of the user runs on them."""

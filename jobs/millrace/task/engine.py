@@ -23,7 +23,7 @@ from millrace.task.buffer_view import BufferView
 from millrace.task.collector import Collector, OutputBatch
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
-from millrace.task.input import InputBatch, TopicPartition, in_stream_order
+from millrace.task.input import InputBatch, in_stream_order
 from millrace.task.operators import create_joint_processor, create_processor
 from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
 from millrace.task.processing.steps import Punctuating, Steps
@@ -47,6 +47,7 @@ from millrace.topology.operators import (
 )
 from millrace.topology.stores import StoreKind
 from millrace.topology.timestamp_extractors import timestamp_extractor_by_name
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import SubTopology, full_topic_name
 
 

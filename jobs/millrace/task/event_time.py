@@ -11,7 +11,7 @@ from millrace.handlers import ConsumerRecord
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.task.columns import IntArray
 from millrace.task.failures import FailureHandler
-from millrace.task.input import InputBatch, TopicPartition
+from millrace.task.input import InputBatch
 from millrace.task.records import Records
 from millrace.topology.nodes import SourceNode
 from millrace.topology.timestamp_extractors import (
@@ -23,6 +23,7 @@ from millrace.topology.timestamp_extractors import (
     invalid_takes_record,
     takes_record,
 )
+from millrace.topology.topic_partition import TopicPartition
 
 # None of them gives a record another time than its own, unless its own is invalid: then it takes no other's turn.
 _KEEP_THE_ORDER = (FailOnInvalidTimestamp, LogAndSkipOnInvalidTimestamp, UsePartitionTimeOnInvalidTimestamp)

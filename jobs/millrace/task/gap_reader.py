@@ -8,8 +8,9 @@ from contextlib import closing
 from millrace.config import StreamsConfig
 from millrace.errors import BrokerUnavailableError
 from millrace.kafka.columns import PartitionColumns, ReaderSettings, open_reader
-from millrace.task.input import InputBatch, TopicPartition
+from millrace.task.input import InputBatch
 from millrace.task.messages import input_rows
+from millrace.topology.topic_partition import TopicPartition
 
 GAP_LIMIT_RECORDS = 100_000
 """Most records of one gap that are read in one batch."""

@@ -30,9 +30,10 @@ from millrace.state.replay import RestoreProgress
 from millrace.task.collector import OutputBatch, OutputBuffer
 from millrace.task.global_reader import BrokerTopicReader, GlobalTopicReader
 from millrace.task.global_state import GlobalState, behind
-from millrace.task.input import InputBatch, TopicPartition, empty_input
+from millrace.task.input import InputBatch, empty_input
 from millrace.task.recovery import ProgressListener
 from millrace.task.spec import GlobalStoreSpec
+from millrace.topology.topic_partition import TopicPartition
 
 STALL_LIMIT_S = 90.0
 """Longest time that a topic may give nothing before its end, seconds."""

@@ -13,7 +13,7 @@ from millrace.state import KeyValueStore, TaskPosition, TaskState
 from millrace.state.read_only import ReadOnlyKeyValueStore
 from millrace.task.collector import Collector
 from millrace.task.failures import FailureHandler
-from millrace.task.input import InputBatch, TopicPartition
+from millrace.task.input import InputBatch
 from millrace.task.operators import create_processor
 from millrace.task.processing.runtime import ProcessingRuntime, system_time_ms
 from millrace.task.processor import Processor, TaskContext, drop_null_keys
@@ -21,6 +21,7 @@ from millrace.task.records import Records
 from millrace.task.source import Source
 from millrace.topology.operators import TableSource
 from millrace.topology.timestamp_extractors import FailOnInvalidTimestamp
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import GlobalStore
 
 

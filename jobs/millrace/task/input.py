@@ -10,8 +10,7 @@ import pyarrow as pa
 
 from millrace.task.columns import IntArray
 from millrace.task.records import ObjectArray, concat_objects
-
-TopicPartition = tuple[str, int]
+from millrace.topology.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True)

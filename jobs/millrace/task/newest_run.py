@@ -15,8 +15,8 @@ from millrace.errors import DriverFencedError, MillraceError, TaskMigratedError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.driver_records import RECENT_S, fenced, newest_driver
 from millrace.kafka.offsets import committed_offsets
-from millrace.task.input import TopicPartition
 from millrace.task.spec import TaskSpec
+from millrace.topology.topic_partition import TopicPartition
 
 _HEARTBEATS = 3
 """A driver that lives has published within so many of its intervals."""

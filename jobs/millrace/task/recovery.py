@@ -18,10 +18,10 @@ from millrace.state.replay import RestoreProgress
 from millrace.state.restore import restore
 from millrace.state.restore_rate import LEAST_RECORDS, MeasuredRate, keep_rate
 from millrace.state.restore_slots import RestoreSlots
-from millrace.task.input import TopicPartition
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
 from millrace.topology.stores import StoreKind, StoreSpec
+from millrace.topology.topic_partition import TopicPartition
 
 _log = structlog.get_logger(__name__)
 

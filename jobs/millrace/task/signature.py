@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from millrace.kafka.commit_metadata import CommitMetadata
 from millrace.kafka.offsets import CommittedOffset
-from millrace.task.input import TopicPartition
+from millrace.topology.topic_partition import TopicPartition
 
 RUN = "millrace.run"
 CHANGELOG_PREFIX = "changelog."

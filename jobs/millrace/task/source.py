@@ -18,12 +18,13 @@ from millrace.serdes.changes import ChangeSerde, split_change
 from millrace.task.columns import BoolArray, Column, IntArray
 from millrace.task.event_time import EventTime, rows_by_partition
 from millrace.task.failures import FailureHandler
-from millrace.task.input import InputBatch, TopicPartition
+from millrace.task.input import InputBatch
 from millrace.task.records import Records
 from millrace.task.serialization import or_default
 from millrace.task.written_records import is_of_a_record
 from millrace.topology.nodes import SourceNode
 from millrace.topology.timestamp_extractors import TimestampExtractor
+from millrace.topology.topic_partition import TopicPartition
 
 Report = Callable[[Exception, int], None]
 

@@ -10,8 +10,8 @@ from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.kafka.record_limits import TopicLimits
 from millrace.serdes import Serde
 from millrace.state import StateDirectory
-from millrace.task.input import TopicPartition
 from millrace.topology.layout import task_name, task_transactional_id
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import GlobalStore, SubTopology
 
 

@@ -8,11 +8,12 @@ from collections.abc import Mapping
 
 from millrace.config import StreamsConfig
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import CommittedOffset, TopicPartition, committed_offsets
+from millrace.kafka.offsets import CommittedOffset, committed_offsets
 from millrace.state import StateOptions
 from millrace.state.standby_copy import CopiedTask, Runs, StandbyCopy, copied_stores
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
+from millrace.topology.topic_partition import TopicPartition
 
 _RUNS_S = 2.0
 

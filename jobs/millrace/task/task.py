@@ -60,7 +60,6 @@ from millrace.task.global_copy import GlobalCopies, GlobalCopy, UnreportedCounts
 from millrace.task.input import (
     InputBatch,
     OffsetRange,
-    TopicPartition,
     concat_inputs,
     decided_length,
     empty_input,
@@ -74,6 +73,7 @@ from millrace.task.recovery import ProgressListener, bring_to
 from millrace.task.signature import MOVED_OFFSETS_REMEDY, Signature
 from millrace.task.spec import TaskSpec
 from millrace.task.topics_written import TopicsWritten
+from millrace.topology.topic_partition import TopicPartition
 
 ISOLATED_ROWS = 1_000
 """Most rows of a batch whose output is sent record by record, to learn which ones the broker refuses."""

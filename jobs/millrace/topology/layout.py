@@ -14,9 +14,8 @@ from typing import Any
 from millrace.topology.partitions import repartition_partition_counts
 from millrace.topology.stores import changelog_topic_name
 from millrace.topology.summary import numbered_parts
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology, SubTopology, full_topic_name
-
-TopicPartition = tuple[str, int]
 
 
 def task_name(sub_topology: int, partition: int) -> str:

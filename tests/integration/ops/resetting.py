@@ -20,13 +20,14 @@ from millrace.dsl.loading import load_topology
 from millrace.home import HOME_VARIABLE
 from millrace.install.home import SPECS_VARIABLE, Home
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import TopicPartition, committed_offsets
+from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.serdes import StringSerde
 from millrace.state import StateDirectory, TaskState
 from millrace.task.signature import Signature
 from millrace.topology.summary import summarize
+from millrace.topology.topic_partition import TopicPartition
 from tests import prepared
 from tests.application import PREFIX_VARIABLE, topic
 

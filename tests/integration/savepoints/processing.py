@@ -12,11 +12,12 @@ from millrace.driver.preparation import Preparer
 from millrace.driver.status import ApplicationStatus, DriverIdentity
 from millrace.driver.status_topic import StatusPublisher
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, TopicPartition, end_offsets
+from millrace.kafka.offsets import End, end_offsets
 from millrace.state import DirectoryLock, StateDirectory
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology
 
 _LIMIT_S = 60.0

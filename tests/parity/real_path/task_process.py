@@ -12,8 +12,9 @@ from pathlib import Path
 from millrace.spark.plan import QueryPlan, plan_from_bytes
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from millrace.task.gap_reader import read_gap
-from millrace.task.input import OffsetRange, TopicPartition
+from millrace.task.input import OffsetRange
 from millrace.task.task import Task
+from millrace.topology.topic_partition import TopicPartition
 from tests.prepared import CONTEXT
 
 Positions = Mapping[TopicPartition, int]

@@ -14,7 +14,8 @@ from millrace.kafka.offsets import End, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.spark.plan import QueryPlan
 from millrace.task.crash_points import CrashPoint
-from millrace.task.input import OffsetRange, TopicPartition
+from millrace.task.input import OffsetRange
+from millrace.topology.topic_partition import TopicPartition
 from tests.parity.real_path.preparing import chunks, rewrites_of, topics_of, with_prefix
 from tests.parity.real_path.task_process import KilledError, TaskProcess
 from tests.parity.scenario import SETTINGS, Scenario

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from millrace.task.input import (
     InputBatch,
     OffsetRange,
-    TopicPartition,
     concat_inputs,
     decided_length,
     empty_input,
     in_stream_order,
     positions_after,
 )
+from millrace.topology.topic_partition import TopicPartition
 
 TOPICS = ("clicks", "users")
 PARTITIONS: list[TopicPartition] = [("clicks", 0), ("clicks", 3), ("users", 0)]

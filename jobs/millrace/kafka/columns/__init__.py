@@ -1,14 +1,7 @@
 """Records of assigned topic-partitions, read in columns."""
 
 from millrace.kafka.columns.choice import READER_VARIABLE, open_reader
-from millrace.kafka.columns.reader import (
-    BEGINNING,
-    NO_TIMESTAMP,
-    PartitionColumns,
-    PartitionReader,
-    RecordHeaders,
-    TopicPartition,
-)
+from millrace.kafka.columns.reader import BEGINNING, NO_TIMESTAMP, PartitionColumns, PartitionReader, RecordHeaders
 from millrace.kafka.columns.settings import ReaderSettings
 
 __all__ = [
@@ -19,6 +12,5 @@ __all__ = [
     "PartitionReader",
     "ReaderSettings",
     "RecordHeaders",
-    "TopicPartition",
     "open_reader",
 ]

@@ -25,8 +25,9 @@ from confluent_kafka import TopicPartition as ClientPartition
 from millrace.kafka.clients import kafka_error, translate
 from millrace.kafka.columns.disputed import ASKING_LIMIT_MS, DisputedOffsets
 from millrace.kafka.columns.problems import OUT_OF_RANGE, ReaderProblems
-from millrace.kafka.columns.reader import BEGINNING, NO_TIMESTAMP, PartitionColumns, RecordHeaders, TopicPartition
+from millrace.kafka.columns.reader import BEGINNING, NO_TIMESTAMP, PartitionColumns, RecordHeaders
 from millrace.kafka.columns.settings import KIBIBYTE, QUEUED, ReaderSettings, refused_settings
+from millrace.topology.topic_partition import TopicPartition
 
 _AT_ONCE = 300
 """Messages that are taken from the client at once. Python looks for garbage each time that 700 objects more are alive:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import structlog
 
-from millrace.kafka.columns.reader import TopicPartition
+from millrace.topology.topic_partition import TopicPartition
 
 AGAIN_S = 0.5
 """Time until such an offset is asked for once more, seconds."""

@@ -21,9 +21,10 @@ from millrace.kafka.columns.c_interface import (
 from millrace.kafka.columns.disputed import ASKING_LIMIT_MS, DisputedOffsets
 from millrace.kafka.columns.layout_check import checked_kernel
 from millrace.kafka.columns.problems import OUT_OF_RANGE, ReaderProblems
-from millrace.kafka.columns.reader import PartitionColumns, TopicPartition
+from millrace.kafka.columns.reader import PartitionColumns
 from millrace.kafka.columns.settings import ReaderSettings, refused_settings
 from millrace.kafka.columns.tables import MessageTable
+from millrace.topology.topic_partition import TopicPartition
 
 _LOG_LEVELS = (*[logging.CRITICAL] * 3, logging.ERROR, logging.WARNING, logging.INFO, logging.INFO, logging.DEBUG)
 """By the number of a level of syslog."""

@@ -10,7 +10,7 @@ from confluent_kafka import KafkaError
 
 from millrace.errors import MillraceError, OffsetOutOfRangeError
 from millrace.kafka.clients import is_refusal, translate
-from millrace.kafka.columns.reader import TopicPartition
+from millrace.topology.topic_partition import TopicPartition
 
 OUT_OF_RANGE = frozenset({KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE})
 """Codes that say that an offset is not in the log."""

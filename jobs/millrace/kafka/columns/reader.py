@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-TopicPartition = tuple[str, int]
+from millrace.topology.topic_partition import TopicPartition
 
 RecordHeaders = list[tuple[str, bytes | None]]
 """Names and values in the order in which the producer set them; a name may come twice."""

@@ -25,7 +25,8 @@ from millrace.kafka.columns.kernel import (
     VALUE_BYTES,
     Kernel,
 )
-from millrace.kafka.columns.reader import RecordHeaders, TopicPartition
+from millrace.kafka.columns.reader import RecordHeaders
+from millrace.topology.topic_partition import TopicPartition
 
 Longs = npt.NDArray[np.int64]
 

@@ -12,11 +12,12 @@ from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.connection import Connection
 from millrace.kafka.admin import KafkaAdmin
-from millrace.kafka.offsets import End, TopicPartition, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, committed_offsets, end_offsets
 from millrace.ops.canary.clone import canary_of, clone_of
 from millrace.ops.dead_letters.reading import records
 from millrace.ops.reset.known import known_application
 from millrace.ops.savepoints.location import launched_repository
+from millrace.topology.topic_partition import TopicPartition
 
 _POLL_S = 0.5
 _SHOWN_BYTES = 80

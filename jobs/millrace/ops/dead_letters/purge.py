@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from millrace.errors import OperationError
 from millrace.install.application import Application
-from millrace.kafka.offsets import End, TopicPartition, begin_offsets, end_offsets, offsets_for_times
+from millrace.kafka.offsets import End, begin_offsets, end_offsets, offsets_for_times
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.dead_letters.markers import (
     MARKER_TOPIC,
@@ -22,6 +22,7 @@ from millrace.ops.dead_letters.selection import Selection
 from millrace.ops.dead_letters.topic import DeadLetterTopic, dead_letter_topic_of
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation, perform
 from millrace.ops.outcome import Outcome
+from millrace.topology.topic_partition import TopicPartition
 
 KIND = "purge"
 

@@ -12,8 +12,9 @@ from confluent_kafka import TopicPartition as ClientTopicPartition
 from millrace.errors import BrokerUnavailableError
 from millrace.install.connection import Connection
 from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
-from millrace.kafka.offsets import End, TopicPartition, end_offsets
+from millrace.kafka.offsets import End, end_offsets
 from millrace.ops.dead_letters.record import DeadLetterRecord, dead_letter_record_of
+from millrace.topology.topic_partition import TopicPartition
 
 _SILENCE_LIMIT_S = 30.0
 

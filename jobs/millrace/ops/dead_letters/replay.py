@@ -16,7 +16,7 @@ from millrace.install.application import Application
 from millrace.install.connection import Connection
 from millrace.install.files import now_text
 from millrace.kafka.murmur2 import partition_for
-from millrace.kafka.offsets import TopicPartition, begin_offsets
+from millrace.kafka.offsets import begin_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.ops.dead_letters.markers import (
     MARKER_TOPIC,
@@ -37,6 +37,7 @@ from millrace.ops.operations import OperationPlan, Step, StepContext, operation,
 from millrace.ops.outcome import Outcome
 from millrace.ops.reset.known import KnownApplication, known_application
 from millrace.task.crash_points import crash_here
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import full_topic_name
 
 KIND = "replay"

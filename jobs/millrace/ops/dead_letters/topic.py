@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from millrace.errors import OperationError
 from millrace.install.application import Application
 from millrace.install.connection import Connection, config_of
-from millrace.kafka.offsets import TopicPartition, begin_offsets, end_offsets
+from millrace.kafka.offsets import begin_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.ops.dead_letters.markers import Marker, read_markers
 from millrace.ops.dead_letters.reading import dead_letter_records
 from millrace.ops.dead_letters.record import DeadLetterRecord
 from millrace.ops.dead_letters.selection import Selection
+from millrace.topology.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,8 +17,9 @@ from millrace.config import StreamsConfig
 from millrace.errors import BrokerUnavailableError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
-from millrace.kafka.offsets import TopicPartition, begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.offsets import lag as offsets_between
+from millrace.topology.topic_partition import TopicPartition
 
 COUNTED_RECORDS = 1_000
 """A partition that is further behind is not counted: markers are few among so many."""

@@ -9,8 +9,8 @@ from pydantic import BaseModel, ConfigDict
 
 from millrace.install.connection import NamedCluster
 from millrace.install.which_spec import Use
-from millrace.kafka.offsets import TopicPartition
 from millrace.ops.reset.targets import Move
+from millrace.topology.topic_partition import TopicPartition
 
 
 class _Model(BaseModel):

@@ -15,7 +15,6 @@ from millrace.kafka.commit_metadata import UNKNOWN_TIME, CommitMetadata
 from millrace.kafka.offsets import (
     CommittedOffset,
     End,
-    TopicPartition,
     begin_offsets,
     committed_offsets,
     end_offsets,
@@ -29,6 +28,7 @@ from millrace.ops.reset.resources import resources_of
 from millrace.ops.reset.targets import Move, PartitionLog, ShiftBy, ToTime, clamped, moves
 from millrace.task.signature import Signature
 from millrace.topology.layout import SubTopologyLayout, start_transactional_id
+from millrace.topology.topic_partition import TopicPartition
 
 
 def decide(

@@ -16,7 +16,7 @@ from millrace.driver.status import ApplicationStatus, DriverIdentity
 from millrace.driver.status_topic import StatusPublisher
 from millrace.install.connection import Connection, config_of
 from millrace.kafka.groups import commit_in_place_of
-from millrace.kafka.offsets import TopicPartition, begin_offsets
+from millrace.kafka.offsets import begin_offsets
 from millrace.kafka.producer import Offsets
 from millrace.ops.operations import OperationPlan, Step, StepContext, operation
 from millrace.ops.reset import activity
@@ -27,6 +27,7 @@ from millrace.ops.savepoints.location import launched_repository
 from millrace.state.directory import StateDirectory
 from millrace.task.signature import Signature
 from millrace.topology.layout import task_name
+from millrace.topology.topic_partition import TopicPartition
 
 KIND = "reset"
 

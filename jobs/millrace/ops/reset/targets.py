@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
 from millrace.errors import OperationError
-from millrace.kafka.offsets import TopicPartition
+from millrace.topology.topic_partition import TopicPartition
 
 
 @dataclass(frozen=True)

@@ -11,11 +11,12 @@ from millrace.driver.savepoint import Checkpoints
 from millrace.errors import OperationError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.murmur2 import partitions_for
-from millrace.kafka.offsets import TopicPartition, begin_offsets, end_offsets
+from millrace.kafka.offsets import begin_offsets, end_offsets
 from millrace.kafka.topics import TopicDescription
 from millrace.ops.savepoints.location import Target
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.task.gap_reader import read_gap
+from millrace.topology.topic_partition import TopicPartition
 
 _START = re.compile(r"(?P<topic>[A-Za-z0-9._-]+)(:(?P<partition>\d+))?=(?P<offset>earliest|latest|\d+)")
 _SHOWN = 10

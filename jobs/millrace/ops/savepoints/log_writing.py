@@ -12,10 +12,11 @@ from millrace.config import StreamsConfig
 from millrace.install.connection import admin_of
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.clients import kafka_error
-from millrace.kafka.offsets import End, TopicPartition, begin_offsets, end_offsets
+from millrace.kafka.offsets import End, begin_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.state.record_file import RecordBatch
+from millrace.topology.topic_partition import TopicPartition
 
 POLICY_LIMIT_S = 10.0
 """How long a broker may take to go by new settings of a topic."""

@@ -11,7 +11,6 @@ from millrace.driver.savepoint import InputPosition, WaitingRecords
 from millrace.errors import StateError
 from millrace.kafka.commit_metadata import UNKNOWN_TIME
 from millrace.kafka.murmur2 import partitions_for
-from millrace.kafka.offsets import TopicPartition
 from millrace.kafka.topics import TopicDescription
 from millrace.ops.savepoints.manifest import Manifest
 from millrace.state.contents import routing_key
@@ -19,6 +18,7 @@ from millrace.state.record_file import RecordBatch
 from millrace.task.signature import Signature
 from millrace.topology.layout import TopologyLayout, task_numbers
 from millrace.topology.stores import StoreSpec
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology, SubTopology, full_topic_name
 
 

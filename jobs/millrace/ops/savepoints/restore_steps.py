@@ -19,7 +19,7 @@ from millrace.errors import OperationError
 from millrace.install.connection import admin_of
 from millrace.install.which_spec import Use
 from millrace.kafka.groups import fence_transactional_ids
-from millrace.kafka.offsets import End, TopicPartition, begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import End, begin_offsets, committed_offsets, end_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicDescription
 from millrace.ops.operations import StepContext
@@ -36,6 +36,7 @@ from millrace.state.directory import DATABASE_DIRECTORY
 from millrace.state.record_file import RecordBatch, read_records
 from millrace.task.signature import Signature
 from millrace.topology.layout import start_transactional_id, task_name, task_numbers, task_transactional_id
+from millrace.topology.topic_partition import TopicPartition
 
 
 def use_of(decisions: Mapping[str, Any]) -> Use:

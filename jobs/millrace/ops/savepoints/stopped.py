@@ -10,12 +10,13 @@ from millrace.driver.savepoint import ApplicationPoint, Checkpoints
 from millrace.errors import OffsetsMovedError
 from millrace.install.connection import admin_of
 from millrace.kafka.groups import fence_transactional_ids
-from millrace.kafka.offsets import TopicPartition, committed_offsets
+from millrace.kafka.offsets import committed_offsets
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskState
 from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature
 from millrace.task.spec import TaskSpec
 from millrace.topology.layout import start_transactional_id
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology, SubTopology
 
 

@@ -12,7 +12,7 @@ from millrace.install.application import Application
 from millrace.install.connection import Connection
 from millrace.install.spec import SpecFile
 from millrace.install.which_spec import Use
-from millrace.kafka.offsets import TopicPartition, begin_offsets, committed_offsets, end_offsets
+from millrace.kafka.offsets import begin_offsets, committed_offsets, end_offsets
 from millrace.ops.operations import OperationPlan, Step, StepContext, abandon
 from millrace.ops.operations.embedding import embedded
 from millrace.ops.reset.decisions import ResetDecisions
@@ -29,6 +29,7 @@ from millrace.ops.savepoints.repository import SavepointRepository
 from millrace.ops.savepoints.restore import RESTORATION_STEPS, plan_restoration, restore_operation
 from millrace.ops.upgrade.plan import SavepointDecisions, UpgradePlan
 from millrace.topology.diff import diff
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology, full_topic_name
 
 _RESET_TEXTS = {

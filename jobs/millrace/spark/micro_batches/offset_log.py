@@ -7,7 +7,7 @@ from pathlib import Path
 import orjson
 
 from millrace.errors import OperationError
-from millrace.task.input import TopicPartition
+from millrace.topology.topic_partition import TopicPartition
 
 
 def batch_ends(checkpoint: Path, batch_id: int) -> dict[TopicPartition, int]:

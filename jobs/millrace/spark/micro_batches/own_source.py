@@ -17,7 +17,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from millrace.config import StreamsConfig
 from millrace.task.gap_reader import read_gap
-from millrace.task.input import InputBatch, TopicPartition
+from millrace.task.input import InputBatch
+from millrace.topology.topic_partition import TopicPartition
 
 TIMESTAMP_MS = "__millrace_timestamp_ms"
 """Column with the record's timestamp in milliseconds, which may be more than the column ``timestamp`` holds."""

@@ -34,9 +34,10 @@ from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.results import RESULT_SCHEMA
 from millrace.spark.streaming_run import StreamingRun
 from millrace.task.crash_points import CrashPoint, crash_here
-from millrace.task.input import OffsetRange, TopicPartition, readable
+from millrace.task.input import OffsetRange, readable
 from millrace.task.task import TaskAction
 from millrace.topology.layout import task_name
+from millrace.topology.topic_partition import TopicPartition
 
 IDLE_COMMIT_S = 1.0
 """How long input without records (markers, aborted transactions) may stay uncommitted."""

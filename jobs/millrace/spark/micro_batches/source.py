@@ -14,8 +14,8 @@ from millrace.errors import TopologyError
 from millrace.kafka.java_clients import java_consumer
 from millrace.kafka.record_limits import NO_TIMESTAMP
 from millrace.spark.micro_batches.own_source import TIMESTAMP_MS, read_by_workers
-from millrace.task.input import TopicPartition
 from millrace.topology.nodes import SourceNode
+from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import SubTopology, full_topic_name
 
 NEEDED_COLUMNS = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")

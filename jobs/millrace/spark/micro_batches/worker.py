@@ -27,9 +27,10 @@ from millrace.spark.statistics import statistics_of
 from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import BatchRequest, warm_tasks
 from millrace.task.columns import IntArray
-from millrace.task.input import InputBatch, OffsetRange, TopicPartition
+from millrace.task.input import InputBatch, OffsetRange
 from millrace.task.records import Headers, object_array
 from millrace.task.task import TaskAction
+from millrace.topology.topic_partition import TopicPartition
 
 _RETRIED = (BrokerUnavailableError, StateDirectoryLockedError, TaskMigratedError, TransactionAbortedError)
 """Errors after which Spark's own second attempt may succeed; every other one of ours would only come again."""

@@ -10,9 +10,10 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.spark.global_ends import GlobalEnds
 from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import HeldTask, WarmTasks
-from millrace.task.input import InputBatch, OffsetRange, TopicPartition
+from millrace.task.input import InputBatch, OffsetRange
 from millrace.task.spec import TaskSpec
 from millrace.task.task import BatchOutcome, Task
+from millrace.topology.topic_partition import TopicPartition
 
 T = TypeVar("T")
 

@@ -21,7 +21,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from millrace.spark.stream_threads.frames import MessageError
 from millrace.spark.stream_threads.problems import Problem
-from millrace.task.input import TopicPartition
+from millrace.topology.topic_partition import TopicPartition
 
 Offsets = tuple[tuple[str, int, int], ...]
 """Topic, partition, offset of each; JSON has no keys that are pairs."""

@@ -11,8 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from millrace.task.columns import IntArray
-from millrace.task.input import InputBatch, OffsetRange, TopicPartition
+from millrace.task.input import InputBatch, OffsetRange
 from millrace.task.records import Headers, object_array
+from millrace.topology.topic_partition import TopicPartition
 
 MOST_BATCH_BYTES = 256 * 1024 * 1024
 """Most bytes of keys and values of one partition that a batch takes: a column of bytes holds less than 2 GiB, and a

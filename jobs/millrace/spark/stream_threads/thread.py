@@ -34,8 +34,8 @@ from millrace.spark.stream_threads.thread_limits import ThreadLimits
 from millrace.spark.stream_threads.thread_task import Activity, Ended, ThreadTask
 from millrace.spark.stream_threads.timing import LoopTiming
 from millrace.task.crash_points import CrashPoint, crash_here
-from millrace.task.input import TopicPartition
 from millrace.task.task import BatchOutcome
+from millrace.topology.topic_partition import TopicPartition
 
 REPORT_S = 1.0
 """Time between two reports where nothing else calls for one, seconds."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from millrace.kafka.offsets import End, TopicPartition
+from millrace.kafka.offsets import End
+from millrace.topology.topic_partition import TopicPartition
 
 compare = importlib.import_module("millrace.ops.canary.compare")  # the package has a function of this name
 INPUT, INTERNAL = ("orders", 0), ("app-by-shop-repartition", 0)

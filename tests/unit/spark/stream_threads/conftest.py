@@ -30,7 +30,6 @@ from millrace.spark.stream_threads.thread_task import TaskSettings
 from millrace.task.input import (
     InputBatch,
     OffsetRange,
-    TopicPartition,
     concat_inputs,
     decided_length,
     empty_input,
@@ -38,6 +37,7 @@ from millrace.task.input import (
     positions_after,
 )
 from millrace.task.task import BatchOutcome
+from millrace.topology.topic_partition import TopicPartition
 
 INTERVAL_S = 0.1
 

@@ -55,7 +55,7 @@ class Comparison:
             f"alerts read        {self.read:>9,}   read_committed",
             f"missing            {len(self.missing):>9,}",
             f"unexpected, double {len(self.unexpected):>9,}",
-            f"dead-letter records       {self.dead_letters:>9,}   expected {self.poison:,}",
+            f"dead-letter records{self.dead_letters:>9,}   expected {self.poison:,}",
         ]
         if self.payments != self.acknowledged:
             lines.append(f"acknowledged       {self.acknowledged:>9,}   payments, and others stand in their topic")

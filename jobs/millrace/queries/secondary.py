@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NoReturn
@@ -59,7 +60,7 @@ class Secondary:
     def __init__(self, path: Path, scratch: Path) -> None:
         self._path = path
         self._directory: int | None = None
-        self._seen: list[tuple[str, int]] = []
+        self._seen = _Files({}, {})
         self._families: dict[str, Rdict] = {}
         self._database: Rdict | None = None
         try:
@@ -68,7 +69,7 @@ class Secondary:
             self._identity = _identity(path)
             for _ in range(_MOST_ATTEMPTS):
                 self._open(scratch)
-                if _without_sizes_of_logs(self._files()) == _without_sizes_of_logs(self._seen):
+                if self._files().has_same_files(self._seen):
                     break
                 self._close_database()
             else:
@@ -137,16 +138,16 @@ class Secondary:
         )
         self._families = {name: self._database.get_column_family(name) for name in self._names}
 
-    def _follow(self, files: list[tuple[str, int]]) -> None:
+    def _follow(self, files: _Files) -> None:
         assert self._database is not None
         for _ in range(_MOST_ATTEMPTS):
-            if _logs(files) != _logs(self._seen):
+            if files.logs.keys() != self._seen.logs.keys():
                 raise ReplacedError(f"The state database {self._path} has begun another log.")
             self._database.try_catch_up_with_primary()
-            if _manifests(files) != _manifests(self._seen) and _families(self._path) != self._names:
+            if files.manifests != self._seen.manifests and _families(self._path) != self._names:
                 raise ReplacedError(f"The state database {self._path} has other column families now.")
             self._seen, files = files, self._files()
-            if _without_sizes_of_logs(files) == _without_sizes_of_logs(self._seen):
+            if files.has_same_files(self._seen):
                 return
         raise _too_fast(self._path)
 
@@ -174,14 +175,27 @@ class Secondary:
         if not same:
             raise ReplacedError(f"The state database {self._path} was replaced.")
 
-    def _files(self) -> list[tuple[str, int]]:
-        """Changes with every commit: logs and manifests with their sizes."""
+    def _files(self) -> _Files:
+        manifests, logs = {}, {}
         with os.scandir(self._path) as entries:
-            return sorted(
-                (entry.name, entry.stat().st_size)
-                for entry in entries
-                if entry.name.endswith(".log") or entry.name.startswith(("MANIFEST", "CURRENT"))
-            )
+            for entry in entries:
+                if entry.name.endswith(".log"):
+                    logs[entry.name] = entry.stat().st_size
+                elif entry.name.startswith(("MANIFEST", "CURRENT")):
+                    manifests[entry.name] = entry.stat().st_size
+        return _Files(manifests, logs)
+
+
+@dataclass(frozen=True)
+class _Files:
+    """Sizes of the files of a database by their names: they change with every commit."""
+
+    manifests: Mapping[str, int]
+    logs: Mapping[str, int]
+
+    def has_same_files(self, other: _Files) -> bool:
+        """Whether nothing was flushed or compacted between the two; logs may have grown."""
+        return self.manifests == other.manifests and self.logs.keys() == other.logs.keys()
 
 
 class SecondaryBytesStore:
@@ -263,18 +277,6 @@ def _read_only() -> StateError:
 def _identity(path: Path) -> _Identity:
     directory, identity = path.stat(), (path / "IDENTITY").stat()
     return directory.st_dev, directory.st_ino, identity.st_ino
-
-
-def _manifests(files: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    return [(name, size) for name, size in files if not name.endswith(".log")]
-
-
-def _logs(files: list[tuple[str, int]]) -> list[str]:
-    return [name for name, _ in files if name.endswith(".log")]
-
-
-def _without_sizes_of_logs(files: list[tuple[str, int]]) -> list[tuple[str, int]]:
-    return [(name, 0 if name.endswith(".log") else size) for name, size in files]
 
 
 def _too_fast(path: Path) -> StateError:

@@ -120,6 +120,27 @@ class QueryPlan:
         return encoded
 
 
+class SubTopologyQuery:
+    """What a query of either engine says of the sub-topology that it executes."""
+
+    _plan: QueryPlan
+
+    @property
+    def name(self) -> str:
+        """``<application-id>-<sub-topology number>``."""
+        return f"{self._plan.config.application_id}-{self.sub_topology}"
+
+    @property
+    def sub_topology(self) -> int:
+        """Number of the sub-topology."""
+        return self._plan.sub_topology.number
+
+    @property
+    def plan(self) -> QueryPlan:
+        """What its workers know."""
+        return self._plan
+
+
 @lru_cache(maxsize=16)
 def plan_from_bytes(encoded: bytes) -> QueryPlan:
     """The plan in ``encoded``, with the state directory of this worker; each worker decodes it once."""

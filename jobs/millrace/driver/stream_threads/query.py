@@ -15,7 +15,7 @@ from millrace.driver.stream_threads.threads import StreamThreads, statistics_of_
 from millrace.errors import DriverFencedError, MillraceError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.metrics import Phase
-from millrace.spark.plan import QueryPlan
+from millrace.spark.plan import QueryPlan, SubTopologyQuery
 from millrace.spark.progress import QueryProgress
 from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.query_topics import RepartitionPurge, check_new_partitions, read_committed
@@ -38,7 +38,7 @@ _REMEMBERED_COMMITS = 20
 _log = structlog.get_logger(__name__)
 
 
-class StreamThreadsQuery:
+class StreamThreadsQuery(SubTopologyQuery):
     """The tasks of one sub-topology on the application's stream threads. A :class:`millrace.driver.query.Query`.
 
     Args:
@@ -72,21 +72,6 @@ class StreamThreadsQuery:
         self._progress = QueryProgress(sub_topology=plan.sub_topology.number)
         self._log = _log.bind(application=plan.config.application_id, query=self.name)
         threads.add(self.sub_topology, self, plan_digest(self._encoded_plan), self._encoded_plan)
-
-    @property
-    def name(self) -> str:
-        """``<application-id>-<sub-topology number>``."""
-        return f"{self._plan.config.application_id}-{self.sub_topology}"
-
-    @property
-    def sub_topology(self) -> int:
-        """Number of the sub-topology."""
-        return self._plan.sub_topology.number
-
-    @property
-    def plan(self) -> QueryPlan:
-        """What its workers know."""
-        return self._plan
 
     @property
     def lock(self) -> PauseLock:

@@ -26,7 +26,7 @@ from millrace.spark.micro_batches.offset_log import batch_ends
 from millrace.spark.micro_batches.own_source import unreadable_timestamp
 from millrace.spark.micro_batches.source import own_frame, streaming_frame
 from millrace.spark.micro_batches.worker import RunTasks, TaskResult
-from millrace.spark.plan import QueryPlan
+from millrace.spark.plan import QueryPlan, SubTopologyQuery
 from millrace.spark.progress import QueryProgress
 from millrace.spark.query_hooks import QueryHooks
 from millrace.spark.query_topics import RepartitionPurge, check_new_partitions, read_committed
@@ -56,7 +56,7 @@ LONGEST_OWN_READING_S = 3_600.0
 _log = structlog.get_logger(__name__)
 
 
-class SparkQuery:
+class SparkQuery(SubTopologyQuery):
     """Runs the tasks of one sub-topology, batch by batch, in one Spark session.
 
     Args:
@@ -97,21 +97,6 @@ class SparkQuery:
         self._durations: deque[float] = deque(maxlen=_REMEMBERED_BATCHES)
         self._progress = QueryProgress(sub_topology=plan.sub_topology.number)
         self._log = _log.bind(application=plan.config.application_id, query=self.name)
-
-    @property
-    def name(self) -> str:
-        """``<application-id>-<sub-topology number>``."""
-        return f"{self._plan.config.application_id}-{self.sub_topology}"
-
-    @property
-    def sub_topology(self) -> int:
-        """Number of the sub-topology."""
-        return self._plan.sub_topology.number
-
-    @property
-    def plan(self) -> QueryPlan:
-        """What its workers know."""
-        return self._plan
 
     @property
     def lock(self) -> threading.RLock:

@@ -157,7 +157,7 @@ class CogroupedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """An aggregate of each key over the records of all streams; those with a null key or value are dropped.
+        """Aggregates the records of all streams by key; those with a null key or value are dropped.
 
         Args:
             initializer: ``initializer() -> aggregate`` of nothing.
@@ -177,7 +177,7 @@ class CogroupedKStream(MethodHints):
     @overload
     def windowed_by(self, windows: SessionWindows) -> SessionWindowedCogroupedKStream: ...
     def windowed_by(self, windows: AnyWindows) -> TimeWindowedCogroupedKStream | SessionWindowedCogroupedKStream:
-        """Grouped by key and window.
+        """Groups the records by key and window.
 
         Raises:
             TopologyError: these are no windows.
@@ -210,7 +210,7 @@ class TimeWindowedCogroupedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """As :meth:`CogroupedKStream.aggregate`, for each window."""
+        """Aggregates as :meth:`CogroupedKStream.aggregate`, for each window."""
         return self._cogroup.aggregate(initializer, self._windows, materialized, named)
 
 
@@ -234,7 +234,7 @@ class SessionWindowedCogroupedKStream(MethodHints):
         *,
         named: Named | str | None = None,
     ) -> KTable:
-        """As :meth:`CogroupedKStream.aggregate`, for each session.
+        """Aggregates as :meth:`CogroupedKStream.aggregate`, for each session.
 
         Args:
             initializer: as there; the same for ``materialized`` and ``named``.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 def repartitioned_for_join(
     stream: KStream, name: str | None, key_serde: Serde | None, value_serde: Serde | None
 ) -> KStream:
-    """The stream itself, or where its key may have changed, behind a repartition topic called ``name``.
+    """Returns the stream or, where its key may have changed, the one behind a repartition topic called ``name``.
 
     Joins that give no name share one topic of the stream, as in Kafka Streams.
     """

@@ -19,7 +19,7 @@ from millrace.topology.topology import FrozenTopology
 
 
 def load_topology(module: str, config: StreamsConfig | None = None) -> FrozenTopology:
-    """The topology that a function builds.
+    """Returns the topology that a function builds.
 
     Args:
         module: ``package.module:function``; the function takes a :class:`StreamsBuilder`, and the configuration as

@@ -10,7 +10,7 @@ from millrace.topology.topic_extractors import TopicNameExtractor
 
 
 def output_topic(topic: str | TopicNameExtractor) -> tuple[str | None, TopicNameExtractor | None]:
-    """The name, or the extractor; one of the two is ``None``.
+    """Returns the name and the extractor; one of the two is ``None``.
 
     Raises:
         TopologyError: the name is not legal, or the extractor does not take ``(key, value, context)``.

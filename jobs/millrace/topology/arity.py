@@ -25,7 +25,7 @@ _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType, MethodWrapperType, Class
 
 
 def arguments_taken(function: Callable[..., Any], choices: Sequence[int], *, undecided: int) -> int | None:
-    """The number of positional arguments to call ``function`` with.
+    """Returns the number of positional arguments to call ``function`` with.
 
     Args:
         function: any callable: a function, method, class, partial, built-in or object with ``__call__``.
@@ -73,7 +73,7 @@ class OfValue:
     function: Callable[[Any], Any]
 
     def __call__(self, _key: Any, value: Any, /) -> Any:
-        """What the mapper makes of the value."""
+        """Returns what the mapper makes of the value."""
         return self.function(value)
 
 
@@ -87,5 +87,5 @@ class KeyedJoiner:
     function: Callable[[Any, Any, Any], Any]
 
     def __call__(self, key: Any, value: Any, other_value: Any, /) -> Any:
-        """What the joiner makes of the values."""
+        """Returns what the joiner makes of the values."""
         return self.function(key, value, other_value)

@@ -40,7 +40,7 @@ class StateStore(Protocol):
         """Whether entries and checkpoint survive the process."""
 
     def init(self, directory: Path | None) -> None:
-        """Open the store.
+        """Opens the store.
 
         Args:
             directory: the task's directory, which no other process uses; a persistent store makes a file or directory
@@ -48,28 +48,28 @@ class StateStore(Protocol):
         """
 
     def get(self, key: bytes) -> bytes | None:
-        """The value of a key."""
+        """Returns the value of a key."""
 
     def range(self, from_key: bytes, before: bytes | None) -> Iterator[tuple[bytes, bytes]]:
-        """Entries from ``from_key`` up to and without ``before`` (``None``: to the end), in the order of the bytes."""
+        """Returns the entries from ``from_key`` until before ``before`` (``None``: to the end), in the bytes' order."""
 
     def write(self, entries: Sequence[tuple[bytes, bytes | None]], checkpoint: bytes) -> None:
-        """Write entries (``None`` deletes) and the checkpoint: all of it or nothing, also when the process dies."""
+        """Writes entries (``None`` deletes) and the checkpoint: all of it or nothing, also when the process dies."""
 
     def checkpoint(self) -> bytes | None:
-        """The checkpoint of the last :meth:`write`, ``None`` before the first."""
+        """Returns the checkpoint of the last :meth:`write`, ``None`` before the first."""
 
     def approximate_num_entries(self) -> int:
-        """About how many keys there are."""
+        """Returns about how many keys there are."""
 
     def flush(self) -> None:
-        """Hand what was written to the operating system: it must survive the death of the process from here on."""
+        """Hands what was written to the operating system: it must survive the death of the process from here on."""
 
     def wipe(self) -> None:
-        """Remove all entries and the checkpoint; the store stays open."""
+        """Removes all entries and the checkpoint; the store stays open."""
 
     def close(self) -> None:
-        """Close the store. Called once."""
+        """Closes the store. It is called once."""
 
 
 StoreFactory: TypeAlias = Callable[[str], StateStore]

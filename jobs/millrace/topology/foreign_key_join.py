@@ -73,7 +73,7 @@ class SubscriptionJoin:
 
 @dataclass(frozen=True)
 class SubscribeAgain:
-    """Where an inner join subscribes a row once more.
+    """The way by which an inner join subscribes a row once more.
 
     A response without a foreign row may have been the last word on a result that must go. If the row has changed
     before it came, that word is lost in Kafka Streams: the later subscription of an unchanged foreign key, or of a row
@@ -120,7 +120,7 @@ class PartitionedByKey:
     partitioner: Partitioner
 
     def __call__(self, topic: str, key: Any, _value: Any, partitions: int, /) -> Any:
-        """The partition of a record.
+        """Returns the partition of a record.
 
         Raises:
             InvalidPartitionError: several were chosen, or none.
@@ -133,5 +133,5 @@ class PartitionedAsPrimary:
     """Responses go where the primary row is; those to subscriptions of version 0 by the hash of their key."""
 
     def __call__(self, _topic: str, _key: Any, response: Response, _partitions: int, /) -> int | None:
-        """The partition of a response."""
+        """Returns the partition of a response."""
         return response.primary_partition

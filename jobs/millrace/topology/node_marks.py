@@ -26,7 +26,7 @@ _Plain = Callable[[Any], Any]
 
 
 def node_marks(topology: FrozenTopology) -> dict[str, str]:
-    """By ``node NAME`` and ``store NAME``, a short hash that is equal in every process for the same code."""
+    """Returns, by ``node NAME`` and ``store NAME``, a short hash that is equal in every process for the same code."""
     marks: dict[str, str] = {}
     for part in topology.sub_topologies:
         marks |= {f"node {node.name}": _mark(node) for node in part.nodes}
@@ -36,7 +36,7 @@ def node_marks(topology: FrozenTopology) -> dict[str, str]:
 
 
 def changed_marks(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[str, ...]:
-    """What is different, a line each: what does something else, what is new, what is gone."""
+    """Returns the differences, a line each: what does something else, what is new, what is gone."""
     kept = sorted(before.keys() & after.keys())
     return (
         *(f"{name} does something else" for name in kept if before[name] != after[name]),

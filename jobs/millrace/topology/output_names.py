@@ -10,7 +10,7 @@ from millrace.topology.topology import FrozenTopology
 
 
 def with_output_prefix(topology: FrozenTopology, prefix: str) -> FrozenTopology:
-    """The topology with a prefix in front of every topic that it writes to and that is not its own.
+    """Returns the topology with a prefix in front of every topic that it writes to and that is not its own.
 
     Args:
         topology: a frozen topology.

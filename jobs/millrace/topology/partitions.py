@@ -9,7 +9,7 @@ from millrace.topology.topology import FrozenTopology, SubTopology
 
 
 def repartition_partition_counts(topology: FrozenTopology, partitions: Mapping[str, int]) -> dict[str, int]:
-    """Number of partitions of each repartition topic, by its name without the application prefix.
+    """Returns the number of partitions of each repartition topic, by its name without the application prefix.
 
     A topic gets the number that the user asked for; else that of the topics it is joined with; else as many as the
     inputs of the sub-topology that writes it have at most. As in Kafka Streams. Where topics feed each other in a

@@ -21,7 +21,7 @@ _DEEPEST = 8
 
 
 def check_picklable(topology: FrozenTopology | SubTopology) -> None:
-    """Refuse a topology that no worker could get.
+    """Refuses a topology that no worker could get.
 
     Raises:
         TopologyError: something that the user passed cannot be pickled; named are the node or store, the function with

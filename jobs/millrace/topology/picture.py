@@ -59,7 +59,7 @@ class _Place:
 
 
 def picture(topology: FrozenTopology) -> str:
-    """A complete SVG document."""
+    """Returns a complete SVG document."""
     places: dict[str, _Place] = {}
     bands: list[str] = []
     columns = {part.number: _columns(part) for part in topology.parts}

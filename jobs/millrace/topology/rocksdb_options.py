@@ -60,7 +60,7 @@ class RocksDBOptions:
             )
 
     def over(self, defaults: RocksDBOptions) -> RocksDBOptions:
-        """These options, with ``defaults`` for those that are ``None``."""
+        """Returns these options, with ``defaults`` for those that are ``None``."""
         names = self.__dataclass_fields__
         return RocksDBOptions(
             **{name: getattr(defaults, name) if getattr(self, name) is None else getattr(self, name) for name in names}

@@ -105,7 +105,7 @@ class _Problem:
 
 
 def check_serdes(topology: FrozenTopology) -> None:
-    """Refuse records that are no bytes where a topic or store has no serde.
+    """Refuses records that are no bytes where a topic or store has no serde.
 
     Raises:
         TopologyError: there are some; the first place is described in full, the others are named.

@@ -39,12 +39,12 @@ class SlidingWindows:
 
     @classmethod
     def of_time_difference_with_no_grace(cls, difference: Duration) -> SlidingWindows:
-        """Windows that take no late record (KIP-633)."""
+        """Returns the windows that take no late record (KIP-633)."""
         return cls(to_milliseconds(difference), 0)
 
     @classmethod
     def of_time_difference_and_grace(cls, difference: Duration, grace: Duration) -> SlidingWindows:
-        """Windows that take records until ``grace`` after their end (KIP-633)."""
+        """Returns the windows that take records until ``grace`` after their end (KIP-633)."""
         return cls(to_milliseconds(difference), to_milliseconds(grace))
 
     @property

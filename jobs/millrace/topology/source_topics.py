@@ -52,7 +52,7 @@ def check_pattern(node: SourceNode, others: Iterable[SourceNode]) -> None:
 
 
 def literal_prefix(pattern: re.Pattern[str]) -> str:
-    """How the names of all topics begin that the pattern matches; empty where it does not say."""
+    """Returns the common beginning of the names of all topics that the pattern matches; empty where it has none."""
     text = pattern.pattern
     if pattern.flags & re.IGNORECASE or "|" in text:
         return ""
@@ -66,12 +66,12 @@ def literal_prefix(pattern: re.Pattern[str]) -> str:
 
 
 def patterns_of(topology: FrozenTopology) -> tuple[SourceNode, ...]:
-    """The sources that read what matches a pattern."""
+    """Returns the sources that read what matches a pattern."""
     return tuple(source for part in topology.sub_topologies for source in part.sources if source.pattern is not None)
 
 
 def with_matched_topics(topology: FrozenTopology, existing: Iterable[str], application_id: str) -> FrozenTopology:
-    """The topology whose patterns stand for the topics that there are.
+    """Returns the topology with its patterns replaced by the topics that exist.
 
     A pattern never matches what is the broker's or Millrace's own (names that begin with ``__`` or ``_millrace-``), nor
     the application's repartition and changelog topics, nor topics of global stores. As in Kafka Streams it may match a

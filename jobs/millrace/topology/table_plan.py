@@ -26,7 +26,7 @@ from millrace.topology.operators import (
 
 @dataclass(frozen=True)
 class TablePlan:
-    """What the tables of a graph need.
+    """The plan of a graph's tables: which are stored, and which nodes send old values.
 
     Args:
         stored: names of the source tables (read from a topic, or made of a stream) that need their store.
@@ -40,7 +40,7 @@ class TablePlan:
 
 
 def plan_tables(graph: LogicalGraph) -> TablePlan:
-    """The plan of ``graph``.
+    """Returns the plan of ``graph``.
 
     Raises:
         TopologyError: a node looks up a table that does not exist.

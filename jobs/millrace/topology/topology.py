@@ -72,7 +72,7 @@ class SubTopology:
         return tuple(node for node in self.nodes if isinstance(node, SinkNode))
 
     def input_topics(self, application_id: str) -> tuple[str, ...]:
-        """Full names of the topics it reads, sorted; repartition topics with their application prefix."""
+        """Returns the full names of the topics it reads, sorted; repartition topics with their application prefix."""
         return tuple(
             sorted(
                 full_topic_name(topic, application_id, internal=source.internal)
@@ -84,7 +84,7 @@ class SubTopology:
 
 @dataclass(frozen=True, kw_only=True)
 class FrozenTopology:
-    """What ``StreamsBuilder.build`` returns: checked, named, split; plain data that can be sent to workers.
+    """A topology as ``StreamsBuilder.build`` returns it: checked, named, split; plain data that can be sent to workers.
 
     Args:
         sub_topologies: in the order of their numbers.
@@ -144,19 +144,19 @@ class FrozenTopology:
         return tuple(sink for part in self.sub_topologies for sink in part.sinks if sink.extractor is not None)
 
     def describe(self) -> str:
-        """The text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
+        """Returns the text that Kafka Streams' ``Topology#describe()`` gives for the same topology."""
         from millrace.topology.describe import describe
 
         return describe(self)
 
     def summary(self) -> dict[str, Any]:
-        """The topology as JSON-compatible data, for the status topic."""
+        """Returns the topology as JSON-compatible data, for the status topic."""
         from millrace.topology.summary import summarize
 
         return summarize(self)
 
     def diff(self, other: FrozenTopology) -> TopologyDiff:
-        """What deploying ``other`` over this topology would do to its state, in words.
+        """Returns what deploying ``other`` over this topology would do to its state, in words.
 
         Returns:
             what would be orphaned, misread, new or changed, and what stays as it is.
@@ -174,5 +174,5 @@ class FrozenTopology:
 
 
 def full_topic_name(topic: str, application_id: str, *, internal: bool) -> str:
-    """The broker's name of ``topic``: internal ones carry the application id as a prefix."""
+    """Returns the broker's name of ``topic``: internal ones carry the application id as a prefix."""
     return f"{application_id}-{topic}" if internal else topic

@@ -10,7 +10,7 @@ from millrace.topology.operators import CogroupAggregate, SessionAggregate, Slid
 
 
 def close_delay_ms(name: str, node_of: Callable[[str], AnyLogicalNode]) -> int:
-    """Milliseconds from the end of a window to its close, the largest of all aggregations above.
+    """Returns the milliseconds from the end of a window to its close, the largest of all aggregations above.
 
     Source: ``GraphGraceSearchUtil``.
 

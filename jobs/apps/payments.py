@@ -33,7 +33,7 @@ class Payment:
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """What a stream of payments is made of; shares are between 0 and 1.
+    """The mix of a stream of payments; shares are between 0 and 1.
 
     Args:
         accounts: number of accounts; few of them make most payments.

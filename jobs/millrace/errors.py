@@ -156,7 +156,7 @@ PASS_THROUGH_USER_CODE = (
 
 
 def error_not_of_user_code(error: BaseException) -> MillraceError | None:
-    """The error of :data:`PASS_THROUGH_USER_CODE` that user code let through or raised something else about.
+    """Returns the error of :data:`PASS_THROUGH_USER_CODE` that user code let through or raised something else about.
 
     Args:
         error: what user code raised.

@@ -1,4 +1,4 @@
-"""``millrace acls``."""
+"""The command ``millrace acls``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How the list is printed."""
+    """The format in which the list is printed."""
 
     TEXT = "text"
     JSON = "json"
@@ -25,7 +25,7 @@ class Format(StrEnum):
 
 
 class Purpose(StrEnum):
-    """As :class:`millrace.ops.acls.Purpose`, and all; without its imports, which take seconds."""
+    """The purposes of :class:`millrace.ops.acls.Purpose`, and all; without its imports, which take seconds."""
 
     ALL = "all"
     RUN = "run"

@@ -288,7 +288,7 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
 
 
 def application_named(name: str, use: Use | None = None) -> Application:
-    """The application, for a command about what it was launched with.
+    """Returns the application, for a command about what it was launched with.
 
     Args:
         name: the application; where its specification or code has changed since its launch, a line says so.
@@ -302,13 +302,13 @@ def application_named(name: str, use: Use | None = None) -> Application:
 
 
 def quiet() -> None:
-    """Only warnings are logged, and the environment is filled in: what a command does first."""
+    """Prepares a command: only warnings are logged, and the environment is filled in."""
     configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
     fill_in_environment()
 
 
 def print_outcome(outcome: object) -> None:
-    """What was done: the steps to standard error, the result to standard output."""
+    """Prints what was done: the steps to standard error, the result to standard output."""
     from millrace.ops.outcome import Outcome
 
     assert isinstance(outcome, Outcome)

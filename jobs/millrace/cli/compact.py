@@ -1,4 +1,4 @@
-"""``millrace compact``."""
+"""The command ``millrace compact``."""
 
 from __future__ import annotations
 

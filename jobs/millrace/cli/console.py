@@ -1,4 +1,4 @@
-"""What the commands write: results to standard output, everything about the work itself to standard error."""
+"""The output of commands: results to standard output, everything about the work itself to standard error."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ messages = Console(stderr=True, soft_wrap=True, highlight=False)
 
 
 def show_error(error: BaseException, *, verbose: bool) -> None:
-    """One line that says what happened and what to do; with ``verbose`` the traceback before it."""
+    """Prints one line that says what happened and what to do; with ``verbose`` the traceback before it."""
     if verbose:
         messages.print_exception()
     if isinstance(error, MillraceError):

@@ -1,4 +1,4 @@
-"""``millrace dlq``."""
+"""The commands of ``millrace dlq``."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def init(
 
 
 def application_name(text: str) -> str:
-    """The name of an application that a name of a directory gives: lower case, with hyphens.
+    """Returns the name of an application that a name of a directory gives: lower case, with hyphens.
 
     Raises:
         ConfigurationError: it gives none, or the module of that name would hide another one.
@@ -99,12 +99,12 @@ def application_name(text: str) -> str:
 
 
 def package_name(application: str) -> str:
-    """The package with the code of an application."""
+    """Returns the package with the code of an application."""
     return application.replace("-", "_")
 
 
 def project_files(application: str) -> dict[str, str]:
-    """The texts of a new project by their paths in it.
+    """Returns the texts of a new project by their paths in it.
 
     Args:
         application: its name, see :func:`application_name`.
@@ -128,7 +128,7 @@ def project_files(application: str) -> dict[str, str]:
 
 
 def compatible_versions(installed: str) -> str:
-    """The versions of Millrace that go with a project that this one has made, as a requirement has them.
+    """Returns the versions of Millrace that go with a project that this one has made, as a requirement has them.
 
     As of semantic versioning: up to the next major version, below 1.0 up to the next minor one.
     """

@@ -1,4 +1,4 @@
-"""``millrace manifests``."""
+"""The command ``millrace manifests``."""
 
 from __future__ import annotations
 

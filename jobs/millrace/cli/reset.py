@@ -1,4 +1,4 @@
-"""``millrace reset``."""
+"""The command ``millrace reset``."""
 
 from __future__ import annotations
 

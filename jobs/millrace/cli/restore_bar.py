@@ -1,4 +1,4 @@
-"""How far the restoration of an application is: a bar on a terminal, lines elsewhere."""
+"""The progress of a restoration: a bar on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``millrace topics``."""
+"""The commands of ``millrace topics``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the joins of streams need in front of them: records whose keys are where the other side looks for them."""
+"""The inputs of stream joins: repartitioning puts each key where the other side looks for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the name of a function, as a specification has it, to the topology that it builds."""
+"""Loading a topology: from the name of a function, as a specification has it, to the topology that it builds."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method that an object of the DSL does not have is answered with: the one that was meant."""
+"""Hints for methods that an object of the DSL does not have: they name the one that was meant."""
 
 from __future__ import annotations
 

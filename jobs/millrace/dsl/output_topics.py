@@ -1,4 +1,4 @@
-"""What ``KStream.to`` and ``Topology.add_sink`` take for a topic: its name, or what chooses it for each record."""
+"""Output topics of ``KStream.to`` and ``Topology.add_sink``: a name, or an extractor that gives one for a record."""
 
 from __future__ import annotations
 

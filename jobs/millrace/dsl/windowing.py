@@ -1,4 +1,4 @@
-"""What an aggregation of a grouped stream becomes, by the kind of its windows: operator, store and key serde."""
+"""The operator, store and key serde of an aggregation of a grouped stream, by the kind of its windows."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class ExportPart(StrEnum):
 
 
 class OperationResult(StrEnum):
-    """How an operation of the journals stands."""
+    """The result of an operation in the journals."""
 
     COMPLETED = "completed"
     ABANDONED = "abandoned"
@@ -36,14 +36,14 @@ class OperationResult(StrEnum):
 
 
 class DrillResult(StrEnum):
-    """How a recovery drill ended."""
+    """The result of a recovery drill."""
 
     PASSED = "passed"
     FAILED = "failed"
 
 
 class TransactionState(StrEnum):
-    """What the broker knows of a transactional id."""
+    """The state of a transactional id on the broker."""
 
     OPEN = "open"
     ENDING = "ending"
@@ -53,7 +53,7 @@ class TransactionState(StrEnum):
 
 
 class RestoreFrom(StrEnum):
-    """What a restoration starts from."""
+    """The start of a restoration."""
 
     CHANGELOG = "changelog"
     STANDBY = "standby"

@@ -25,7 +25,7 @@ Labels = tuple[str, ...]
 
 
 def records_lag(committed: int | None, end: int | None) -> int | None:
-    """Lag of a partition, never negative; ``None`` where an offset is missing.
+    """Returns the lag of a partition, never negative; ``None`` where an offset is missing.
 
     Args:
         committed: the group's offset, read before ``end``; ``None`` or a negative marker (-1001 and the like) for none.
@@ -38,7 +38,7 @@ def records_lag(committed: int | None, end: int | None) -> int | None:
 
 @dataclass(frozen=True, kw_only=True)
 class StreamThreadTotals:
-    """What a stream thread has and has done since it began.
+    """The tasks of a stream thread, and its totals since it began.
 
     Args:
         tasks: how many tasks it has.
@@ -231,16 +231,16 @@ class ApplicationMetrics(Collector):
         self._discard(lambda known: known not in task_ids)
 
     def exposition(self) -> bytes:
-        """All series in Prometheus' text format (version 0.0.4 or later, UTF-8)."""
+        """Returns all series in Prometheus' text format (version 0.0.4 or later, UTF-8)."""
         return generate_latest(self.registry)
 
     def negotiated_exposition(self, accept: str) -> tuple[bytes, str]:
-        """All series in the format of a scrape's ``Accept`` header (OpenMetrics or text), and its content type."""
+        """Returns all series as a scrape's ``Accept`` header asks (OpenMetrics or text), and the content type."""
         encode, content_type = choose_encoder(accept)
         return encode(self.registry), content_type
 
     def collect(self) -> Iterable[Metric]:
-        """One consistent view of all families, for prometheus-client."""
+        """Returns one consistent view of all families, for prometheus-client."""
         with self._lock:
             return list(self._families())
 

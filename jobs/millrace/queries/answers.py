@@ -1,4 +1,4 @@
-"""What an answer says of itself, and its entries, as JSON-compatible data."""
+"""The answers of queries: their task, host, position and age, and their entries, as JSON-compatible data."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Abouts:
     def about(
         self, store: str, task: TaskView, view: View, status: ApplicationStatus | None, *, stale: bool
     ) -> dict[str, Any]:
-        """Task, host, position and age of an answer.
+        """Returns task, host, position and age of an answer.
 
         Args:
             store: name of the store.
@@ -66,7 +66,7 @@ class Abouts:
 
 
 def shown(entry: CatalogEntry, found: Entry) -> dict[str, Any]:
-    """One entry of a store: key, value, timestamp, and what its kind adds."""
+    """Returns an entry of a store: key, value, timestamp, and what its kind adds."""
     spec = entry.spec
     shown: dict[str, Any] = {
         "key": json_value(found.key, spec.key_serde),

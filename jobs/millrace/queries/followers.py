@@ -148,13 +148,13 @@ class Followers:
         self._turns: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
-        """Start both; when it returns, the first one has everything that was committed."""
+        """Starts both followers; when it returns, the first one has everything that was committed."""
         await asyncio.gather(self._active.start(), self._resting.start())
         await self._active.ask(CatchUp())
         self._turns = asyncio.create_task(self._take_turns())
 
     async def stop(self) -> None:
-        """End both. Idempotent."""
+        """Ends both followers. Idempotent."""
         turns, self._turns = self._turns, None
         if turns is not None:
             turns.cancel()
@@ -163,7 +163,7 @@ class Followers:
         await asyncio.gather(self._active.stop(), self._resting.stop())
 
     async def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
-        """What the store of a task holds, or, where that will do, a standby's copy of it.
+        """Returns the entries of a task's store, or, where that is allowed, those of a standby's copy.
 
         Raises:
             QueryRefusedError: the task is not here, is being restored, or the follower died.
@@ -173,7 +173,7 @@ class Followers:
         return answer
 
     async def look_up(self, lookup: Lookup) -> Found:
-        """The entries of some keys of a task, with the commit that they stand for.
+        """Returns the entries of some keys of a task, with the commit that they stand for.
 
         Raises:
             QueryRefusedError: as of :meth:`answer`.

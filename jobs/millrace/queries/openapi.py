@@ -52,7 +52,7 @@ _PARAMETERS: dict[str, tuple[str, str]] = {
 
 
 def document() -> dict[str, Any]:
-    """The OpenAPI 3.1 document."""
+    """Returns the OpenAPI 3.1 document."""
     return {
         "openapi": "3.1.0",
         "info": {
@@ -70,7 +70,7 @@ def document() -> dict[str, Any]:
 
 
 def page() -> str:
-    """The same as an HTML page."""
+    """Returns the same as an HTML page."""
     rows = "".join(
         f"<tr><td><code>/stores/{{store}}/{operation}</code><td>{html.escape(_ABOUT[operation][0])}"
         f"<td>{', '.join(f'<code>{name}</code>' for name in _names(operation))}"

@@ -27,7 +27,7 @@ _Found = Iterator[tuple[bytes, Entry]]
 
 
 def read(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> StoreAnswer:
-    """The answer of a task's store.
+    """Returns the answer of a task's store.
 
     Args:
         secondary: the task's database, at a commit.
@@ -53,7 +53,7 @@ def read(secondary: Secondary, spec: StoreSpec, query: StoreQuery) -> StoreAnswe
 def look_up(
     secondary: Secondary, spec: StoreSpec, keys: Sequence[bytes], as_of: int | None = None
 ) -> tuple[list[Entry | None], View]:
-    """The entries of some keys, ``None`` where there is none, and the commit that they stand for.
+    """Returns the entries of some keys, ``None`` where there is none, and the commit that they stand for.
 
     Args:
         secondary: the task's database, at a commit.

@@ -22,10 +22,10 @@ class Backend(Protocol):
     """Answers from the databases on this host."""
 
     async def answer(self, task: TaskId, query: StoreQuery, *, standby: bool = False) -> StoreAnswer:
-        """What the store of a task holds, or, where that will do, a standby's copy of it."""
+        """Returns the entries of a task's store, or, where that is allowed, those of a standby's copy."""
 
     async def look_up(self, lookup: Lookup) -> Found:
-        """The entries of some keys, with the commit that they stand for."""
+        """Returns the entries of some keys, with the commit that they stand for."""
 
 
 class QueryService:
@@ -59,7 +59,7 @@ class QueryService:
         self._abouts = Abouts(self._host)
 
     def stores(self) -> list[dict[str, Any]]:
-        """All stores of the topology, with what each can be asked for or why it cannot."""
+        """Returns all stores of the topology, with what each can be asked for or why it cannot."""
         partitions = self._partitions()
         return [
             {
@@ -74,7 +74,7 @@ class QueryService:
         ]
 
     async def answer(self, store: str, operation: str, given: Sequence[tuple[str, str]]) -> dict[str, Any]:
-        """The answer as JSON-compatible data.
+        """Returns the answer as JSON-compatible data.
 
         Args:
             store: name of the store.

@@ -17,7 +17,7 @@ _RANGES = {"int": 2**31, "long": 2**63}
 
 
 def check_defaults(kind: AvroType) -> None:
-    """Check all defaults inside a reader's schema.
+    """Checks all defaults inside a reader's schema.
 
     Raises:
         SchemaError: one is not of its field's type.
@@ -43,7 +43,7 @@ def check_defaults(kind: AvroType) -> None:
 
 
 def default_maker(kind: AvroType, default: Any, mode: Mode) -> Callable[[], Any]:
-    """What gives a field's default; a new object at each call where it can be changed.
+    """Returns a function that gives a field's default; a new object at each call where it can be changed.
 
     Args:
         kind: the field's type.

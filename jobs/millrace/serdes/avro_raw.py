@@ -20,7 +20,7 @@ _NEGATIVE_INDEXES = 64
 
 
 def raw_schema(kind: AvroType, *, reading: bool) -> dict[str, Any]:
-    """A record with the one field ``v`` of ``kind``, or ``kind`` itself if it is a record.
+    """Returns a record with the one field ``v`` of ``kind``, or ``kind`` itself if it is a record.
 
     Args:
         kind: the type.

@@ -1,4 +1,4 @@
-"""From what a writer's schema reads to what a reader's schema says, by Avro's rules of schema resolution.
+"""The resolution of Avro schemas: from a writer's values to those that a reader's schema says.
 
 The rules are compiled once for each pair of schemas, into functions over the raw values (numbers, text, bytes) of
 :mod:`millrace.serdes.avro_raw`; where nothing is to be done there is none.
@@ -34,11 +34,11 @@ _RANGES = {"int": 2**31, "long": 2**63}
 
 
 class UnresolvableError(ValueError):
-    """What a writer's schema wrote has no value in the reader's."""
+    """A value that a writer's schema wrote has no counterpart in the reader's."""
 
 
 def resolution(writer: AvroType, reader: AvroType, mode: Mode) -> Convert | None:
-    """What makes the reader's value of the writer's raw one; ``None`` where it is the same.
+    """Returns a function that makes the reader's value of the writer's raw one; ``None`` where it is the same.
 
     Args:
         writer: what the bytes were written with.

@@ -26,7 +26,7 @@ _NO_VALUE = object()
 
 
 def writer_of(kind: AvroType) -> Write:
-    """What writes values of a type.
+    """Returns a function that writes values of a type.
 
     Raises:
         SchemaError: a default inside it is not of its field's type.
@@ -81,7 +81,7 @@ class _Writers:
 
 
 def write_long(buffer: bytearray, number: int) -> None:
-    """Append a number of at most 64 bits: zig-zag, seven bits a byte."""
+    """Appends a number of at most 64 bits: zig-zag, seven bits a byte."""
     left = (number << 1) ^ (number >> 63)
     while left > 0x7F:
         buffer.append(left & 0x7F | 0x80)

@@ -31,7 +31,7 @@ class BeyondDatetime(int):
     kind: str
 
     def __new__(cls, count: int, *, unit: TimeUnit, kind: str) -> BeyondDatetime:
-        """See the class."""
+        """Makes the value as the class says."""
         made = super().__new__(cls, count)
         made.unit = unit
         made.kind = kind
@@ -103,7 +103,7 @@ def _nanoseconds(value: Any, kind: str) -> int | None:
 
 
 def python_values(column: pa.Array) -> list[Any]:
-    """The values of a column as Python objects.
+    """Returns the values of a column as Python objects.
 
     Dates and timestamps that ``datetime`` does not hold are :class:`BeyondDatetime`, where ``to_pylist`` fails.
     """

@@ -1,4 +1,4 @@
-"""What a stream-table join costs, and what it puts out."""
+"""Returns the cost of a stream-table join, and its output."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def estimate_join_performance(
     read_cache_bytes: float = READ_CACHE_BYTES,
     costs: JoinCosts | None = None,
 ) -> JoinPerformance:
-    """What a stream-table join costs, and what it puts out.
+    """Returns the cost of a stream-table join, and its output.
 
     ``output = records x match_share``, of a left join ``records``;
     ``cached = min(1, tasks x read_cache / (table_keys x entry_bytes))`` for keys that come evenly (skewed ones are

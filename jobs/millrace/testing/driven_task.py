@@ -64,15 +64,15 @@ class DrivenTask:
         self._sent.append(batch)
 
     def refused(self, batch: OutputBatch) -> list[Refusal]:
-        """The records that their topic would refuse."""
+        """Returns the records that their topic would refuse."""
         headers = None if batch.headers is None else batch.headers.tolist()
         return self._limits.refused(batch.topic, batch.keys, batch.values, headers, batch.timestamps)
 
     def expect_dead_letter_records(self, _topics: Iterable[str], /) -> None:
-        """Every topic exists here."""
+        """Does nothing: every topic exists here."""
 
     def partition_count(self, topic: str, /) -> int:
-        """As many as the driver was told, otherwise one."""
+        """Returns as many partitions as the driver was given, otherwise one."""
         return self._partitions.get(topic, 1)
 
     def read_topic(self, topic: str, source: str) -> None:
@@ -82,7 +82,7 @@ class DrivenTask:
 
     @property
     def sizes(self) -> TaskSizes:
-        """What the task holds now."""
+        """The sizes of what the task holds now."""
         context = self.engine.context
         return TaskSizes(
             entries={store: entries for store, (entries, _) in self.state.sizes().items()},

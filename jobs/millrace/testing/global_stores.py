@@ -32,7 +32,7 @@ class DrivenGlobalStore:
 
     @property
     def dropped(self) -> Counter[DropReason]:
-        """What was dropped of the last records."""
+        """The records that were dropped of the last ones."""
         return self._global_state.failures.dropped
 
     def apply(self, records: Sequence[RawRecord]) -> list[OutputBatch]:

@@ -21,7 +21,7 @@ class TopicTurns(Generic[RecordT]):
         self._heap: list[str] = []
 
     def __bool__(self) -> bool:
-        """Whether a record waits."""
+        """Returns whether a record is buffered."""
         return bool(self._heap)
 
     def add(self, topic: str, timestamp: int, record: RecordT) -> None:

@@ -1,4 +1,4 @@
-"""What an aggregation computes: built-in ones that stay in Arrow, and ones made of the user's callables.
+"""Aggregators: built-in ones that stay in Arrow, and ones made of the user's callables.
 
 A built-in aggregator reads the record's value, or one field of it, and its result has a fixed type, so that a task can
 group a whole batch in columns. Their behaviour is in ``millrace.task``; here is only what they are.

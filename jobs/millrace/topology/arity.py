@@ -1,4 +1,4 @@
-"""How many arguments a user's callable gets where Kafka Streams has two interfaces for it, with and without the key.
+"""The number of arguments that a user's callable gets where Kafka Streams has two interfaces, with and without the key.
 
 Java tells ``ValueMapper`` and ``ValueMapperWithKey`` apart by their types. Here the parameters of the callable do:
 

@@ -1,4 +1,4 @@
-"""What deploying a topology over the running one would do to its state, in words."""
+"""The comparison of two topologies: what deploying one over the other would do to its state, in words."""
 
 from __future__ import annotations
 

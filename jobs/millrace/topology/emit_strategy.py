@@ -1,4 +1,4 @@
-"""When a windowed aggregation sends results.
+"""The emit strategy of a windowed aggregation: when it sends results.
 
 Source: ``org.apache.kafka.streams.kstream.EmitStrategy`` (KIP-825).
 """

@@ -1,4 +1,4 @@
-"""Which fields a pyarrow expression names, and how the names of the record's own parts are told from the value's.
+"""The fields that a pyarrow expression names: those of the value, and the record's own parts.
 
 One rule: a name is a field of the value where values have one of that name. ``key``, ``value`` and ``timestamp`` name
 the record's own parts where they have not. Whether they have must be known when the topology is built

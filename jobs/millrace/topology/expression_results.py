@@ -1,4 +1,4 @@
-"""One expression over the rows of one table, in Arrow."""
+"""The evaluation of an expression over the rows of a table, in Arrow."""
 
 from __future__ import annotations
 

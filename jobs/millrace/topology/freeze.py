@@ -1,4 +1,4 @@
-"""From the logical graph to the frozen topology: order, node by node expansion, split into sub-topologies."""
+"""Freezing a logical graph into a topology: order, node by node expansion, split into sub-topologies."""
 
 from __future__ import annotations
 

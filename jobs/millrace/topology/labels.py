@@ -1,4 +1,4 @@
-"""What nodes are called in pictures."""
+"""The labels of nodes in pictures."""
 
 from __future__ import annotations
 

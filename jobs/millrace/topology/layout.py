@@ -1,4 +1,4 @@
-"""What a topology becomes under an application id, over topics with these numbers of partitions: tasks and topics.
+"""The layout of a topology: its tasks and topics, under an application id, over topics with their partitions.
 
 Everything that names a task's inputs, changelogs or transactional id derives them here. Names need no partitions; tasks
 do.

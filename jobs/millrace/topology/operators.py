@@ -1,4 +1,4 @@
-"""What a processor node does: frozen data, one class an operator. Its behaviour is a module of ``millrace.task``.
+"""The operators of processor nodes: frozen data, one class an operator. Their behaviour is in ``millrace.task``.
 
 A ``Predicate`` or ``Mapper`` is either a Python callable, called per record, or a pyarrow expression over the record,
 which stays in columns. What a name in an expression means is in :mod:`millrace.topology.expression_fields`.

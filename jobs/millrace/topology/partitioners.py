@@ -1,4 +1,4 @@
-"""What a user's partitioner may answer: one partition, several (KIP-837), none, or that the key decides."""
+"""The answers of a user's partitioner: one partition, several (KIP-837), none, or that the key decides."""
 
 from __future__ import annotations
 

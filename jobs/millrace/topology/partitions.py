@@ -1,4 +1,4 @@
-"""How many partitions the repartition topics get."""
+"""The numbers of partitions of repartition topics."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a topology can be sent to the workers, and if not, which variable of which function is in the way.
+"""The check that a topology can be sent to the workers: if not, it names the function and the variable at fault.
 
 Workers get a topology as Spark sends functions: those of a module that can be imported go by their name, lambdas and
 functions inside functions with all that they refer to.

@@ -1,4 +1,4 @@
-"""What processors are written against: ``org.apache.kafka.streams.processor.api`` (KIP-478, KIP-820).
+"""The Processor API: ``org.apache.kafka.streams.processor.api`` (KIP-478, KIP-820).
 
 A supplier is any callable without arguments that returns a new processor each time, most simply the class itself. It is
 sent to the workers, so it must be picklable: a class or function of a module, not an open file or a connection. Where

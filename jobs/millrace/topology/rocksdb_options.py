@@ -1,4 +1,4 @@
-"""How RocksDB keeps a store: frozen data, per store or as the application's defaults."""
+"""The tuning of RocksDB: frozen data, per store or as the application's defaults."""
 
 from __future__ import annotations
 

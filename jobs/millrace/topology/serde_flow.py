@@ -1,4 +1,4 @@
-"""What reaches each topic and store: refused are records that cannot be bytes where no serde is named.
+"""The flow of serdes to each topic and store: records that cannot be bytes are refused where no serde is named.
 
 A walk from the sources: a topic that is read without a serde gives bytes, one that is read with a serde gives values of
 it, and what a function makes of such values is taken for a value too, not for bytes. What a function makes of bytes

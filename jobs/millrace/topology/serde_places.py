@@ -1,4 +1,4 @@
-"""Where serdes are named: what a message calls a topic or store, and the argument that gives it one."""
+"""The arguments that name serdes: what a message calls a topic or store, and the argument that gives it one."""
 
 from __future__ import annotations
 

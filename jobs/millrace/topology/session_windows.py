@@ -62,5 +62,5 @@ class SessionWindows:
 
     @property
     def least_retention_ms(self) -> int:
-        """How long a session must be kept after its end, milliseconds."""
+        """Milliseconds for which a session must be kept after its end."""
         return self.gap_ms + self.grace_ms

@@ -1,4 +1,4 @@
-"""What is known of keys and values at each node before any record comes: their type, or at least their fields."""
+"""The shapes of keys and values at each node, known before any record comes: their type, or at least their fields."""
 
 from __future__ import annotations
 

@@ -49,10 +49,10 @@ class SlidingWindows:
 
     @property
     def size_ms(self) -> int:
-        """From a window's start to its end, which is inclusive, milliseconds."""
+        """The time from a window's start to its end, which is inclusive, milliseconds."""
         return self.difference_ms
 
     @property
     def least_retention_ms(self) -> int:
-        """How long a window must be kept after its start, milliseconds: later records copy from earlier windows."""
+        """Milliseconds for which a window must be kept after its start: later records copy from earlier windows."""
         return 2 * self.difference_ms + self.grace_ms

@@ -1,4 +1,4 @@
-"""Which topics the sources of a topology read: named ones, and those that match a pattern (KIP-105)."""
+"""The topics that the sources of a topology read: named ones, and those that match a pattern (KIP-105)."""
 
 from __future__ import annotations
 

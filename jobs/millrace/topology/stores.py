@@ -1,4 +1,4 @@
-"""What a state store is: frozen data. The stores themselves are in ``millrace.state``."""
+"""The specifications of state stores: frozen data. The stores themselves are in ``millrace.state``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tables are stored and which send old values, because something below them needs it.
+"""The plan of tables: which are stored and which send old values, because something below them needs it.
 
 Kafka Streams decides this while operators are appended, and so does the walk here, in the order in which they were: a
 filter of a table that nothing has read yet does not get old values when a join reads the table later.

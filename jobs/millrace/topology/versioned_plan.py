@@ -1,4 +1,4 @@
-"""Which tables are versioned (KIP-914), and whether a join may wait for their late updates (KIP-923).
+"""The plan of versioned tables (KIP-914), and of the joins that may wait for their late updates (KIP-923).
 
 A table is versioned where its store is, and, without a store of its own, where the table is that it is made of. The
 result of a join of tables only is by its own store. Operators of versioned tables leave out what comes out of order.

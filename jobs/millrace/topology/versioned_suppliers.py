@@ -1,4 +1,4 @@
-"""Where versioned key-value stores come from (KIP-889)."""
+"""The suppliers of versioned key-value stores (KIP-889)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long after its end a window of a table closes: the grace of the aggregation that made the table."""
+"""The close of a table's windows: their end and the grace of the aggregation that made the table."""
 
 from __future__ import annotations
 

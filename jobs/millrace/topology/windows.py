@@ -138,5 +138,5 @@ class JoinWindows:
 
     @property
     def retention_ms(self) -> int:
-        """How long a record is kept as a partner for the other side, milliseconds of its side's time."""
+        """The time for which a record is kept as a partner for the other side, milliseconds of its side's time."""
         return self.size_ms + self.grace_ms

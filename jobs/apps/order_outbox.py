@@ -125,8 +125,8 @@ class OutboxRelay:
 
     def publish_next(self) -> int:
         """Publishes the next rows in one transaction, and says how many they were."""
-        place = (str(self.position.transaction_id), self.position.id, self._batch_rows)
-        rows = self._database.execute(_NEXT_ROWS, place).fetchall()
+        parameters = (str(self.position.transaction_id), self.position.id, self._batch_rows)
+        rows = self._database.execute(_NEXT_ROWS, parameters).fetchall()
         if rows:
             self._publish(rows)
         return len(rows)

@@ -127,7 +127,7 @@ class PaymentStream:
         """Sends until ``stop`` is set, then waits until everything is acknowledged.
 
         Raises:
-            RuntimeError: the broker did not take some payments; nobody can say what should have become of them.
+            RuntimeError: the broker did not take some payments; what became of them is unknown.
         """
         begin, count = time.monotonic(), 0
         while not stop.wait(0.05):

@@ -271,7 +271,7 @@ class StreamsConfig(BaseModel):
         ge=0,
         description="Updates of cached stores that a stream thread merges for its next commits, bytes of keys and "
         "values: each of its tasks that has such stores takes an equal share, and commits where its input would exceed "
-        "it, as far as the last commits tell ([what is guaranteed](from-kafka-streams.md#settings-of-buffers-and-"
+        "it, as far as the last commits show ([what is guaranteed](from-kafka-streams.md#settings-of-buffers-and-"
         "caches)). 0 merges nothing: every update goes downstream. Unset, a commit merges whatever it takes. 10 MiB in "
         "Kafka Streams, over the threads of a process. Also under its old name `cache.max.bytes.buffering`.",
     )

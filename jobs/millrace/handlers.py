@@ -48,7 +48,7 @@ class Result(StrEnum):
     """The result of a handler: what follows the error."""
 
     RESUME = "resume"
-    """The record is dropped and counted; the rest of the batch goes on."""
+    """The record is dropped and counted; the other records of the batch are processed."""
     FAIL = "fail"
     """The application stops; nothing of the batch is committed, dead-letter records neither."""
     RETRY = "retry"

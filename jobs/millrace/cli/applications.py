@@ -60,7 +60,7 @@ def run(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if run_directory is None:
-        # Nobody looks for the reason but whoever sees it end.
+        # Without a run directory no other command looks for the reason.
         raise typer.Exit(_run(spec, None))
     with telling_why_it_ends(ApplicationDirectory(run_directory.absolute())):
         code = _run(spec, run_directory)

@@ -38,7 +38,7 @@ FILES: Mapping[str, str] = {
 SECRET = ".env"
 _NAME = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 _LONGEST_NAME = 100
-_PLACE = re.compile(r"\{\{ (\w+) \}\}")
+_PLACEHOLDER = re.compile(r"\{\{ (\w+) \}\}")
 
 
 def add_to(app: typer.Typer) -> None:
@@ -122,7 +122,9 @@ def project_files(application: str) -> dict[str, str]:
     }
     templates = files(__package__) / "project"
     return {
-        path.format(**values): _PLACE.sub(lambda place: values[place[1]], (templates / f"{name}.template").read_text())
+        path.format(**values): _PLACEHOLDER.sub(
+            lambda match: values[match[1]], (templates / f"{name}.template").read_text()
+        )
         for path, name in FILES.items()
     }
 

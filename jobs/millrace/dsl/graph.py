@@ -96,7 +96,7 @@ class GraphBuilder:
         self.replace(replace(self._nodes[name], priority=self._next_priority))
 
     def replace(self, node: AnyLogicalNode) -> None:
-        """Puts ``node`` in the place of the one with its name."""
+        """Replaces the node that has the name of ``node``."""
         self._nodes[node.name] = node
 
     @property

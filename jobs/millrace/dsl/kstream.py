@@ -1,7 +1,7 @@
 """``KStream``: a stream of records, each a fact of its own.
 
 Callables get ``(key, value)``; value mappers and joiners may leave the key out (``millrace.topology.arity`` says how
-that is told). Where an operator takes a pyarrow expression, fields of a struct value are referred to by name
+that is decided). Where an operator takes a pyarrow expression, fields of a struct value are referred to by name
 (``pc.field("amount") > 100``); see ``millrace.topology.expression_fields``.
 """
 

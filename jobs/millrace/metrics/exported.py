@@ -236,8 +236,8 @@ BROKER_TRANSACTIONS = _gauge(
 OLDEST_TRANSACTION = _gauge(
     "millrace_broker_transaction_oldest_open_seconds",
     (),
-    "Age of the oldest open transaction of the application, as the broker tells; 0 while none is open for longer than "
-    "ten seconds.",
+    "Age of the oldest open transaction of the application, as the broker reports it; 0 while none is open for "
+    "longer than ten seconds.",
     "seconds",
 )
 TRANSACTION_TIMEOUT = _gauge(

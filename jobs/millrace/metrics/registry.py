@@ -179,12 +179,12 @@ class ApplicationMetrics(Collector):
         """
         label = str(subtopology)
         with self._lock:
-            for place, metric in enumerate((m.LAST_STABLE_OFFSET, m.HIGH_WATERMARK, m.READER_HELD_BACK)):
+            for index, metric in enumerate((m.LAST_STABLE_OFFSET, m.HIGH_WATERMARK, m.READER_HELD_BACK)):
                 series = self._numbers[metric.name]
                 for labels in [labels for labels in series if labels[0] == label]:
                     del series[labels]
                 for (topic, partition), values in ends.items():
-                    series[label, topic, str(partition)] = values[place]
+                    series[label, topic, str(partition)] = values[index]
 
     def set_heard(self, *, broker_answered_at: float | None, last_commits: Mapping[int, float]) -> None:
         """Sets when a broker last answered, and when each sub-topology last committed, seconds since the epoch."""
@@ -223,7 +223,7 @@ class ApplicationMetrics(Collector):
             self._set(m.PAUSED, (), float(paused))
 
     def discard(self, task_id: str) -> None:
-        """Ends all series of a task the application does not have any more, or that another place took over."""
+        """Ends all series of a task the application does not have any more, or that another process took over."""
         self._discard(lambda known: known == task_id)
 
     def keep_only(self, task_ids: Collection[str]) -> None:
@@ -250,9 +250,9 @@ class ApplicationMetrics(Collector):
             for metric in METRICS:
                 if "task" not in metric.labels:
                     continue
-                place = metric.labels.index("task")
+                index = metric.labels.index("task")
                 series = everything[metric.name]
-                for labels in [labels for labels in series if gone(labels[place])]:
+                for labels in [labels for labels in series if gone(labels[index])]:
                     del series[labels]
             for key in [key for key in self._seen if gone(key[0])]:
                 del self._seen[key]

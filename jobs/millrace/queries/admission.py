@@ -1,7 +1,7 @@
 """The admission of queries to a task, by the status of its application: as in Kafka Streams only one that runs answers.
 
-A store that is being restored has keys that are missing and values that are old. Nobody should take "not restored yet"
-for "no such key", so such a task refuses, and says how much is left.
+A store that is being restored has keys that are missing and values that are old. No client should take "not restored
+yet" for "no such key", so such a task refuses, and says how much is left.
 """
 
 from __future__ import annotations

@@ -36,15 +36,15 @@ class Abouts:
             status: the application's status.
             stale: whether who asks takes a stale value.
         """
-        told = self._reported.get(task.task)
-        if told is None or told[0] is not view or told[1] is not status:
+        reported = self._reported.get(task.task)
+        if reported is None or reported[0] is not view or reported[1] is not status:
             # The same for all answers until the next commit or status.
-            told = self._reported[task.task] = view, status, self._facts(task, view, status)
+            reported = self._reported[task.task] = view, status, self._facts(task, view, status)
         now_ms = int(time.time() * 1000)
         here = task.state == "RUNNING" and task.host == self._host and not view.standby
         return {
             "store": store,
-            **told[2],
+            **reported[2],
             "stale": stale and not here,
             "age_ms": max(now_ms - view.position.written_at_ms, 0),
             "looked_at_ms_ago": max(now_ms - view.looked_at_ms, 0),

@@ -30,7 +30,7 @@ class CatalogEntry:
         inputs: topics of the sub-topology, as the broker names them.
         refused: why it cannot be queried; empty where it can.
         partitioned_by: the topic by which a partitioner of the application's own distributes the keys; empty where
-            Kafka's default one does, as far as the topology tells.
+            Kafka's default one does, as far as the topology says.
     """
 
     spec: StoreSpec

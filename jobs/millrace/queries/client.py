@@ -146,24 +146,24 @@ class QueryClient:
         given = [(name, _text(value)) for name, value in parameters.items() if value is not None]
         deadline = time.monotonic() + self._wait_s
         values: list[Any] = [None] * len(keys)
-        # Which server is to be asked for which places, and after how many that did not have them.
-        waiting = deque([(self._address, list(_RANGE(len(keys))), 0)])
-        while waiting:
-            address, places, hops = waiting.popleft()
-            asked = [("key", _text(keys[place])) for place in places]
+        # Which server is to be asked for which keys (their indices), and after how many that did not have them.
+        remaining = deque([(self._address, list(_RANGE(len(keys))), 0)])
+        while remaining:
+            address, indices, hops = remaining.popleft()
+            asked = [("key", _text(keys[index])) for index in indices]
             answer = self._ask(f"/stores/{store}/get_many", [*asked, *given], address)
             after: dict[str, list[int]] = {}
             locations: dict[str, str] = {}
-            for place, result in zip(places, answer["results"], strict=True):
+            for index, result in zip(indices, answer["results"], strict=True):
                 if "error" not in result:
-                    values[place] = result.get("value")
+                    values[index] = result.get("value")
                     continue
                 task = result["task"]
                 if task not in locations:
                     about = {**answer["tasks"][task], "error": result["error"]}
                     locations[task] = _where_next(address, about, hops, deadline)
-                after.setdefault(locations[task], []).append(place)
-            waiting += [(location, left, hops + (location != address)) for location, left in after.items()]
+                after.setdefault(locations[task], []).append(index)
+            remaining += [(location, left, hops + (location != address)) for location, left in after.items()]
         return values
 
     def _entries(self, store: str, operation: str, **parameters: object) -> Iterator[dict[str, Any]]:

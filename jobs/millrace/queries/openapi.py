@@ -14,7 +14,7 @@ _ABOUT: dict[Operation, tuple[str, tuple[str, ...]]] = {
         ("key", "as_of"),
     ),
     Operation.GET_MANY: (
-        f"Up to {MAX_LIMIT} keys at once, by repeating `key`: `results` in their order, and `tasks` with the rest.",
+        f"Up to {MAX_LIMIT} keys at once, by repeating `key`: `results` in their order, and `tasks` with all else.",
         ("key", "as_of"),
     ),
     Operation.RANGE: ("The keys of a key-value store from `from` to `to`, both included.", ("from", "to")),

@@ -64,7 +64,7 @@ class Secondary:
         self._families: dict[str, Rdict] = {}
         self._database: Rdict | None = None
         try:
-            # An open directory keeps its number from being given to the one that takes its place.
+            # An open directory keeps its number from being given to the one that replaces it.
             self._directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
             self._identity = _identity(path)
             for _ in range(_MOST_ATTEMPTS):

@@ -80,7 +80,7 @@ def prefix_bytes(text: str, serde: Serde | None) -> bytes:
 def json_value(data: bytes, serde: Serde | None) -> Any:
     """Returns a key or value as JSON: what the serde makes of it; bytes as an object with ``base64``.
 
-    What the serde cannot read is told as bytes, too, with the ``problem``: one entry does not hide the others.
+    What the serde cannot read is returned as bytes, too, with the ``problem``: one entry does not hide the others.
     """
     if serde is None:
         return _base64(data)

@@ -102,12 +102,12 @@ def _merge(graph: LogicalGraph, brancher: str, names: list[str]) -> LogicalGraph
 def _up_to(nodes: dict[str, AnyLogicalNode], start: AnyLogicalNode, end: str) -> set[str]:
     """Names of ``start`` and of the nodes above it, up to and without ``end``."""
     seen: set[str] = set()
-    waiting = [start.name]
-    while waiting:
-        name = waiting.pop()
+    remaining = [start.name]
+    while remaining:
+        name = remaining.pop()
         if name != end and name not in seen:
             seen.add(name)
-            waiting += nodes[name].parents
+            remaining += nodes[name].parents
     return seen
 
 

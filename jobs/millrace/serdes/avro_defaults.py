@@ -73,13 +73,13 @@ def _value(kind: AvroType, default: Any, mode: Mode) -> Any:
 def _of_first_fitting(union: AvroType, default: Any, mode: Mode) -> Any:
     # Until Avro 1.11 a default is of the first branch, since 1.12 of the first that it fits.
     problems = []
-    for place, branch in enumerate(union.branches):
+    for index, branch in enumerate(union.branches):
         try:
             value = _value(branch, default, mode)
         except SchemaError as error:
             problems.append(str(error))
             continue
-        return with_branch(value, labels_of(union)[place]) if place in undecided(union) else value
+        return with_branch(value, labels_of(union)[index]) if index in undecided(union) else value
     raise SchemaError("; ".join(problems))
 
 

@@ -65,8 +65,8 @@ class _Raw:
             # Without padding, which costs fastavro as much as reading the value.
             return branches
         numbered = [
-            {"type": "record", "name": f"B{place}", "fields": [{"name": place, "type": branch}]}
-            for place, branch in enumerate(branches)
+            {"type": "record", "name": f"B{index}", "fields": [{"name": index, "type": branch}]}
+            for index, branch in enumerate(branches)
         ]
         # The name of no type: reading one fails.
         return [*numbered, *("malformed" for _ in self._padding())]

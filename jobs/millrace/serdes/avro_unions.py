@@ -51,22 +51,22 @@ def undecided(union: AvroType) -> frozenset[int]:
     # A union in a union: its values may be of any type.
     anything = any(branch.kind == "union" for branch in union.branches)
     return frozenset(
-        place
-        for place, own in enumerate(exact)
-        if anything or any(own & other for second, other in enumerate(exact) if second != place)
+        index
+        for index, own in enumerate(exact)
+        if anything or any(own & other for second, other in enumerate(exact) if second != index)
     )
 
 
 def decided_types(union: AvroType) -> dict[type, int]:
     """Returns the Python types that only one branch takes, with that branch."""
     takers: dict[type, list[int]] = {}
-    for place, branch in enumerate(union.branches):
+    for index, branch in enumerate(union.branches):
         for each in _all_types(branch):
-            takers.setdefault(each, []).append(place)
+            takers.setdefault(each, []).append(index)
     if any(branch.kind == "union" for branch in union.branches):
         return {}
     # A pair of a name and a value says its branch itself, so tuples are never decided by their type.
-    return {each: places[0] for each, places in takers.items() if len(places) == 1 and each is not tuple}
+    return {each: indices[0] for each, indices in takers.items() if len(indices) == 1 and each is not tuple}
 
 
 def _all_types(branch: AvroType) -> Iterable[type]:

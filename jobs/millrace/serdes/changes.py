@@ -71,25 +71,25 @@ def split_change(data: bytes) -> tuple[bytes | None, bytes | None]:
 
 def _varint(length: int) -> bytes:
     """A length as Kafka writes it: zig-zag, seven bits a byte, the lowest first."""
-    rest = length << 1
+    remaining = length << 1
     encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
+    while remaining > 0x7F:
+        encoded.append(remaining & 0x7F | 0x80)
+        remaining >>= 7
+    encoded.append(remaining)
     return bytes(encoded)
 
 
 def _read_varint(data: bytes) -> tuple[int, int]:
     """A length at the start of ``data``, and where it ends."""
     value = 0
-    for place, byte in enumerate(data[:_LONGEST_VARINT]):
-        value |= (byte & 0x7F) << 7 * place
+    for index, byte in enumerate(data[:_LONGEST_VARINT]):
+        value |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             # An odd number is a negative length.
             if value & 1:
                 break
-            return value >> 1, place + 1
+            return value >> 1, index + 1
     raise SerializationError("The length of a change's new value cannot be read.")
 
 

@@ -218,7 +218,7 @@ def split_combined_key(data: bytes) -> tuple[bytes, bytes]:
 
 
 def _head(data: bytes, what: str, *, head_bytes: int) -> tuple[int, bytes | None, int]:
-    """Version, hash, and where the rest starts."""
+    """Version, hash, and where the remaining bytes start."""
     has_hash = bool(data) and not data[0] & _NO_HASH
     start = head_bytes + (HASH_BYTES if has_hash else 0)
     if len(data) < start:

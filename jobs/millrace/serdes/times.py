@@ -119,7 +119,7 @@ def python_values(column: pa.Array) -> list[Any]:
 def _has_times(kind: pa.DataType) -> bool:
     if pa.types.is_temporal(kind):
         return True
-    return any(_has_times(kind.field(place).type) for place in range(kind.num_fields))
+    return any(_has_times(kind.field(index).type) for index in range(kind.num_fields))
 
 
 def _one_by_one(column: pa.Array) -> list[Any]:

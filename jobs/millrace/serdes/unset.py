@@ -49,8 +49,8 @@ class UnsetSerde(BytesSerde):
 
     def _refusal(self, found: str) -> SerializationError:
         by = f" by {self.argument}" if self.argument else ""
-        place = f"{self.where} has no {self.part} serde" if self.where else f"No {self.part} serde is named"
+        problem = f"{self.where} has no {self.part} serde" if self.where else f"No {self.part} serde is named"
         return SerializationError(
-            f"{place}, and default.{self.part}.serde is not set, so bytes are expected, not {found}.",
+            f"{problem}, and default.{self.part}.serde is not set, so bytes are expected, not {found}.",
             remedy=f"give it a serde{by}, or set default.{self.part}.serde",
         )

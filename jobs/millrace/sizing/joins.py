@@ -18,7 +18,7 @@ class JoinCosts:
     400,000 reads a second on two quiet ones, a cached lookup a tenth of it.
 
     Args:
-        record_us: reading a stream record and finding its place in time.
+        record_us: reading a stream record and finding its position in time.
         stored_lookup_us: a lookup that goes to RocksDB, found in its block cache.
         cached_lookup_us: a lookup that the task's own cache answers.
         output_us: calling the join function (a Python callable), and writing its result.

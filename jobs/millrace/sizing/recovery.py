@@ -110,8 +110,8 @@ def estimate_restore_time(
 ) -> float:
     """Returns the seconds until the last of several restorations is done, where each takes the next slot that is free.
 
-    ``start + records / records_per_s`` for each, the largest first, on ``restore_threads`` places. Source: list
-    scheduling (Graham), which is what restorations do that wait for a place.
+    ``start + records / records_per_s`` for each, the largest first, on ``restore_threads`` slots. Source: list
+    scheduling (Graham), which is what restorations do that wait for a slot.
 
     Args:
         records: changelog records of each restoration; those without records take no time.

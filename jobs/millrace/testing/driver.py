@@ -342,7 +342,7 @@ class TopologyTestDriver:
 
     def held_back(self) -> dict[str, HeldBack]:
         """Returns what is buffered by store: suppressed changes, and windows that emit on their close."""
-        return {store: waiting() for task in self._tasks for store, waiting in task.engine.context.held_back.items()}
+        return {store: buffered() for task in self._tasks for store, buffered in task.engine.context.held_back.items()}
 
     def committed_offset(self, topic: str) -> int:
         """Returns the offset after the last record of ``topic`` that was processed, dropped ones included."""
@@ -394,9 +394,9 @@ class TopologyTestDriver:
     def _process_batches(self, records: list[tuple[str, RawRecord]]) -> None:
         """Processes records, and those that they lead to, as one batch of each task as long as there are any."""
         self._append(records)
-        while waiting := [task for task in self._tasks if task.waiting]:
-            task = waiting[0]
-            batch, task.waiting = task.waiting, []
+        while pending := [task for task in self._tasks if task.buffered]:
+            task = pending[0]
+            batch, task.buffered = task.buffered, []
             self._append(self._run(task, batch))
 
     def _run(
@@ -415,7 +415,7 @@ class TopologyTestDriver:
             offset = self._next_offset(topic)
             for task in self._tasks:
                 if topic in task.inputs:
-                    task.waiting.append((topic, offset, record))
+                    task.buffered.append((topic, offset, record))
         for topic in self._global_stores:
             onward = self._apply_globally(topic, [record for name, record in records if name == topic])
             if onward:

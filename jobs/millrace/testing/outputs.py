@@ -90,7 +90,7 @@ class Outputs:
             onward.extend((batch.topic, record) for record in records)
             orders.append(batch.order)
         if len(orders) > 1:
-            onward = [onward[place] for place in sorted_places(concat_orders(orders)).tolist()]
+            onward = [onward[index] for index in sorted_places(concat_orders(orders)).tolist()]
         onward += unordered
         self._history += onward
         return onward

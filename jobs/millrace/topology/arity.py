@@ -1,13 +1,13 @@
 """The number of arguments that a user's callable gets where Kafka Streams has two interfaces, with and without the key.
 
-Java tells ``ValueMapper`` and ``ValueMapperWithKey`` apart by their types. Here the parameters of the callable do:
+Java distinguishes ``ValueMapper`` and ``ValueMapperWithKey`` by their types. Here the parameters of the callable do:
 
 1. Where only one number of arguments can be passed to it, that one is passed.
 2. Where several can (optional parameters, ``*args``), it gets as many as it requires; but the key as well if it is
    written in Python and its first parameter is called ``key`` (or ``k``, with or without underscores).
 3. Where it requires fewer than any of them (``*args`` alone, nothing but optional parameters), the operator decides:
    mappers, foreign-key extractors and timestamp extractors get the most, joiners the values alone.
-4. A built-in that does not tell its parameters (``str``, ``max``, ``operator.itemgetter("a")``) gets the fewest.
+4. A built-in without inspectable parameters (``str``, ``max``, ``operator.itemgetter("a")``) gets the fewest.
 """
 
 from __future__ import annotations

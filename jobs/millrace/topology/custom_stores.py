@@ -21,8 +21,8 @@ class StateStore(Protocol):
       from there when the task opens again, on whichever host.
     - A store that is not ``persistent`` begins empty whenever it is opened, and is restored from its whole changelog.
     - A ``persistent`` one keeps the ``checkpoint`` that comes with each :meth:`write` in the same atomic step as the
-      entries, and returns the last one. It says how far the store is, so that only the rest is replayed. A store that
-      gives none back is restored whole.
+      entries, and returns the last one. It says how far the store is, so that only later changes are replayed. A store
+      that gives none back is restored whole.
 
     One thread at a time uses it, not always the same one: a restoration writes from a thread of its own. Every method
     may raise; the task is then closed, and its next attempt opens the store again. What it raises stops the task and is

@@ -98,7 +98,7 @@ class ResponseJoin:
         table: name of the node that makes the primary table.
         joiner: ``(value, foreign value) -> value``, or a ``KeyedJoiner``.
         left_join: as in ``SubscriptionSend``; the same for ``value_serde``.
-        key_serde: tells rows apart; ``None`` takes the configuration's default.
+        key_serde: distinguishes rows; ``None`` takes the configuration's default.
         result: name of the node that takes the results.
         again: how a row is subscribed once more: by an inner join where its last response came too late (all
             subscriptions of a left join are answered), by both where a computed row was subscribed by another serde.

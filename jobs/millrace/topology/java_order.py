@@ -62,14 +62,14 @@ class TreeOrder(Generic[T]):
     def add(self, item: T) -> None:
         """Adds ``item`` where it belongs by the order as it is now."""
         parent: _Entry[T] | None = None
-        place = self._root
+        current = self._root
         order = 0
-        while place is not None:
-            parent = place
-            order = self._compare(item, place.item)
+        while current is not None:
+            parent = current
+            order = self._compare(item, current.item)
             if order == 0:
                 return
-            place = place.left if order < 0 else place.right
+            current = current.left if order < 0 else current.right
         entry = _Entry(item, parent=parent)
         if parent is None:
             self._root = entry

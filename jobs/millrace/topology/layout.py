@@ -249,12 +249,12 @@ class TopologyLayout:
     @property
     def inputs(self) -> list[TopicPartition]:
         """Every partition that a task reads."""
-        return [place for task in self.tasks.values() for place in task.inputs]
+        return [topic_partition for task in self.tasks.values() for topic_partition in task.inputs]
 
     @property
     def own_changelogs(self) -> list[TopicPartition]:
         """Every partition of the application's own changelogs."""
-        return [place for task in self.tasks.values() for place in task.own_changelogs.values()]
+        return [topic_partition for task in self.tasks.values() for topic_partition in task.own_changelogs.values()]
 
     @property
     def own_partitions(self) -> dict[str, int]:

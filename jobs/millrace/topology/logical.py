@@ -29,7 +29,7 @@ class LogicalNode:
     Args:
         name: unique name; children refer to it.
         parents: names of the nodes that feed it.
-        priority: place in the order in which nodes were appended; nodes enter the topology by it, after their parents.
+        priority: position among the appended nodes; nodes enter the topology in this order, after their parents.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """A mark for each node and store of a topology: another one where what it does has changed.
 
 Unlike :func:`millrace.topology.summary.summarize`, which is about state, marks see the functions: their code, defaults
-and what they close over. They tell people which nodes a change of code touches; nothing is decided by them.
+and what they close over. They show which nodes a change of code touches; nothing is decided by them.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def _of_object(value: Any, plain: _Plain) -> Any:
         return (kind, plain({each.name: getattr(value, each.name) for each in dataclasses.fields(value)}))
     if hasattr(value, "__dict__"):
         return (kind, plain(vars(value)))
-    # Expressions of Arrow have a text; what has an address in its own is told by its kind only.
+    # Expressions of Arrow have a text; what has an address in its own is identified by its kind only.
     text = str(value)
     return (kind, "" if " at 0x" in text else text)
 

@@ -166,12 +166,12 @@ class CogroupAggregate:
 
     Args:
         joint: common name of the inputs: that of the node that merges their changes.
-        place: the input's place among them, from 0.
+        index: the input's position among them, from 0.
         aggregation: what its records do; all but the adder is the same for every input.
     """
 
     joint: str
-    place: int
+    index: int
     aggregation: StreamAggregate | WindowedAggregate | SlidingAggregate | SessionAggregate
 
 
@@ -317,7 +317,7 @@ class TableFilter:
     """A table's rows for which ``predicate`` is true, or, negated, is not; materialised where there is a ``store``.
 
     Args:
-        predicate: tells which rows.
+        predicate: which rows.
         negated: whether it is about the others.
         store: the store of the rows.
         of_versioned: the table is versioned, so that a row that does not match is a version all the same.

@@ -17,7 +17,7 @@ def with_output_prefix(topology: FrozenTopology, prefix: str) -> FrozenTopology:
         prefix: for example ``orders-canary-``.
 
     Raises:
-        TopologyError: a sink chooses its topics by the records, so that nobody can know them before.
+        TopologyError: a sink chooses its topics by the records, so that they cannot be known before.
     """
     if topology.choosing_sinks:
         names = ", ".join(sink.name for sink in topology.choosing_sinks)

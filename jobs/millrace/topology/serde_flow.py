@@ -108,7 +108,7 @@ def check_serdes(topology: FrozenTopology) -> None:
     """Refuses records that are no bytes where a topic or store has no serde.
 
     Raises:
-        TopologyError: there are some; the first place is described in full, the others are named.
+        TopologyError: there are some; the first topic or store is described in full, the others are named.
     """
     problems = {
         (problem.unset.where, problem.unset.part): problem
@@ -235,7 +235,7 @@ def _at_node(node: ProcessorNode, part: SubTopology, reached: _Record, made: _Re
     if isinstance(operator, SubscriptionSend):
         yield from _unsuited(operator.value_serde, reached.value)
         yield from _unsuited(operator.foreign_key_serde, made.key)
-    if isinstance(operator, _OF_FOREIGN_KEYS) or (isinstance(operator, CogroupAggregate) and operator.place):
+    if isinstance(operator, _OF_FOREIGN_KEYS) or (isinstance(operator, CogroupAggregate) and operator.index):
         return
     for name in node.stores:
         if is_only_connected(node, name) or name in {store.store.name for store in part.global_stores}:

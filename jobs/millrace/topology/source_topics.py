@@ -58,8 +58,8 @@ def literal_prefix(pattern: re.Pattern[str]) -> str:
         return ""
     prefix = re.match(r"(?:[A-Za-z0-9_-]|\\[.-])*", text)
     assert prefix is not None
-    found, rest = prefix[0], text[prefix.end() :]
-    if rest[:1] in ("?", "*", "{"):
+    found, remaining = prefix[0], text[prefix.end() :]
+    if remaining[:1] in ("?", "*", "{"):
         # The last character need not be there.
         found = re.sub(r"\\?.$", "", found)
     return found.replace("\\", "")

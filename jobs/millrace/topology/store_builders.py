@@ -21,7 +21,7 @@ from millrace.topology.windows import Duration, to_milliseconds
 class StoreBuilder:
     """A store to be added to a topology. Each ``with_`` method returns a changed copy.
 
-    As in Kafka Streams it is logged and not cached unless told otherwise.
+    As in Kafka Streams it is logged and not cached unless set otherwise.
 
     Args:
         spec: the store.

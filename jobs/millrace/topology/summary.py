@@ -234,16 +234,16 @@ def origin_topics(topology: FrozenTopology, name: str) -> set[str]:
             writers.setdefault(node.topic, []).append(node.name)
     topics: set[str] = set()
     seen: set[str] = set()
-    waiting = [name]
-    while waiting:
-        current = nodes[waiting.pop()]
+    remaining = [name]
+    while remaining:
+        current = nodes[remaining.pop()]
         if current.name in seen:
             continue
         seen.add(current.name)
         if not isinstance(current, SourceNode):
-            waiting += current.parents
+            remaining += current.parents
         elif current.internal:
-            waiting += [writer for topic in current.topics for writer in writers.get(topic, [])]
+            remaining += [writer for topic in current.topics for writer in writers.get(topic, [])]
         elif current.pattern is not None:
             topics.add(current.pattern.pattern)
         else:

@@ -18,7 +18,7 @@ class GlobalStore:
     """A topic that every task has wholly, in a store that only the topic's records change (KIP-99, KIP-233).
 
     Args:
-        number: place among the sub-topologies, with which it shares the numbers. It has no tasks.
+        number: position among the sub-topologies, with which it shares the numbers. It has no tasks.
         source: reads the topic, all of its partitions.
         processor: writes the store.
         store: the store; it has no changelog, since the topic restores it.
@@ -45,7 +45,7 @@ class SubTopology:
     """The nodes that one query runs: everything between source or repartition topics.
 
     Args:
-        number: place in the topology, from 0, as in task names (``1_3`` is sub-topology 1, partition 3).
+        number: position in the topology, from 0, as in task names (``1_3`` is sub-topology 1, partition 3).
         nodes: in an order in which parents come before children.
         stores: the stores that the nodes use.
         global_stores: the global stores that the nodes may look up.

@@ -22,8 +22,8 @@ def to_milliseconds(duration: Duration) -> int:
         TopologyError: it is not a whole number of milliseconds, or not a duration at all.
     """
     if isinstance(duration, timedelta):
-        milliseconds, rest = divmod(duration, timedelta(milliseconds=1))
-        if rest:
+        milliseconds, remainder = divmod(duration, timedelta(milliseconds=1))
+        if remainder:
             raise TopologyError(f"{duration} is not a whole number of milliseconds.")
         return milliseconds
     if isinstance(duration, bool) or not isinstance(duration, int):

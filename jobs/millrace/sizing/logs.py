@@ -74,7 +74,8 @@ def estimate_changelog_size(
     """Returns how long a compacted topic gets.
 
     The cleaner leaves the active segment of each partition alone, and starts on the others when ``dirty_ratio`` of it
-    is superseded: ``largest = live / (1 - dirty_ratio) + partitions x min(segment.bytes, update bytes/s x segment.ms)``.
+    is superseded:
+    ``largest = live / (1 - dirty_ratio) + partitions x min(segment.bytes, update bytes/s x segment.ms)``.
     Where the topic is also deleted by time, it never holds more than the updates of its retention and of one segment.
     Source: the documentation of Kafka's topic settings, and of its log compaction.
 

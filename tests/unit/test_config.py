@@ -61,7 +61,7 @@ def test_every_prefix_of_kafka_streams_is_passed_on_or_says_what_does_its_work()
 
 def test_the_page_for_kafka_streams_users_has_a_row_for_each() -> None:
     page = (REPOSITORY / "docs" / "from-kafka-streams.md").read_text()
-    section = page.partition("## Settings that have no meaning here")[2].partition("\n## ")[0]
+    section = page.partition("## Settings that do not apply here")[2].partition("\n## ")[0]
     rows = dict(re.findall(r"^\| `([^`]+)` \| (.*) \|$", section, re.MULTILINE))
     assert rows == {**INSTEAD, **{f"{prefix}*": text for prefix, text in PREFIXES_INSTEAD.items()}}
 

@@ -55,5 +55,5 @@ def function(engine: Any, name: str, arguments: str, result: Any = None) -> Any:
         arguments: a letter for each: ``n`` for a 64-bit integer, ``p`` for an address.
         result: the type that it returns, of ``ctypes``; nothing by default.
     """
-    types = [ctypes.c_int64 if letter == "n" else ctypes.c_void_p for letter in arguments]
+    types = [ctypes.c_int64 if code == "n" else ctypes.c_void_p for code in arguments]
     return ctypes.CFUNCTYPE(result, *types)(engine.get_function_address(name))

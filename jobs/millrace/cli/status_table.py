@@ -21,7 +21,8 @@ from millrace.insight.overview.probe import unknown
 from millrace.insight.overview.watch import known_applications
 from millrace.install.application import Application
 from millrace.install.home import Home
-from millrace.launch.observe import Observation, Verdict, observe
+from millrace.launch.observation import Observation, Verdict
+from millrace.launch.observe import observe
 
 _OLD_S = 6.0
 """A lag that is older than two heartbeats is shown with its age."""

@@ -7,7 +7,8 @@ starts again in :mod:`millrace.supervise`, and how a process, a pod or an applic
 """
 
 from millrace.launch.checks import Check, Report
-from millrace.launch.observe import Observation, Reason, Verdict, observe
+from millrace.launch.observation import Observation, Reason, Verdict
+from millrace.launch.observe import observe
 from millrace.launch.preflight import preflight
 
 __all__ = [

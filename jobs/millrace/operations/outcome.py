@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from millrace.install.files import strict_json
-from millrace.launch.observe import Observation
+from millrace.launch.observation import Observation
 from millrace.operations.action import Action
 
 

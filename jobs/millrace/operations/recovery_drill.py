@@ -21,7 +21,8 @@ from millrace.install.which_spec import Use
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.launch.control_client import Answer, ask
-from millrace.launch.observe import Verdict, observe
+from millrace.launch.observation import Verdict
+from millrace.launch.observe import observe
 from millrace.operations import unfinished_operation
 from millrace.operations.action import Action
 from millrace.operations.outcome import Outcome

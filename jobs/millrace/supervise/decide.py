@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from millrace.install.record import DesiredState, JobRecord
 from millrace.install.spec import RunState, SpecFile
-from millrace.launch.observe import Observation, Reason, Verdict
+from millrace.launch.observation import Observation, Reason, Verdict
 from millrace.operations.action import Action
 
 

@@ -13,7 +13,8 @@ from millrace.install.locks import application_lock
 from millrace.install.record import read_record
 from millrace.install.spec import SpecFile, load_spec_file
 from millrace.launch.ending import end_of_log
-from millrace.launch.observe import Observation, Reason, Verdict, observe
+from millrace.launch.observation import Observation, Reason, Verdict
+from millrace.launch.observe import observe
 
 _READY_POLL_S = 0.5
 

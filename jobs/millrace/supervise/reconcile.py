@@ -24,7 +24,9 @@ from millrace.launch.driver import (
     launch_driver,
     stop_limits,
 )
-from millrace.launch.observe import Evidence, Observation, Reason, Verdict, collect_evidence, judge, observe, remember
+from millrace.launch.judge import Evidence, judge
+from millrace.launch.observation import Observation, Reason, Verdict
+from millrace.launch.observe import collect_evidence, observe, remember
 from millrace.launch.preflight import preflight
 from millrace.launch.successor import successor_is_gone
 from millrace.operations.action import Action

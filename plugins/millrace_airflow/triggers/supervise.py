@@ -16,7 +16,8 @@ from millrace.install.home import Home
 from millrace.install.record import DesiredState, StopCause
 from millrace.launch import Observation, Reason
 from millrace.launch.driver import StopLimits
-from millrace.launch.observe import Evidence, remember
+from millrace.launch.judge import Evidence
+from millrace.launch.observe import remember
 from millrace.operations import stop
 from millrace.operations.action import Action
 from millrace.supervise.decide import Decision, decide

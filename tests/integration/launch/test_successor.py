@@ -14,8 +14,9 @@ from millrace.driver.status_topic import StatusPublisher
 from millrace.install.home import ApplicationDirectory
 from millrace.install.spec import ApplicationSpec, SpecFile
 from millrace.launch.control_client import Answer, AnswerKind
+from millrace.launch.judge import Evidence
 from millrace.launch.last_heard import LastHeard
-from millrace.launch.observe import Evidence, with_published
+from millrace.launch.observe import with_published
 from millrace.launch.successor import successor_is_gone
 
 Publish = Callable[..., ApplicationStatus]

@@ -4,7 +4,7 @@ import pytest
 
 from millrace.install.record import DesiredState, JobRecord
 from millrace.install.spec import ApplicationSpec, RestartSettings, RunState, SpecFile
-from millrace.launch.observe import Observation, Reason, Verdict
+from millrace.launch.observation import Observation, Reason, Verdict
 from millrace.operations.action import Action
 from millrace.supervise.decide import decide
 

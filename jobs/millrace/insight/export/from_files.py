@@ -19,7 +19,9 @@ from millrace.install.files import read_json
 from millrace.install.record import DesiredState
 from millrace.install.spec import RunState
 from millrace.launch.control_client import ask
-from millrace.launch.observe import Reason, Verdict, collect_evidence, judge
+from millrace.launch.judge import judge
+from millrace.launch.observation import Reason, Verdict
+from millrace.launch.observe import collect_evidence
 from millrace.metrics import exported as m
 from millrace.metrics.exported import DrillResult, OperationResult
 from millrace.operations.journal import OperationRecord, OperationState, operations_of

@@ -22,7 +22,7 @@ from millrace.insight.overview.model import (
     TransactionsView,
 )
 from millrace.insight.overview.probe import ApplicationProbe
-from millrace.launch.observe import Reason, Verdict
+from millrace.launch.observation import Reason, Verdict
 
 _REMEDIES = {
     Reason.NO_RECORD: "deploy it",

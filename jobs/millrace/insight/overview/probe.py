@@ -16,7 +16,9 @@ from millrace.install.application import Application
 from millrace.install.launchers.instance import Probe
 from millrace.install.record import DesiredState
 from millrace.launch.control_client import ANSWER_LIMIT_S, ask
-from millrace.launch.observe import Observation, Reason, Verdict, collect_evidence, judge, with_published
+from millrace.launch.judge import judge
+from millrace.launch.observation import Observation, Reason, Verdict
+from millrace.launch.observe import collect_evidence, with_published
 
 log = structlog.get_logger(__name__)
 

@@ -9,7 +9,8 @@ from millrace.install.locks import application_lock
 from millrace.install.record import DesiredState, JobRecord, read_record, write_record
 from millrace.install.spec import SpecFile
 from millrace.launch.driver import adopt_unrecorded_driver, end_driver, launch_driver, stop_limits
-from millrace.launch.observe import Verdict, observe
+from millrace.launch.observation import Verdict
+from millrace.launch.observe import observe
 from millrace.operations import StepContext
 from millrace.supervise.readiness import cause_of_failure, is_proven, mark_good, why_not_proven
 from millrace.supervise.upgrade.plan import ROLLBACK

@@ -14,7 +14,7 @@ from millrace.insight.overview.assemble import details
 from millrace.insight.overview.history import History
 from millrace.insight.overview.measurements import measurements
 from millrace.insight.overview.probe import ApplicationProbe
-from millrace.launch.observe import Observation, Reason, Verdict
+from millrace.launch.observation import Observation, Reason, Verdict
 from tests.shown_application import RATE, ShownApplication
 
 NOW = float(int(time.time()))

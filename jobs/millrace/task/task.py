@@ -10,10 +10,15 @@ The order of a batch, which is what exactly once rests on:
 3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them; the
    global stores, before each batch, to the ends that the driver gives.
 4. the batch is processed into overlays; the stores are not touched.
-5. one transaction: outputs, changelog records, dead-letter records, and the new offsets with the task's signature.
-Before it
-   commits, the input topics are compared with those of the start: they may have been deleted and created again. Where
-   the broker refuses a record for good, the transaction is aborted, and the batch is processed again without it.
+5. one transaction:
+
+   a. outputs, changelog records and dead-letter records are delivered. Where the broker refuses one for good, the
+      transaction is aborted, and the batch is processed again without it.
+   b. the topics are compared with those of the start: they may have been deleted and created again. What was read of
+      the stores must have been whole.
+   c. the signature takes the ends of the changelogs, which are known now, and the stream times.
+   d. the new offsets with the signature are sent, and the transaction commits.
+
 6. the overlays are written to the database together with the new position, in one write.
 
 A crash before 5 ends leaves nothing behind; a crash after it is made good by 2 and 3.
@@ -581,13 +586,16 @@ class Task:
         collector: _ProducerCollector,
         clock: _Clock,
     ) -> None:
+        """Steps 5 and 6 of a batch, under their numbers in the module's docstring."""
         producer, state, engine = self._open_producer(), self._state, self._engine
         assert state is not None
         assert engine is not None
+        # 5a
         collector.begin()
         crash_here(CrashPoint.INSIDE_TRANSACTION)
         producer.flush()
         crash_here(CrashPoint.RECORDS_SENT)
+        # 5b
         check_input_topics(
             self._admin,
             self.spec.part.topic_ids,
@@ -595,11 +603,12 @@ class Task:
             changelog_ids=self.spec.part.changelog_ids,
             global_topic_ids=self.spec.part.global_topic_ids,
         )
-        # User code may have met it and gone on.
         damaged = self._damage()
         if damaged is not None:
+            # User code may have met it and gone on.
             raise damaged
         state.check_reads()
+        # 5c
         for store, topic in collector.changelog_topics.items():
             end = producer.sent_end_offset(topic, self.spec.partition)
             if end is not None:
@@ -613,6 +622,7 @@ class Task:
             reset=self._reset,
         )
         metadata = signature.to_metadata(positions)
+        # 5d
         producer.commit(
             {place: (offset, metadata[place]) for place, offset in positions.items()},
             self.spec.config.application_id,
@@ -621,6 +631,7 @@ class Task:
         self._committed = dict(positions)
         clock.lap("commit")
         crash_here(CrashPoint.AFTER_COMMIT)
+        # 6
         state.commit(
             TaskPosition(
                 inputs=dict(positions),

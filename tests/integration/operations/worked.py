@@ -31,6 +31,7 @@ from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.serdes import LongSerde, StringSerde
 from millrace.state import StateDirectory
+from millrace.task.batch import TaskBatch
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
@@ -148,7 +149,7 @@ class Worked:
                 for place in places
                 if ends[place] > starts[place]
             ]
-            task.run_batch(rows, ranges)
+            task.run_batch(TaskBatch(rows, ranges))
             then(task)
             task.close()
 

@@ -54,7 +54,7 @@ def restore_all(counting: Counting, end: int) -> float:
             spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(spec.config)
         )
         committed = dict.fromkeys(spec.inputs, 0)
-        signature = Signature(run=spec.run_id, changelogs={"counts": end})
+        signature = Signature(run=spec.part.run_id, changelogs={"counts": end})
         assert bring_to(state, spec, committed, signature, lambda _: None) == RECORDS
         state.close()
     return time.perf_counter() - began

@@ -14,7 +14,7 @@ from millrace.kafka.offsets import committed_offsets
 from millrace.state import DirectoryLock, StateDirectory, StateOptions, TaskState
 from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature
-from millrace.task.spec import TaskSpec
+from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.topology.layout import start_transactional_id
 from millrace.topology.topic_partition import TopicPartition
 from millrace.topology.topology import FrozenTopology, SubTopology
@@ -65,13 +65,11 @@ def task_specs(config: StreamsConfig, topology: FrozenTopology, point: Applicati
     parts: dict[int, SubTopology] = {part.number: part for part in topology.sub_topologies}
     return [
         TaskSpec(
-            sub_topology=parts[task.sub_topology],
+            part=SubTopologySpec(
+                sub_topology=parts[task.sub_topology], config=config, run_id=0, topic_ids={}, partition_counts={}
+            ),
             partition=task.partition,
-            config=config,
-            run_id=0,
             inputs=task.inputs,
-            topic_ids={},
-            partition_counts={},
         )
         for task in point.layout(topics).tasks.values()
     ]

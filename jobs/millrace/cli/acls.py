@@ -1,4 +1,4 @@
-"""``millrace acls``."""
+"""The command ``millrace acls``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Format(StrEnum):
-    """How the list is printed."""
+    """The format in which the list is printed."""
 
     TEXT = "text"
     JSON = "json"

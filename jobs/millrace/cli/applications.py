@@ -60,7 +60,7 @@ def run(
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     os.environ.setdefault("PYSPARK_DRIVER_PYTHON", sys.executable)
     if run_directory is None:
-        # Nobody looks for the reason but whoever sees it end.
+        # Without a run directory no other command looks for the reason.
         raise typer.Exit(_run(spec, None))
     with telling_why_it_ends(ApplicationDirectory(run_directory.absolute())):
         code = _run(spec, run_directory)
@@ -291,7 +291,7 @@ def _print_recovery(names: list[str], *, as_json: bool) -> None:
 
 
 def application_named(name: str, use: Use | None = None) -> Application:
-    """The application, for a command about what it was launched with.
+    """Returns the application, for a command about what it was launched with.
 
     Args:
         name: the application; where its specification or code has changed since its launch, a line says so.
@@ -305,13 +305,13 @@ def application_named(name: str, use: Use | None = None) -> Application:
 
 
 def quiet() -> None:
-    """Only warnings are logged, and the environment is filled in: what a command does first."""
+    """Prepares a command: only warnings are logged, and the environment is filled in."""
     configure_logs(level=logging.WARNING, log_format=LogFormat.CONSOLE)
     fill_in_environment()
 
 
 def print_outcome(outcome: object) -> None:
-    """What was done: the steps to standard error, the result to standard output."""
+    """Prints what was done: the steps to standard error, the result to standard output."""
     from millrace.operations.outcome import Outcome
 
     assert isinstance(outcome, Outcome)

@@ -1,4 +1,4 @@
-"""``millrace audit``."""
+"""The command ``millrace audit``."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def seconds(text: str) -> float:
-    """Seconds of a duration such as ``90s``, ``10m`` or ``1h``."""
+    """Returns the seconds of a duration such as ``90s``, ``10m`` or ``1h``."""
     found = _DURATION.fullmatch(text)
     if found is None or float(found[1]) == 0:
         raise typer.BadParameter(f"{text!r} is no duration such as 90s, 10m or 1h")

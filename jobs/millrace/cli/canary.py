@@ -1,4 +1,4 @@
-"""``millrace canary``."""
+"""The commands of ``millrace canary``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``millrace dlq``."""
+"""The commands of ``millrace dlq``."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def list_dead_letter_records(
     )
     for each in found:
         record = each.record
-        place = f"{record.topic}-{record.source_partition}:{record.source_offset}" if record.topic else "unknown"
+        position = f"{record.topic}-{record.source_partition}:{record.source_offset}" if record.topic else "unknown"
         table.add_row(
             record.name,
             _time(record.timestamp),
             record.error or "unknown",
-            place,
+            position,
             _text(record.key),
             each.replayed.at if each.replayed else "",
         )

@@ -1,4 +1,4 @@
-"""``millrace recovery-drill``."""
+"""The command ``millrace recovery-drill``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``millrace export-metrics``."""
+"""The command ``millrace export-metrics``."""
 
 from __future__ import annotations
 

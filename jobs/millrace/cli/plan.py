@@ -1,4 +1,4 @@
-"""``millrace plan``."""
+"""The command ``millrace plan``."""
 
 from __future__ import annotations
 

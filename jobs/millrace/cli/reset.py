@@ -1,4 +1,4 @@
-"""``millrace reset``."""
+"""The command ``millrace reset``."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def _target(
     targets += [asked.ShiftBy(shift_by)] if shift_by is not None else []
     targets += [asked.parse_offsets(from_file.read_text())] if from_file is not None else []
     if len(targets) > 1:
-        raise typer.BadParameter("give one place only where the input topics go")
+        raise typer.BadParameter("give only one option that says where the input topics go")
     return targets[0] if targets else asked.ToEarliest()
 
 

@@ -64,7 +64,7 @@ def create(
 
 @app.command("list", epilog="Example: [bold]millrace savepoint list fraud-detection[/]")
 def list_savepoints(name: Name) -> None:
-    """All savepoints of an application, the oldest first."""
+    """List all savepoints of an application, oldest first."""
     from millrace.operations.savepoints import list_savepoints as listed
 
     table = Table(box=None, pad_edge=False, header_style="bold")
@@ -86,7 +86,7 @@ def list_savepoints(name: Name) -> None:
 
 @app.command(epilog="Example: [bold]millrace savepoint show fraud-detection before-upgrade[/]")
 def show(name: Name, savepoint: SavepointName) -> None:
-    """The manifest of a savepoint, as JSON."""
+    """Show the manifest of a savepoint, as JSON."""
     from millrace.operations.savepoints import show_savepoint
 
     out.print(show_savepoint(_application(name), savepoint).to_json().decode(), markup=False)

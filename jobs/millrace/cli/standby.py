@@ -1,4 +1,4 @@
-"""``millrace standby``."""
+"""The commands of ``millrace standby``."""
 
 from __future__ import annotations
 

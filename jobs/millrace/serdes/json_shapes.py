@@ -181,7 +181,7 @@ def _kernel() -> JsonKernel | None:
         return json_kernel()
     except MachineCodeUnavailableError as error:
         _log.warning(
-            "JSON is read by Arrow's parser only, which costs about 0.3 microseconds more a record", reason=str(error)
+            "JSON is read by Arrow's parser only, which costs about 0.4 microseconds more a record", reason=str(error)
         )
         return None
 

@@ -263,7 +263,7 @@ def test_without_machine_code_arrow_reads_and_it_is_said_once(monkeypatch: pytes
         json_shapes._kernel.cache_clear()
     (line,) = logs
     assert line["log_level"] == "warning"
-    assert "0.3 microseconds more a record" in line["event"]
+    assert "0.4 microseconds more a record" in line["event"]
     assert line["reason"] == "memory may not be made executable"
 
 

@@ -11,10 +11,11 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.serdes import StringSerde
+from millrace.task.batch import TaskBatch
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.signature import Signature
-from millrace.task.spec import TaskSpec
+from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.task.task import BatchOutcome, Task
 from tests.records import Record, produce, read_topic
 
@@ -81,13 +82,15 @@ class CopyingTask:
                     producer.commit({place: (0, Signature(run=1).to_metadata({place: 0})[place])}, self.name)
             self._task = Task(
                 TaskSpec(
-                    sub_topology=sub_topology,
+                    part=SubTopologySpec(
+                        sub_topology=sub_topology,
+                        config=StreamsConfig.from_mapping(self.settings),
+                        run_id=1,
+                        topic_ids={},
+                        partition_counts=dict.fromkeys((*self._outputs, self.dead_letter_topic), 1),
+                    ),
                     partition=0,
-                    config=StreamsConfig.from_mapping(self.settings),
-                    run_id=1,
                     inputs=(place,),
-                    topic_ids={},
-                    partition_counts=dict.fromkeys((*self._outputs, self.dead_letter_topic), 1),
                 )
             )
         return self._task
@@ -97,7 +100,7 @@ class CopyingTask:
         place = (self.source, 0)
         task = self.task()
         rows, _ = read_gap(task.spec.config, (self.source,), place, start=start, end=end)
-        return task.run_batch([rows], {place: OffsetRange(start, end, end)})
+        return task.run_batch(TaskBatch([rows], {place: OffsetRange(start, end, end)}))
 
     @property
     def committed(self) -> int:

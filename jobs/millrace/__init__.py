@@ -97,6 +97,7 @@ if TYPE_CHECKING:
     )
     from millrace.dsl import aggregators as agg
     from millrace.errors import (
+        ArgumentError,
         BrokerUnavailableError,
         BufferFullError,
         ConfigurationError,
@@ -183,6 +184,7 @@ if TYPE_CHECKING:
 __all__ = [
     "NOT_PUT",
     "VALID_TO_UNDEFINED",
+    "ArgumentError",
     "AutoOffsetReset",
     "AvroSerde",
     "BeyondDatetime",
@@ -356,11 +358,12 @@ _MODULES = {
         "field_timestamp record_key record_timestamp record_value value_field"
     ),
     "millrace.errors": (
-        "BrokerUnavailableError BufferFullError ConfigurationError DriverFencedError InvalidTimestampError "
-        "MillraceError MissingMethodError OffsetOutOfRangeError OffsetsMovedError OperationError PreflightError "
-        "ProcessingError QueryError RecordRefusedError RecordTooLargeError SchemaRegistryUnavailableError "
-        "SerializationError StateCorruptedError StateDirectoryLockedError StateError StateWriteError "
-        "TaskMigratedError TopicRefusedError TopologyError TransactionAbortedError UnknownTopicError"
+        "ArgumentError BrokerUnavailableError BufferFullError ConfigurationError DriverFencedError "
+        "InvalidTimestampError MillraceError MissingMethodError OffsetOutOfRangeError OffsetsMovedError "
+        "OperationError PreflightError ProcessingError QueryError RecordRefusedError RecordTooLargeError "
+        "SchemaRegistryUnavailableError SerializationError StateCorruptedError StateDirectoryLockedError "
+        "StateError StateWriteError TaskMigratedError TopicRefusedError TopologyError TransactionAbortedError "
+        "UnknownTopicError"
     ),
     "millrace.handlers": (
         "ConsumerRecord ErrorHandlerContext ProcessedRecord ProducerRecord Response Result "

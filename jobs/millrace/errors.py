@@ -43,6 +43,10 @@ class MissingMethodError(TopologyError, AttributeError):
     """An object of the DSL has no method of that name; the remedy names the one that was meant."""
 
 
+class ArgumentError(TopologyError, TypeError):
+    """A call of the DSL has arguments that the method does not take; the remedy shows the call or what to pass."""
+
+
 class SerializationError(MillraceError):
     """Bytes could not be read, or a value could not be written, with the serde of its topic or store."""
 

@@ -13,7 +13,7 @@ from millrace.cli.console import messages, out, progress
 from millrace.cli.environment import fill_in_environment
 
 if TYPE_CHECKING:
-    from millrace.ops.outcome import Outcome
+    from millrace.operations.outcome import Outcome
 
 
 def add_to(app: typer.Typer) -> None:
@@ -41,8 +41,8 @@ def compact(
 
     Killed midway, it goes on with `millrace operations resume NAME`, which puts the topics' settings back.
     """
-    from millrace.ops.compaction import CompactionOptions
-    from millrace.ops.compaction import compact as compact_application
+    from millrace.operations.compaction import CompactionOptions
+    from millrace.operations.compaction import compact as compact_application
 
     fill_in_environment()
     options = CompactionOptions(

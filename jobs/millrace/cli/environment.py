@@ -97,7 +97,7 @@ def named_spec(target: str, use: Use) -> SpecFile:
 def print_difference(use: Use, *applications: Application) -> None:
     """Print a line for each application of which what was launched differs from what is there now."""
     from millrace.cli.console import messages
-    from millrace.ops.changes import difference_note
+    from millrace.launch.changes import difference_note
 
     for application in applications:
         if note := difference_note(use, application):

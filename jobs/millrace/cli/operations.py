@@ -25,7 +25,7 @@ app = typer.Typer(
 def list_operations(name: Name) -> None:
     """List all operations of an application, oldest first."""
     from millrace.install.home import Home
-    from millrace.ops.operations import operations_of
+    from millrace.operations import operations_of
 
     table = Table(box=None, pad_edge=False, header_style="bold")
     for header in ("id", "state", "begun", "ended", "step", "error"):
@@ -40,7 +40,7 @@ def show(name: Name, operation_id: Annotated[str, typer.Argument(metavar="ID", h
     """Show the plan of one operation and what its steps returned, as JSON."""
     from millrace.errors import OperationError
     from millrace.install.home import Home
-    from millrace.ops.operations import operations_of
+    from millrace.operations import operations_of
 
     known = {record.id: record for record in operations_of(Home.from_environment().application(name))}
     if operation_id not in known:
@@ -53,7 +53,7 @@ def show(name: Name, operation_id: Annotated[str, typer.Argument(metavar="ID", h
 @app.command(epilog="Example: [bold]millrace operations resume fraud-detection[/]")
 def resume(name: Name) -> None:
     """Resume the operation that was killed or has failed, at the step that it did not complete."""
-    from millrace.ops.operations import resume as resume_operation
+    from millrace.operations import resume as resume_operation
 
     with progress(f"resuming the operation of {name}") as report:
         outcome = resume_operation(application_here(name), progress=report)
@@ -66,7 +66,7 @@ def abandon(
     name: Name, reason: Annotated[str, typer.Option("--reason", help="Goes to the journal.")] = "given up by hand"
 ) -> None:
     """Abandon the operation that was killed or has failed; what it has done until then stays done."""
-    from millrace.ops.operations import abandon as abandon_operation
+    from millrace.operations import abandon as abandon_operation
 
     record = abandon_operation(application_here(name), reason=reason)
     out.print(f"abandoned {record}", markup=False)

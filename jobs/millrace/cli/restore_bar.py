@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn
 
 from millrace.cli.console import messages
-from millrace.ops.observe import Observation
+from millrace.launch.observation import Observation
 
 _LINE_INTERVAL_S = 5.0
 

@@ -17,11 +17,12 @@ from millrace.cli.console import out
 from millrace.cli.restore_bar import restore_text
 from millrace.driver.status import StreamThreadStatus
 from millrace.errors import MillraceError, OperationError
+from millrace.insight.overview.probe import unknown
+from millrace.insight.overview.watch import known_applications
 from millrace.install.application import Application
 from millrace.install.home import Home
-from millrace.ops.observe import Observation, Verdict, observe
-from millrace.ops.overview.probe import unknown
-from millrace.ops.overview.watch import known_applications
+from millrace.launch.observation import Observation, Verdict
+from millrace.launch.observe import observe
 
 _OLD_S = 6.0
 """A lag that is older than two heartbeats is shown with its age."""

@@ -11,7 +11,7 @@ from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from millrace.driver.status import ApplicationStatus, newest_records
 from millrace.errors import SerializationError
 from millrace.kafka.clients import consume_available
-from millrace.kafka.driver_records import status_consumer
+from millrace.kafka.driver_records import status_reader
 from millrace.kafka.topics import STATUS_TOPIC
 
 log = structlog.get_logger(__name__)
@@ -63,8 +63,8 @@ class StatusFollower:
     def _follow(self) -> None:
         while not self._stopping.is_set():
             try:
-                with status_consumer(self._bootstrap_servers, self._client_settings) as consumer:
-                    self._follow_with(consumer)
+                with status_reader(self._bootstrap_servers, self._client_settings) as reader:
+                    self._follow_with(reader.consumer)
             except KafkaException as error:
                 log.warning("status topic not followed", problem=str(error))
                 self._stopping.wait(_RETRY_S)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import TracebackType
 
 import structlog
@@ -14,15 +14,14 @@ from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from millrace.driver.status import ApplicationStatus, DriverIdentity, newest_records
 from millrace.errors import (
-    BrokerUnavailableError,
     DriverFencedError,
     MillraceError,
     PreflightError,
     SerializationError,
     TransactionAbortedError,
 )
-from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
-from millrace.kafka.driver_records import DriverRecord, fenced, status_consumer
+from millrace.kafka.clients import base_settings, kafka_error, translate
+from millrace.kafka.driver_records import STATUS_PARTITION, DriverRecord, fenced, status_reader
 from millrace.kafka.topics import STATUS_TOPIC
 
 log = structlog.get_logger(__name__)
@@ -112,15 +111,17 @@ def _read_records(
     bootstrap_servers: str, client_settings: Mapping[str, str] | None, timeout_s: float
 ) -> dict[str, bytes]:
     deadline = time.monotonic() + timeout_s
-    with status_consumer(bootstrap_servers, client_settings) as consumer:
+    with status_reader(bootstrap_servers, client_settings) as reader:
         try:
-            low, high = _ends(consumer, timeout_s, deadline)
+            low, high = _ends(reader.consumer, timeout_s, deadline)
+            messages = reader.read({STATUS_PARTITION: low}, {STATUS_PARTITION: high}, timeout_s=_left(deadline))
+            return newest_records(
+                (key.decode(errors="replace"), message.value())
+                for message in messages
+                if (key := message.key()) is not None
+            )
         except KafkaException as error:
             raise _translated(error, f"reading topic {STATUS_TOPIC}", bootstrap_servers) from error
-        if low >= high:
-            return {}
-        consumer.assign([TopicPartition(STATUS_TOPIC, 0, low)])
-        return newest_records(_records_until(consumer, high, deadline, bootstrap_servers))
 
 
 def _ends(consumer: Consumer, timeout_s: float, deadline: float) -> tuple[int, int]:
@@ -143,30 +144,6 @@ def _ends(consumer: Consumer, timeout_s: float, deadline: float) -> tuple[int, i
         reraise=True,
     )
     return attempts(ask)
-
-
-def _records_until(
-    consumer: Consumer, high: int, deadline: float, bootstrap_servers: str
-) -> Iterator[tuple[str, bytes | None]]:
-    while True:
-        messages = consume_available(consumer, 500, timeout_s=min(0.2, _left(deadline)))
-        for message in messages:
-            error = message.error()
-            if error is not None:
-                # The log may end in transaction markers, which no message stands for: only its end event tells.
-                if error.code() == KafkaError._PARTITION_EOF:
-                    return
-                raise _translated(KafkaException(error), f"reading topic {STATUS_TOPIC}", bootstrap_servers)
-            key, offset = message.key(), message.offset()
-            if key is not None:
-                yield key.decode(errors="replace"), message.value()
-            if offset is not None and offset + 1 >= high:
-                return
-        if time.monotonic() >= deadline:
-            raise BrokerUnavailableError(
-                f"Topic {STATUS_TOPIC} at {bootstrap_servers} could not be read to its end at offset {high} in time.",
-                remedy="check that the broker that leads the topic's partition is up",
-            )
 
 
 class StatusPublisher:

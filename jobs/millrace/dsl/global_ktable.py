@@ -124,26 +124,21 @@ def join_global_table(
     stream: KStream,
     table: GlobalKTable,
     key_selector: KeyMapper,
-    joiner: Callable[..., Any] | None,
-    kind: JoinKind,
+    joiner: Callable[..., Any],
     *,
-    named: Named | str | None,
-    joiner_takes_key: bool | None,
-    joiner_takes_selected_key: bool | None,
+    kind: JoinKind,
+    named: Named | str | None = None,
+    joiner_takes_key: bool | None = None,
+    joiner_takes_selected_key: bool | None = None,
 ) -> KStream:
     """Appends what ``KStream.join`` and ``left_join`` with a global table stand for.
 
     Raises:
-        TopologyError: the joiner is missing or does not fit, or stream and table are of different builders.
+        TopologyError: the joiner does not fit, or stream and table are of different builders.
     """
     from millrace.dsl.kstream import KStream
 
     check_mapper(key_selector, what="key selector")
-    if joiner is None:
-        raise TopologyError(
-            "A join with a global table needs a key selector and a joiner.",
-            remedy="call join(global_table, key_selector, joiner); the selector gets (key, value)",
-        )
     choices = {2: "value, table_value", 3: "key, value, table_value", 4: "key, selected_key, value, table_value"}
     if joiner_takes_selected_key:
         choices = {4: choices[4]}

@@ -334,40 +334,37 @@ class KStream(MethodHints):
     @overload
     def join(
         self,
-        other: KTable | KStream,
+        other: KStream,
         joiner: Callable[..., Any],
-        windows: JoinWindows | None = None,
+        windows: JoinWindows,
         stream_joined: StreamJoined | None = None,
         *,
-        joined: Joined | None = None,
         joiner_takes_key: bool | None = None,
     ) -> KStream: ...
 
     @overload
     def join(
         self,
-        other: GlobalKTable,
+        table: KTable,
+        joiner: Callable[..., Any],
+        joined: Joined | None = None,
+        *,
+        joiner_takes_key: bool | None = None,
+    ) -> KStream: ...
+
+    @overload
+    def join(
+        self,
+        global_table: GlobalKTable,
         key_selector: KeyMapper,
         joiner: Callable[..., Any],
-        /,
         *,
         named: Named | str | None = None,
         joiner_takes_key: bool | None = None,
         joiner_takes_selected_key: bool | None = None,
     ) -> KStream: ...
 
-    def join(
-        self,
-        other: KTable | KStream | GlobalKTable,
-        joiner: Any,
-        windows: Any = None,
-        stream_joined: StreamJoined | None = None,
-        *,
-        joined: Joined | None = None,
-        named: Named | str | None = None,
-        joiner_takes_key: bool | None = None,
-        joiner_takes_selected_key: bool | None = None,
-    ) -> KStream:
+    def join(self, *arguments: Any, **options: Any) -> KStream:
         """With a table: each record whose key it holds. With a stream: each pair of records near enough in time.
 
         Two streams: records of one key, not further apart than ``windows`` says, give ``joiner(value, other value)``
@@ -375,92 +372,71 @@ class KStream(MethodHints):
         stream whose timestamp is above that stream's largest minus the window's size and grace. Null values, and here
         null keys, are dropped and counted.
 
-        With a global table, ``join(global_table, key_selector, joiner)``: each record with the row whose key the
-        selector names, a callable ``(key, value)`` or an expression; the record keeps its own key. The joiner is
-        ``(value, row's value)``, ``(key, value, row's value)`` or ``(key, selected key, value, row's value)``. The row
-        is that of the moment, not that of the record's time. Null values and null selected keys are dropped and
-        counted (KIP-99).
+        With a global table: each record with the row whose key the selector names; the record keeps its own key. The
+        joiner is ``(value, row's value)``, ``(key, value, row's value)`` or ``(key, selected key, value, row's
+        value)``. The row is that of the moment, not that of the record's time. Null values and null selected keys are
+        dropped and counted (KIP-99).
 
         Args:
-            other: a table or a stream of the same builder, whose inputs need as many partitions as this stream's; or
-                a global table, which may have any number.
+            other: a stream of the same builder, whose inputs need as many partitions as this stream's.
+            table: a table, of which the same holds.
+            global_table: a global table of the same builder; its topic may have any number of partitions.
             joiner: ``(value, other value)`` or ``(key, value, other value)``, as its parameters say.
             windows: how far apart the records of two streams may be.
             stream_joined: names, serdes and stores of a join of two streams.
             joined: name and serdes of a join with a table.
+            key_selector: gives the key of the global table's row, a callable ``(key, value)`` or an expression.
             named: name of the node of a join with a global table.
             joiner_takes_key: whether the joiner gets the key, whatever its parameters; ``None`` leaves it to them.
             joiner_takes_selected_key: the same for both keys and the joiner of a global table.
 
         Raises:
-            TopologyError: the options are those of the other kind of join, or the builders differ.
+            ArgumentError: the arguments are those of another of the three joins.
+            TopologyError: the joiner does not fit, or the builders differ.
         """
-        return self._join_any(
-            other,
-            joiner,
-            JoinKind.INNER,
-            windows=windows,
-            stream_joined=stream_joined,
-            joined=joined,
-            joiner_takes_key=joiner_takes_key,
-            named=named,
-            joiner_takes_selected_key=joiner_takes_selected_key,
-        )
+        return self._joined(JoinKind.INNER, *arguments, **options)
 
     @overload
     def left_join(
         self,
-        other: KTable | KStream,
+        other: KStream,
         joiner: Callable[..., Any],
-        windows: JoinWindows | None = None,
+        windows: JoinWindows,
         stream_joined: StreamJoined | None = None,
         *,
-        joined: Joined | None = None,
         joiner_takes_key: bool | None = None,
     ) -> KStream: ...
 
     @overload
     def left_join(
         self,
-        other: GlobalKTable,
+        table: KTable,
+        joiner: Callable[..., Any],
+        joined: Joined | None = None,
+        *,
+        joiner_takes_key: bool | None = None,
+    ) -> KStream: ...
+
+    @overload
+    def left_join(
+        self,
+        global_table: GlobalKTable,
         key_selector: KeyMapper,
         joiner: Callable[..., Any],
-        /,
         *,
         named: Named | str | None = None,
         joiner_takes_key: bool | None = None,
         joiner_takes_selected_key: bool | None = None,
     ) -> KStream: ...
 
-    def left_join(
-        self,
-        other: KTable | KStream | GlobalKTable,
-        joiner: Any,
-        windows: Any = None,
-        stream_joined: StreamJoined | None = None,
-        *,
-        joined: Joined | None = None,
-        named: Named | str | None = None,
-        joiner_takes_key: bool | None = None,
-        joiner_takes_selected_key: bool | None = None,
-    ) -> KStream:
+    def left_join(self, *arguments: Any, **options: Any) -> KStream:
         """As :meth:`join`; a record without a partner is joined with ``None``.
 
         With a stream that result comes at the record's timestamp once a later record shows that the window and its
         grace are over, or at once for a record whose window has passed already; a partner may still follow then. A
         null key gives it at once. With a global table a null selected key has no partner.
         """
-        return self._join_any(
-            other,
-            joiner,
-            JoinKind.LEFT,
-            windows=windows,
-            stream_joined=stream_joined,
-            joined=joined,
-            joiner_takes_key=joiner_takes_key,
-            named=named,
-            joiner_takes_selected_key=joiner_takes_selected_key,
-        )
+        return self._joined(JoinKind.LEFT, *arguments, **options)
 
     def outer_join(
         self,
@@ -472,15 +448,7 @@ class KStream(MethodHints):
         joiner_takes_key: bool | None = None,
     ) -> KStream:
         """As :meth:`left_join` of two streams; the other stream's records without a partner give a result as well."""
-        return self._join_any(
-            other,
-            joiner,
-            JoinKind.OUTER,
-            windows=windows,
-            stream_joined=stream_joined,
-            joined=None,
-            joiner_takes_key=joiner_takes_key,
-        )
+        return self._joined(JoinKind.OUTER, other, joiner, windows, stream_joined, joiner_takes_key=joiner_takes_key)
 
     def transform_frame(self, function: Callable[[DataFrame], DataFrame]) -> KStream:
         """Runs ``function`` on the Spark ``DataFrame`` of the source, in Spark's plan, before the task sees its rows.
@@ -542,62 +510,19 @@ class KStream(MethodHints):
             key_changed=False,
         )
 
-    def _join_any(
-        self,
-        other: KTable | KStream | GlobalKTable,
-        joiner: Any,
-        kind: JoinKind,
-        *,
-        windows: Any,
-        stream_joined: StreamJoined | None,
-        joined: Joined | None,
-        joiner_takes_key: bool | None,
-        named: Named | str | None = None,
-        joiner_takes_selected_key: bool | None = None,
+    def _joined(
+        self, kind: JoinKind, other: KStream | KTable | GlobalKTable, *arguments: Any, **options: Any
     ) -> KStream:
+        """The join that the other side's type stands for; its arguments are checked by the overloads."""
         from millrace.dsl.global_ktable import GlobalKTable, join_global_table
-
-        if isinstance(other, GlobalKTable):
-            if stream_joined is not None or joined is not None:
-                raise TopologyError(
-                    "A join of a stream with a global table takes a key selector, a joiner, a name, and no other "
-                    "options.",
-                    remedy="call join(global_table, key_selector, joiner, named=...)",
-                )
-            return join_global_table(
-                self,
-                other,
-                joiner,
-                windows,
-                kind,
-                named=named,
-                joiner_takes_key=joiner_takes_key,
-                joiner_takes_selected_key=joiner_takes_selected_key,
-            )
-        if named is not None or joiner_takes_selected_key:
-            raise TopologyError(
-                "The options named and joiner_takes_selected_key belong to joins with a global table.",
-                remedy="name a join with a table by joined=Joined.as_(...), one of two streams by StreamJoined",
-            )
-        if isinstance(other, KStream):
-            from millrace.dsl.stream_joins import join_streams
-
-            if windows is None or joined is not None:
-                raise TopologyError(
-                    "Two streams are joined within JoinWindows, and named by StreamJoined.",
-                    remedy="pass JoinWindows.of_time_difference_with_no_grace(...) and, for names, stream_joined",
-                )
-            return join_streams(
-                self, other, joiner, kind, windows=windows, options=stream_joined, joiner_takes_key=joiner_takes_key
-            )
-        if windows is not None or stream_joined is not None:
-            raise TopologyError(
-                "A join of a stream with a table takes no windows and no StreamJoined.",
-                remedy="leave them out; names and serdes go into joined=Joined(...)",
-            )
+        from millrace.dsl.stream_joins import join_streams
         from millrace.dsl.table_joins import join_table
 
-        return join_table(self, other, joiner, kind, joined=joined, joiner_takes_key=joiner_takes_key)
+        if isinstance(other, GlobalKTable):
+            return join_global_table(self, other, *arguments, kind=kind, **options)
+        if isinstance(other, KStream):
+            return join_streams(self, other, *arguments, kind=kind, **options)
+        return join_table(self, other, *arguments, kind=kind, **options)
 
     def _check_same_builder(self, other: GraphBuilder) -> None:
         if other is not self._graph:

@@ -25,11 +25,11 @@ def join_streams(
     this: KStream,
     other: KStream,
     joiner: Callable[..., Any],
-    kind: JoinKind,
-    *,
     windows: JoinWindows,
-    options: StreamJoined | None,
-    joiner_takes_key: bool | None,
+    stream_joined: StreamJoined | None = None,
+    *,
+    kind: JoinKind,
+    joiner_takes_key: bool | None = None,
 ) -> KStream:
     """Joins two streams, each behind a repartition topic where its key may have changed.
 
@@ -38,7 +38,7 @@ def join_streams(
     """
     with_key = takes_key(joiner, "value, other_value", asked=joiner_takes_key)
     this._check_same_builder(other._graph)
-    joined = options or StreamJoined()
+    joined = stream_joined or StreamJoined()
     graph, name = this._graph, joined.name
     left = repartitioned_for_join(this, _named(name, "-left"), joined.key_serde, joined.value_serde)
     right = repartitioned_for_join(other, _named(name, "-right"), joined.key_serde, joined.other_value_serde)

@@ -22,10 +22,10 @@ def join_table(
     stream: KStream,
     table: KTable,
     joiner: Callable[..., Any],
-    kind: JoinKind,
+    joined: Joined | None = None,
     *,
-    joined: Joined | None,
-    joiner_takes_key: bool | None,
+    kind: JoinKind,
+    joiner_takes_key: bool | None = None,
 ) -> KStream:
     """Joins a stream with a table; the stream goes through a repartition topic where its key may have changed.
 

@@ -6,9 +6,8 @@ whole topic has the history of every application of the cluster; a driver that l
 
 from __future__ import annotations
 
-import contextlib
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -16,12 +15,16 @@ from typing import Any
 import orjson
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
-from millrace.errors import BrokerUnavailableError, DriverFencedError
-from millrace.kafka.clients import base_settings, consume_available, kafka_error, translate
+from millrace.errors import DriverFencedError
+from millrace.kafka.clients import kafka_error, translate
+from millrace.kafka.log_reader import IsolationLevel, LogReader
 from millrace.kafka.topics import STATUS_TOPIC
 
 RECENT_S = 60.0
 """How far back records count at least, seconds: hosts' clocks differ, and heartbeats may be rare."""
+
+STATUS_PARTITION = (STATUS_TOPIC, 0)
+"""All that the status topic has."""
 
 _MISSING = frozenset({
     KafkaError._UNKNOWN_PARTITION,
@@ -78,25 +81,14 @@ def fenced(application_id: str, *, epoch: int, by: DriverRecord, task: str = "")
     )
 
 
-@contextlib.contextmanager
-def status_consumer(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> Iterator[Consumer]:
-    """A consumer for the status topic, without a group of its own; it is closed in the end."""
-    consumer = Consumer(
-        {
-            **base_settings(bootstrap_servers, client_settings),
-            "group.id": "millrace-status-reader",  # librdkafka needs one; nothing joins it, nothing is committed
-            "enable.auto.commit": False,
-            "enable.auto.offset.store": False,
-            "isolation.level": "read_uncommitted",
-            "enable.partition.eof": True,
-            "auto.offset.reset": "error",
-            "fetch.wait.max.ms": 20,
-        }
+def status_reader(bootstrap_servers: str, client_settings: Mapping[str, str] | None) -> LogReader:
+    """A reader of the status topic. It sees what a driver that died inside a transaction has published."""
+    return LogReader(
+        bootstrap_servers,
+        client_settings,
+        group="millrace-status-reader",
+        isolation=IsolationLevel.READ_UNCOMMITTED,
     )
-    try:
-        yield consumer
-    finally:
-        consumer.close()
 
 
 def newest_driver(
@@ -125,13 +117,14 @@ def newest_driver(
         OperationError: the broker failed to answer.
     """
     deadline = time.monotonic() + timeout_s
-    with status_consumer(bootstrap_servers, client_settings) as consumer:
+    with status_reader(bootstrap_servers, client_settings) as reader:
         try:
-            begin, end = _recent(consumer, recent_s, deadline)
-            if begin >= end:
-                return None
-            consumer.assign([TopicPartition(STATUS_TOPIC, 0, begin)])
-            return _newest(consumer, application_id, end, deadline, bootstrap_servers)
+            begin, end = _recent(reader.consumer, recent_s, deadline)
+            newest, key = None, application_id.encode()
+            for message in reader.read({STATUS_PARTITION: begin}, {STATUS_PARTITION: end}, timeout_s=_left(deadline)):
+                if message.key() == key:
+                    newest = _newer(newest, message.value())
+            return newest
         except KafkaException as error:
             cause = kafka_error(error)
             if cause.code() in _MISSING:
@@ -149,32 +142,6 @@ def _recent(consumer: Consumer, recent_s: float, deadline: float) -> tuple[int, 
         raise KafkaException(first.error)
     _, end = consumer.get_watermark_offsets(TopicPartition(STATUS_TOPIC, 0), timeout=_left(deadline), cached=False)
     return (first.offset if first.offset >= 0 else end), end
-
-
-def _newest(
-    consumer: Consumer, application_id: str, end: int, deadline: float, bootstrap_servers: str
-) -> DriverRecord | None:
-    newest: DriverRecord | None = None
-    key = application_id.encode()
-    while True:
-        messages = consume_available(consumer, 500, timeout_s=min(0.2, _left(deadline)))
-        for message in messages:
-            error = message.error()
-            if error is not None:
-                # The log may end in transaction markers, which no message stands for: only its end event tells.
-                if error.code() == KafkaError._PARTITION_EOF:
-                    return newest
-                raise KafkaException(error)
-            if message.key() == key:
-                newest = _newer(newest, message.value())
-            offset = message.offset()
-            if offset is not None and offset + 1 >= end:
-                return newest
-        if time.monotonic() >= deadline:
-            raise BrokerUnavailableError(
-                f"Topic {STATUS_TOPIC} at {bootstrap_servers} could not be read to its end at offset {end} in time.",
-                remedy="check that the broker that leads the topic's partition is up",
-            )
 
 
 def _newer(newest: DriverRecord | None, value: bytes | None) -> DriverRecord | None:

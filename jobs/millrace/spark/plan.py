@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
 from pyspark import cloudpickle
 
-from millrace.config import StreamsConfig
-from millrace.kafka.record_limits import DEFAULT_MAX_MESSAGE_BYTES, TopicLimits
-from millrace.task.spec import GlobalStoreSpec, TaskSpec
+from millrace.kafka.record_limits import DEFAULT_MAX_MESSAGE_BYTES
+from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.topology.layout import SubTopologyLayout
 from millrace.topology.pickling import check_picklable
 from millrace.topology.topic_partition import TopicPartition
-from millrace.topology.topology import SubTopology, full_topic_name
+from millrace.topology.topology import full_topic_name
 
 STATE_DIRECTORY_VARIABLE = "MILLRACE_STATE_DIR"
 """Where it is set for a Spark worker, its executors keep stores there, and not in ``state.dir``: for clusters whose
@@ -23,42 +22,20 @@ hosts have their disks in different places, and for several workers on one host.
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueryPlan:
-    """One sub-topology over the topics as they are now.
+class QueryPlan(SubTopologySpec):
+    """What a query executes: a sub-topology, and what its workers and its reader must know beside the tasks.
 
     Args:
-        sub_topology: the nodes and stores.
-        config: the application's configuration.
-        run_id: number of the application's run.
         input_partitions: number of partitions of each input topic.
-        topic_ids: UUID of each input topic as of the start.
-        changelog_ids: UUID of each changelog topic of the sub-topology's own as of the start.
-        partition_counts: partitions of every topic that the sub-topology writes to.
-        topic_limits: what those topics take.
         largest_input_bytes: largest record that an input topic takes.
-        tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         progress_address: ``host:port`` that takes what tasks report outside their results, as datagrams.
-        global_stores: the global stores that the sub-topology may look up.
         offsets_retention_s: how long the broker keeps a committed offset of a group without members, seconds.
-        driver_epoch: number of the driver.
-        driver_run: identifies the driver's run among those of that number.
     """
 
-    sub_topology: SubTopology
-    config: StreamsConfig
-    run_id: int
     input_partitions: Mapping[str, int]
-    topic_ids: Mapping[str, str]
-    changelog_ids: Mapping[str, str] = field(default_factory=dict)
-    partition_counts: Mapping[str, int] = field(default_factory=dict)
-    topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
     largest_input_bytes: int = DEFAULT_MAX_MESSAGE_BYTES
-    tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
     progress_address: str = ""
     offsets_retention_s: float = float("inf")
-    global_stores: tuple[GlobalStoreSpec, ...] = ()
-    driver_epoch: int = 0
-    driver_run: str = ""
 
     @property
     def tasks(self) -> int:
@@ -90,21 +67,7 @@ class QueryPlan:
 
     def task_spec(self, partition: int) -> TaskSpec:
         """The task of a partition."""
-        return TaskSpec(
-            sub_topology=self.sub_topology,
-            partition=partition,
-            config=self.config,
-            run_id=self.run_id,
-            inputs=self.inputs_of(partition),
-            topic_ids=self.topic_ids,
-            changelog_ids=self.changelog_ids,
-            partition_counts=self.partition_counts,
-            topic_limits=self.topic_limits,
-            tombstone_retention_ms=self.tombstone_retention_ms,
-            global_stores=self.global_stores,
-            driver_epoch=self.driver_epoch,
-            driver_run=self.driver_run,
-        )
+        return TaskSpec(part=self, partition=partition, inputs=self.inputs_of(partition))
 
     def to_bytes(self) -> bytes:
         """The plan with the user's functions, for :func:`plan_from_bytes`.

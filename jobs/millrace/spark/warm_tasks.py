@@ -16,8 +16,8 @@ import signal
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import structlog
@@ -39,11 +39,10 @@ from millrace.spark.worker_socket import (
     socket_path,
 )
 from millrace.state import DirectoryLock, lock_holder
+from millrace.task.batch import TaskBatch
 from millrace.task.global_copy import GlobalCopies
-from millrace.task.input import InputBatch, OffsetRange
 from millrace.task.spec import TaskSpec
 from millrace.task.task import BatchOutcome, Task, TaskAction
-from millrace.topology.topic_partition import TopicPartition
 
 FORWARD_LIMIT_RECORDS = 20_000
 """Largest batch that is sent to the holder of its task. Sending costs about 0.1 microseconds a record, opening a task
@@ -62,30 +61,19 @@ class BatchRequest:
     Args:
         plan: the encoded query plan.
         partition: the task's partition.
-        rows: what Spark brought.
-        ranges: the batch's part of each of the task's input partitions.
-        recommit: whether offsets that are committed already are committed again.
-        global_ends: up to where the global stores must be before anything is processed.
+        batch: what the task processes and commits.
         action: what is done with the task afterwards.
     """
 
     plan: bytes
     partition: int
-    rows: list[InputBatch]
-    ranges: Mapping[TopicPartition, OffsetRange]
-    recommit: bool = False
-    global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
+    batch: TaskBatch
     action: TaskAction | None = None
 
     @property
     def spec(self) -> TaskSpec:
         """The task."""
         return plan_from_bytes(self.plan).task_spec(self.partition)
-
-    @property
-    def records(self) -> int:
-        """How many rows there are."""
-        return sum(len(batch) for batch in self.rows)
 
 
 class HeldTask:
@@ -123,7 +111,7 @@ class WarmTasks:
         directory = request.spec.state_directory
         with self._guard:
             held_here = directory in self._entries
-        if not held_here and request.records <= FORWARD_LIMIT_RECORDS:
+        if not held_here and request.batch.records <= FORWARD_LIMIT_RECORDS:
             holder = _other_holder(directory)
             outcome = None if holder is None else forward(holder, request)
             if outcome is not None:
@@ -192,9 +180,7 @@ class WarmTasks:
 
     def _run_here(self, entry: HeldTask, request: BatchRequest) -> BatchOutcome:
         try:
-            outcome = entry.task.run_batch(
-                request.rows, request.ranges, recommit=request.recommit, global_ends=request.global_ends
-            )
+            outcome = entry.task.run_batch(request.batch)
             return outcome if request.action is None else replace(outcome, answer=request.action(entry.task))
         except BaseException:
             with self._guard:
@@ -219,7 +205,7 @@ class WarmTasks:
                 )
             with self._guard:
                 current = self._entries.get(directory) is entry
-            if current and entry.task.spec.run_id == spec.run_id:
+            if current and entry.task.spec.part.run_id == spec.part.run_id:
                 return entry
             if current:
                 entry.task.close()
@@ -255,7 +241,7 @@ class WarmTasks:
             return None
         with self._guard:
             current = self._entries.get(request.spec.state_directory) is entry
-        if not current or entry.task.spec.run_id != request.spec.run_id:
+        if not current or entry.task.spec.part.run_id != request.spec.part.run_id:
             entry.in_use.release()
             return None
         try:

@@ -34,7 +34,7 @@ def check_newest_run(spec: TaskSpec) -> None:
         DriverFencedError: a newer driver has taken over.
         BrokerUnavailableError: no broker answered in time.
     """
-    if not spec.driver_epoch:
+    if not spec.part.driver_epoch:
         return
     config = spec.config
     newest = newest_driver(
@@ -43,8 +43,8 @@ def check_newest_run(spec: TaskSpec) -> None:
         client_settings=config.client_settings("admin."),
         recent_s=max(RECENT_S, _HEARTBEATS * config.heartbeat_interval_ms / 1000),
     )
-    if newest is not None and newest.replaces(epoch=spec.driver_epoch, run=spec.driver_run):
-        raise fenced(config.application_id, epoch=spec.driver_epoch, by=newest, task=spec.name)
+    if newest is not None and newest.replaces(epoch=spec.part.driver_epoch, run=spec.part.driver_run):
+        raise fenced(config.application_id, epoch=spec.part.driver_epoch, by=newest, task=spec.name)
 
 
 def explain_by_newer_run(

@@ -106,10 +106,10 @@ def bring_to(
 
 def _tombstones_may_be_missing(spec: TaskSpec, position: TaskPosition) -> bool:
     """Whether tombstones that the stores have not seen may have been compacted away."""
-    if not spec.tombstone_retention_ms or not position.written_at_ms:
+    if not spec.part.tombstone_retention_ms or not position.written_at_ms:
         return False
     age_ms = time.time() * 1000 - position.written_at_ms
-    if age_ms <= min(spec.tombstone_retention_ms.values()) / 2:
+    if age_ms <= min(spec.part.tombstone_retention_ms.values()) / 2:
         return False
     _log.info("stores are too old for a delta restore", task=spec.name, age_hours=round(age_ms / 3_600_000, 1))
     return True

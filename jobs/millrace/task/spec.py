@@ -45,32 +45,28 @@ class GlobalStoreSpec:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaskSpec:
-    """A task, as the driver describes it to workers.
+class SubTopologySpec:
+    """A sub-topology over the topics as they are now: what its tasks have in common.
 
     Args:
         sub_topology: the nodes and stores.
-        partition: the task's partition.
         config: the application's configuration.
         run_id: number of the application's run.
-        inputs: the task's input partitions.
         topic_ids: UUID of each input topic as of the start.
         partition_counts: partitions of every topic that the sub-topology writes to.
         changelog_ids: UUID of each changelog topic of the sub-topology's own as of the start.
         topic_limits: what those topics take.
         tombstone_retention_ms: ``delete.retention.ms`` of each store's changelog.
         global_stores: the global stores that the sub-topology may look up.
-        driver_epoch: number of the driver that runs the task; 0 for a task without a driver, which nothing replaces.
+        driver_epoch: number of the driver that runs the tasks; 0 without a driver: nothing replaces the tasks then.
         driver_run: identifies the driver's run among those of that number.
     """
 
     sub_topology: SubTopology
-    partition: int
     config: StreamsConfig
     run_id: int
-    inputs: tuple[TopicPartition, ...]
     topic_ids: Mapping[str, str]
-    partition_counts: Mapping[str, int]
+    partition_counts: Mapping[str, int] = field(default_factory=dict)
     changelog_ids: Mapping[str, str] = field(default_factory=dict)
     topic_limits: Mapping[str, TopicLimits] = field(default_factory=dict)
     tombstone_retention_ms: Mapping[str, int] = field(default_factory=dict)
@@ -82,6 +78,31 @@ class TaskSpec:
     def global_topic_ids(self) -> dict[str, str]:
         """UUID of the topic of each global store as of the start."""
         return {spec.part.topic: spec.topic_id for spec in self.global_stores}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskSpec:
+    """A task, as the driver describes it to workers.
+
+    Args:
+        part: its sub-topology.
+        partition: its partition.
+        inputs: its input partitions.
+    """
+
+    part: SubTopologySpec
+    partition: int
+    inputs: tuple[TopicPartition, ...]
+
+    @property
+    def sub_topology(self) -> SubTopology:
+        """The nodes and stores."""
+        return self.part.sub_topology
+
+    @property
+    def config(self) -> StreamsConfig:
+        """The application's configuration."""
+        return self.part.config
 
     @property
     def name(self) -> str:

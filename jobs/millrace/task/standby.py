@@ -28,7 +28,9 @@ def copied_task(spec: TaskSpec) -> CopiedTask | None:
     changelogs = copied_stores(stores, spec.config.application_id)
     if not changelogs:
         return None
-    retentions = [spec.tombstone_retention_ms[store] for store in changelogs if store in spec.tombstone_retention_ms]
+    retentions = [
+        spec.part.tombstone_retention_ms[store] for store in changelogs if store in spec.part.tombstone_retention_ms
+    ]
     return CopiedTask(
         name=spec.name,
         partition=spec.partition,

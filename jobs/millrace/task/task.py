@@ -10,10 +10,15 @@ The order of a batch, which is what exactly once rests on:
 3. the stores are brought to the committed offsets by replaying their changelogs to the ends recorded with them; the
    global stores, before each batch, to the ends that the driver gives.
 4. the batch is processed into overlays; the stores are not touched.
-5. one transaction: outputs, changelog records, dead-letter records, and the new offsets with the task's signature.
-Before it
-   commits, the input topics are compared with those of the start: they may have been deleted and created again. Where
-   the broker refuses a record for good, the transaction is aborted, and the batch is processed again without it.
+5. one transaction:
+
+   a. outputs, changelog records and dead-letter records are delivered. Where the broker refuses one for good, the
+      transaction is aborted, and the batch is processed again without it.
+   b. the topics are compared with those of the start: they may have been deleted and created again. What was read of
+      the stores must have been whole.
+   c. the signature takes the ends of the changelogs, which are known now, and the stream times.
+   d. the new offsets with the signature are sent, and the transaction commits.
+
 6. the overlays are written to the database together with the new position, in one write.
 
 A crash before 5 ends leaves nothing behind; a crash after it is made good by 2 and 3.
@@ -51,6 +56,7 @@ from millrace.kafka.record_limits import Refusal
 from millrace.kafka.refusals import KnownRefusals, RecordsRefusedError
 from millrace.metrics import TransactionOutcome
 from millrace.state import StateOptions, TaskPosition, TaskState
+from millrace.task.batch import TaskBatch
 from millrace.task.collector import OutputBatch
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.dead_letters import at_writable_times
@@ -193,25 +199,15 @@ class Task:
         """End offset of each store's changelog that the last commit recorded."""
         return dict(self._changelog_ends)
 
-    def run_batch(
-        self,
-        rows: list[InputBatch],
-        ranges: Mapping[TopicPartition, OffsetRange],
-        *,
-        recommit: bool = False,
-        global_ends: Mapping[TopicPartition, int] | None = None,
-    ) -> BatchOutcome:
-        """Processes what is not committed yet of the ranges, and commits it.
+    def run_batch(self, batch: TaskBatch) -> BatchOutcome:
+        """Processes what is not committed yet of a batch, and commits it.
 
         Stores whose files turn out to be damaged are emptied and restored from their changelogs, and the batch is
         processed from its beginning. So it is where the broker refuses a record for good: the production exception
         handler is then asked about that record, and nothing of it is sent.
 
         Args:
-            rows: what Spark brought, in any order.
-            ranges: the batch's part of each of the task's input partitions.
-            recommit: whether to commit also where nothing is new, so that the broker does not let the offsets expire.
-            global_ends: up to where the global stores must be before anything is processed.
+            batch: rows and ranges of the task's input partitions.
 
         Raises:
             OffsetsMovedError: the committed offsets are not the application's own.
@@ -221,7 +217,7 @@ class Task:
             MillraceError: a record could not be processed, and its handler does not continue; nothing was committed.
         """
         try:
-            return self._run_or_rebuild(rows, ranges, recommit=recommit, global_ends=global_ends or {})
+            return self._run_or_rebuild(batch)
         except (StateDirectoryLockedError, StateWriteError):
             raise
         except (OffsetOutOfRangeError, OffsetsMovedError, StateError) as error:
@@ -242,22 +238,15 @@ class Task:
             MillraceError: none of these: ``error`` itself.
         """
         explain_by_newer_run(self._admin, self.spec, self._committed, error)
-        check_input_topics(self._admin, self.spec.topic_ids, self.spec.config.application_id)
+        check_input_topics(self._admin, self.spec.part.topic_ids, self.spec.config.application_id)
         raise error
 
-    def _run_or_rebuild(
-        self,
-        rows: list[InputBatch],
-        ranges: Mapping[TopicPartition, OffsetRange],
-        *,
-        recommit: bool,
-        global_ends: Mapping[TopicPartition, int],
-    ) -> BatchOutcome:
+    def _run_or_rebuild(self, batch: TaskBatch) -> BatchOutcome:
         was_damaged, attempts = False, 0
         while True:
             attempts += 1
             try:
-                outcome = self._run_batch(rows, ranges, recommit=recommit, global_ends=global_ends)
+                outcome = self._run_batch(batch)
             except StateCorruptedError as error:
                 if was_damaged:
                     raise
@@ -272,29 +261,22 @@ class Task:
                 self._discard_refusals()
                 return outcome
 
-    def _run_batch(
-        self,
-        rows: list[InputBatch],
-        ranges: Mapping[TopicPartition, OffsetRange],
-        *,
-        recommit: bool,
-        global_ends: Mapping[TopicPartition, int],
-    ) -> BatchOutcome:
+    def _run_batch(self, batch: TaskBatch) -> BatchOutcome:
         clock = _Clock()
         if self._engine is None:
             signature = self._open(clock)
-            if any(self._committed[place] > offsets.start for place, offsets in ranges.items()):
+            if any(self._committed[place] > offsets.start for place, offsets in batch.ranges.items()):
                 # An earlier attempt at this batch committed and died before it could say what it had counted.
                 self._unreported = signature.counts
         assert self._engine is not None
-        unreported = self._catch_up(global_ends, clock)
-        nothing_new = all(self._committed[place] >= offsets.end for place, offsets in ranges.items())
+        unreported = self._catch_up(batch.global_ends, clock)
+        nothing_new = all(self._committed[place] >= offsets.end for place, offsets in batch.ranges.items())
         if nothing_new and not self._engine.is_punctuation_due:
-            if recommit or unreported:
+            if batch.recommit or unreported:
                 self._commit_again(clock, unreported)
             return self._already_committed(clock, unreported)
-        batch, ranges = self._uncommitted(rows, ranges)
-        ordered = self._engine.in_stream_order(batch)
+        rows, ranges = self._uncommitted(batch)
+        ordered = self._engine.in_stream_order(rows)
         length = decided_length(ordered, ranges)
         if self._isolates and not any(source.frame_functions for source in self.spec.sub_topology.sources):
             length = min(length, ISOLATED_ROWS)
@@ -434,7 +416,7 @@ class Task:
             self._changelog_ends = dict(signature.changelogs)
             self._reset = signature.reset
             stream_times = self._state.position.stream_times if signature.taken_over else signature.stream_times
-            self._global = {each.name: self._copies.copy(each, spec.config) for each in spec.global_stores}
+            self._global = {each.name: self._copies.copy(each, spec.config) for each in spec.part.global_stores}
             self._engine = Engine(
                 spec.sub_topology,
                 spec.config,
@@ -533,24 +515,22 @@ class Task:
                 f"{'missing' if missing else 'not written by this application'}.",
                 remedy=MOVED_OFFSETS_REMEDY,
             )
-        if signature.run > self.spec.run_id:
+        if signature.run > self.spec.part.run_id:
             # Its tasks may have other numbers than ours, so that no transactional id keeps us apart.
             raise DriverFencedError(
-                f"Task {self.spec.name} belongs to run {self.spec.run_id} of {config.application_id}, and run "
+                f"Task {self.spec.name} belongs to run {self.spec.part.run_id} of {config.application_id}, and run "
                 f"{signature.run} has its offsets.",
                 remedy="nothing, if the newer run is meant; otherwise stop it and start again",
             )
         self._committed = {place: commit.offset for place in self.spec.inputs if (commit := found[place]) is not None}
         return signature
 
-    def _uncommitted(
-        self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange]
-    ) -> tuple[InputBatch, dict[TopicPartition, OffsetRange]]:
+    def _uncommitted(self, batch: TaskBatch) -> tuple[InputBatch, dict[TopicPartition, OffsetRange]]:
         """The rows that are not committed yet, with what lies between the committed offsets and what Spark brought."""
         topics = tuple(sorted({topic for topic, _ in self.spec.inputs}))
-        parts = list(rows)
-        adjusted = dict(ranges)
-        for place, offsets in ranges.items():
+        parts = list(batch.rows)
+        adjusted = dict(batch.ranges)
+        for place, offsets in batch.ranges.items():
             committed = self._committed[place]
             if committed < offsets.start:
                 gap, gap_end = read_gap(self.spec.config, topics, place, start=committed, end=offsets.start)
@@ -560,14 +540,14 @@ class Task:
                     adjusted[place] = OffsetRange(committed, gap_end, offsets.log_end)
             elif committed > offsets.start:
                 adjusted[place] = OffsetRange(committed, max(committed, offsets.end), offsets.log_end)
-        batch = concat_inputs(parts) if parts else empty_input(topics)
-        wanted = np.zeros(len(batch), dtype=bool)
+        rows = concat_inputs(parts) if parts else empty_input(topics)
+        wanted = np.zeros(len(rows), dtype=bool)
         for (topic, partition), offsets in adjusted.items():
-            own = (batch.topic == batch.topics.index(topic)) & (batch.partition == partition)
-            wanted |= own & (batch.offset >= self._committed[(topic, partition)]) & (batch.offset < offsets.end)
+            own = (rows.topic == rows.topics.index(topic)) & (rows.partition == partition)
+            wanted |= own & (rows.offset >= self._committed[(topic, partition)]) & (rows.offset < offsets.end)
         if not wanted.all():
-            batch = batch.take(np.flatnonzero(wanted))
-        return batch, adjusted
+            rows = rows.take(np.flatnonzero(wanted))
+        return rows, adjusted
 
     def _catch_up(self, ends: Mapping[TopicPartition, int], clock: _Clock) -> UnreportedCounts:
         """Brings the global stores to the ends; returns what their copies have to tell."""
@@ -606,31 +586,35 @@ class Task:
         collector: _ProducerCollector,
         clock: _Clock,
     ) -> None:
+        """Steps 5 and 6 of a batch, under their numbers in the module's docstring."""
         producer, state, engine = self._open_producer(), self._state, self._engine
         assert state is not None
         assert engine is not None
+        # 5a
         collector.begin()
         crash_here(CrashPoint.INSIDE_TRANSACTION)
         producer.flush()
         crash_here(CrashPoint.RECORDS_SENT)
+        # 5b
         check_input_topics(
             self._admin,
-            self.spec.topic_ids,
+            self.spec.part.topic_ids,
             self.spec.config.application_id,
-            changelog_ids=self.spec.changelog_ids,
-            global_topic_ids=self.spec.global_topic_ids,
+            changelog_ids=self.spec.part.changelog_ids,
+            global_topic_ids=self.spec.part.global_topic_ids,
         )
-        # User code may have met it and gone on.
         damaged = self._damage()
         if damaged is not None:
+            # User code may have met it and gone on.
             raise damaged
         state.check_reads()
+        # 5c
         for store, topic in collector.changelog_topics.items():
             end = producer.sent_end_offset(topic, self.spec.partition)
             if end is not None:
                 self._changelog_ends[store] = end
         signature = Signature(
-            run=self.spec.run_id,
+            run=self.spec.part.run_id,
             partition_times=engine.partition_times,
             changelogs=self._changelog_ends,
             stream_times=engine.context.stream_times,
@@ -638,6 +622,7 @@ class Task:
             reset=self._reset,
         )
         metadata = signature.to_metadata(positions)
+        # 5d
         producer.commit(
             {place: (offset, metadata[place]) for place, offset in positions.items()},
             self.spec.config.application_id,
@@ -646,13 +631,14 @@ class Task:
         self._committed = dict(positions)
         clock.lap("commit")
         crash_here(CrashPoint.AFTER_COMMIT)
+        # 6
         state.commit(
             TaskPosition(
                 inputs=dict(positions),
                 changelogs=self._changelog_ends,
                 stream_times=dict(engine.context.stream_times),
                 written_at_ms=int(time.time() * 1000),
-                run_id=self.spec.run_id,
+                run_id=self.spec.part.run_id,
             )
         )
         clock.lap("store")

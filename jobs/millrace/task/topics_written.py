@@ -28,8 +28,8 @@ class TopicsWritten:
     limits: dict[str, TopicLimits] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.partition_counts.update(self.spec.partition_counts)
-        self.limits.update(self.spec.topic_limits)
+        self.partition_counts.update(self.spec.part.partition_counts)
+        self.limits.update(self.spec.part.topic_limits)
 
     def knows(self, topic: str) -> bool:
         """Whether ``topic`` need not be asked for."""
@@ -49,7 +49,7 @@ class TopicsWritten:
             TopicRefusedError: the application may not write to it.
             MillraceError: the broker could not be asked, or refuses to describe it.
         """
-        is_known = topic in self.spec.partition_counts
+        is_known = topic in self.spec.part.partition_counts
         if (
             not dead_letters
             and not is_known
@@ -69,7 +69,7 @@ class TopicsWritten:
         if found is None and is_known:
             raise StateError(
                 f"Task {self.spec.name} writes to topic {topic}, which was deleted while the application ran.",
-                remedy=f"create it again with {self.spec.partition_counts[topic]} partitions (`millrace topics "
+                remedy=f"create it again with {self.spec.part.partition_counts[topic]} partitions (`millrace topics "
                 "create`), and start the application again: it resumes at its committed offsets",
             )
         if found is None:

@@ -21,7 +21,7 @@ from typing import Any, TypeAlias, TypeVar, Union, get_args, get_origin
 import pyarrow.compute as pc
 
 from millrace.callables import callable_name, deferred_kind, refuse_async
-from millrace.errors import TopologyError
+from millrace.errors import ArgumentError, TopologyError
 from millrace.serdes import Serde
 from millrace.serdes.checks import check_serde, is_serde, serde_remedy
 
@@ -61,8 +61,9 @@ _USES = {
 def checks_arguments(cls: CheckedT) -> CheckedT:
     """Makes a function, or a class's constructor and public methods, check their arguments.
 
-    A wrong one is a ``TopologyError`` that names the method, the node and topic where they are known, the argument and
-    what to pass instead.
+    A wrong one is an ``ArgumentError`` that names the method, the node and topic where they are known, the argument and
+    what to pass instead. A method with overloads that takes ``*arguments`` and ``**options`` is checked by the overload
+    whose first argument has the type of the given one.
     """
     if not isinstance(cls, type):
         return typing.cast(CheckedT, _checked(None, cls.__name__, cls))
@@ -77,32 +78,75 @@ def checks_arguments(cls: CheckedT) -> CheckedT:
 
 
 def _checked(cls: type | None, name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    signature = inspect.signature(function)
-    takes_self = next(iter(signature.parameters), "") in ("self", "cls")
+    calls = _calls(function)
+    signatures = {call: inspect.signature(call) for call in calls}
+    takes_self = next(iter(inspect.signature(function).parameters), "") in ("self", "cls")
 
     @functools.wraps(function)
     def checked(*args: Any, **kwargs: Any) -> Any:
         owner = args[0] if takes_self and args else None
         method = name if cls is None else cls.__name__ if name == "__init__" else f"{cls.__name__}.{name}"
+        call = calls[0] if len(calls) == 1 else _meant(signatures, method, owner, args, kwargs)
+        signature = signatures[call]
         try:
-            given = signature.bind(*args, **kwargs).arguments
+            bound = signature.bind(*args, **kwargs)
         except TypeError as error:
             raise _named(
-                TopologyError(f"{error}.", remedy=f"call it as {method}{_public(signature)}"), _where(method, owner, {})
+                ArgumentError(f"{error}.", remedy=f"call it as {method}{_public(signature)}"), _where(method, owner, {})
             ) from error
-        types = _types(function)
+        given = bound.arguments
+        types = _types(call)
         constructor = "" if cls is None else f"{cls.__name__}()"
         where = functools.partial(_where, method, owner, given)
         with _naming(where, constructor):
             for argument, value in given.items():
                 for each in _each(value, signature.parameters[argument].kind):
-                    _check(each, types.get(argument, Any), argument=argument, method=name, signature=signature)
+                    try:
+                        _check(each, types.get(argument, Any), argument=argument, method=name, signature=signature)
+                    except ArgumentError as error:
+                        if len(calls) > 1:
+                            error.remedy += f": {method}{_public(signature)}"
+                        raise
+        if call is not function:
+            # The parameters of the overloads have names of their own.
+            args, kwargs = bound.args, bound.kwargs
         if name in _ABOUT_ALL or (name == "__init__" and not hasattr(cls, "__dataclass_fields__")):
             return function(*args, **kwargs)
         with _naming(where, constructor):
             return function(*args, **kwargs)
 
     return checked
+
+
+def _calls(function: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """The overloads of a function that takes whatever they take, otherwise the function itself."""
+    takes = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+    takes_all = takes >= {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+    return list(typing.get_overloads(function) if takes_all else ()) or [function]
+
+
+def _meant(
+    signatures: Mapping[Callable[..., Any], inspect.Signature],
+    method: str,
+    owner: Any,
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+) -> Callable[..., Any]:
+    """The overload of a method whose first argument has the type of the given one.
+
+    Raises:
+        ArgumentError: the first argument is missing, or is of none of the types.
+    """
+    firsts = {call: list(signature.parameters)[1] for call, signature in signatures.items()}
+    given = dict.fromkeys(firsts.values(), args[1]) if len(args) > 1 else kwargs
+    for call, first in firsts.items():
+        if first in given and _fits(given[first], _types(call)[first]):
+            return call
+    remedy = "call it as " + " or ".join(f"{method}{_public(signature)}" for signature in signatures.values())
+    first = next((first for first in firsts.values() if first in given), "")
+    expected = _expected([_types(call)[name] for call, name in firsts.items()])
+    problem = f"{first} is {_shown(given[first])}" if first else "the first argument is missing"
+    raise _named(ArgumentError(f"{problem}, and {expected} is expected.", remedy=remedy), _where(method, owner, {}))
 
 
 @contextmanager
@@ -138,7 +182,7 @@ def _check(value: Any, kind: _Type, *, argument: str, method: str, signature: in
     takes_callable = any(get_origin(choice) is _CALLABLE for choice in choices)
     if not any(_fits(value, choice) for choice in choices):
         which = ", which is not callable" if takes_callable else ""
-        raise TopologyError(
+        raise ArgumentError(
             f"{argument} is {_shown(value)}{which}, and {_expected(choices)} is expected.",
             remedy=_remedy(value, choices, signature),
         )

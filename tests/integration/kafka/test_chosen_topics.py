@@ -18,9 +18,10 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.serdes import StringSerde
+from millrace.task.batch import TaskBatch
 from millrace.task.input import OffsetRange
 from millrace.task.signature import Signature
-from millrace.task.spec import TaskSpec
+from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.task.task import BatchOutcome, Task
 
 TEXT = StringSerde()
@@ -47,7 +48,7 @@ class Routing:
         producer.send(self.source, keys, values, np.arange(1, len(records) + 1), partition=0)
         producer.commit({}, "none")
         end = self.offset + len(records)
-        outcome = self.task.run_batch([], {(self.source, 0): OffsetRange(end, end, end)})
+        outcome = self.task.run_batch(TaskBatch([], {(self.source, 0): OffsetRange(end, end, end)}))
         self.offset = end
         return outcome
 
@@ -74,13 +75,15 @@ def routing(
     dead_letters = {topic: 1 for topic in [config.errors_dead_letter_queue_topic_name] if topic is not None}
     task = Task(
         TaskSpec(
-            sub_topology=sub_topology,
+            part=SubTopologySpec(
+                sub_topology=sub_topology,
+                config=config,
+                run_id=1,
+                topic_ids={source: KafkaAdmin(bootstrap_servers).describe_topic(source).topic_id},
+                partition_counts=dead_letters,
+            ),
             partition=0,
-            config=config,
-            run_id=1,
             inputs=(place,),
-            topic_ids={source: KafkaAdmin(bootstrap_servers).describe_topic(source).topic_id},
-            partition_counts=dead_letters,
         )
     )
     yield Routing(source, task, open_producer)

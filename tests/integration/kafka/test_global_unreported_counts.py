@@ -14,10 +14,11 @@ from millrace.errors import ProcessingError, StateError
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import end_offsets
 from millrace.serdes import LongSerde, StringSerde
+from millrace.task.batch import TaskBatch
 from millrace.task.global_copy import GlobalCopies
 from millrace.task.input import OffsetRange
 from millrace.task.signature import Signature
-from millrace.task.spec import GlobalStoreSpec, TaskSpec
+from millrace.task.spec import GlobalStoreSpec, SubTopologySpec, TaskSpec
 from millrace.task.task import BatchOutcome, Task
 from tests.records import Record, produce
 
@@ -61,16 +62,20 @@ class World:
             "errors.dead.letter.queue.topic.name": self.dlq,
         }
         spec = TaskSpec(
-            sub_topology=topology.sub_topologies[0],
-            partition=0,
-            config=StreamsConfig.from_mapping(settings),
-            run_id=1,
-            inputs=(self.place,),
-            topic_ids={self.orders: topics[self.orders].topic_id},
-            partition_counts={self.out: 1, self.dlq: 1},
-            global_stores=(
-                GlobalStoreSpec(part=topology.global_stores[0], topic_id=topics[self.products].topic_id, partitions=2),
+            part=SubTopologySpec(
+                sub_topology=topology.sub_topologies[0],
+                config=StreamsConfig.from_mapping(settings),
+                run_id=1,
+                topic_ids={self.orders: topics[self.orders].topic_id},
+                partition_counts={self.out: 1, self.dlq: 1},
+                global_stores=(
+                    GlobalStoreSpec(
+                        part=topology.global_stores[0], topic_id=topics[self.products].topic_id, partitions=2
+                    ),
+                ),
             ),
+            partition=0,
+            inputs=(self.place,),
         )
         self._tasks.append(Task(spec, copies=self.copies))
         return self._tasks[-1]
@@ -80,7 +85,7 @@ class World:
         places = [self.place, (self.products, 0), (self.products, 1)]
         ends = end_offsets(KafkaAdmin(self.servers), places)
         end = ends.pop(self.place)
-        return task.run_batch([], {self.place: OffsetRange(end, end, end)}, global_ends=ends)
+        return task.run_batch(TaskBatch([], {self.place: OffsetRange(end, end, end)}, global_ends=ends))
 
     def close(self) -> None:
         """Closes tasks and copies."""
@@ -139,5 +144,5 @@ def test_a_deleted_global_topic_stops_the_commit(world: World, read_all: Any) ->
     ends = {(world.products, 0): 0, (world.products, 1): 0}
     KafkaAdmin(world.servers).delete_topics([world.products])
     with pytest.raises(StateError, match=f"Topics of global stores .* were deleted while it ran: {world.products}"):
-        task.run_batch([], {world.place: OffsetRange(1, 1, 1)}, global_ends=ends)
+        task.run_batch(TaskBatch([], {world.place: OffsetRange(1, 1, 1)}, global_ends=ends))
     assert read_all(world.out) == []

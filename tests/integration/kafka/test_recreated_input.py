@@ -14,9 +14,10 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.serdes import StringSerde
+from millrace.task.batch import TaskBatch
 from millrace.task.input import OffsetRange
 from millrace.task.signature import Signature
-from millrace.task.spec import TaskSpec
+from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.task.task import Task
 
 
@@ -41,18 +42,20 @@ def test_records_of_the_new_topic_are_not_committed(
     })  # fmt: skip
     (sub_topology,) = builder.build().sub_topologies
     spec = TaskSpec(
-        sub_topology=sub_topology,
+        part=SubTopologySpec(
+            sub_topology=sub_topology,
+            config=config,
+            run_id=1,
+            topic_ids={source: admin.describe_topic(source).topic_id},
+            partition_counts={output: 1},
+        ),
         partition=0,
-        config=config,
-        run_id=1,
         inputs=(place,),
-        topic_ids={source: admin.describe_topic(source).topic_id},
-        partition_counts={output: 1},
     )
     task = Task(spec)
     _send(open_producer, source, b"old")
     # No rows came from Spark: the task reads them itself.
-    assert task.run_batch([], {place: OffsetRange(2, 2, 2)}).positions == {place: 2}
+    assert task.run_batch(TaskBatch([], {place: OffsetRange(2, 2, 2)})).positions == {place: 2}
     before = read_all(output)
     assert [record.value for record in before] == [b"old", b"old"]
 
@@ -61,7 +64,7 @@ def test_records_of_the_new_topic_are_not_committed(
     _send(open_producer, source, b"new")
     _send(open_producer, source, b"new")
     with pytest.raises(StateError, match=f"deleted while it ran: {source}"):
-        task.run_batch([], {place: OffsetRange(4, 4, 4)})
+        task.run_batch(TaskBatch([], {place: OffsetRange(4, 4, 4)}))
     # The broker forgot the offsets with the topic, and the task did not commit others.
     assert committed_offsets(admin, unique, [place]) == {}
     if guarantee == "exactly_once_v2":

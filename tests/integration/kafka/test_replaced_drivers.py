@@ -17,6 +17,7 @@ from millrace.errors import DriverFencedError, OffsetOutOfRangeError, TaskMigrat
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.driver_records import newest_driver
 from millrace.kafka.producer import TaskProducer
+from millrace.task.batch import TaskBatch
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
@@ -84,11 +85,12 @@ def test_a_task_of_a_replaced_driver_takes_no_transactional_id_back(
     first.begin()
     first.commit({(source, 0): (0, _signed(source, run=1, offset=0))}, unique)
     run = take_over()
-    spec = replace(_copying(bootstrap_servers, unique, source, output, tmp_path), driver_epoch=1, driver_run=run)
+    spec = _copying(bootstrap_servers, unique, source, output, tmp_path)
+    spec = replace(spec, part=replace(spec.part, driver_epoch=1, driver_run=run))
     produce(bootstrap_servers, source, [Record(b"k", b"v")] * 2)
     (rows, _) = read_gap(spec.config, (source,), (source, 0), start=0, end=1)
     task = Task(spec)
-    assert task.run_batch([rows], {(source, 0): OffsetRange(0, 1, 2)}).transactions == 1
+    assert task.run_batch(TaskBatch([rows], {(source, 0): OffsetRange(0, 1, 2)})).transactions == 1
 
     take_over()
     newer = open_producer(f"{unique}-0_0")
@@ -97,11 +99,11 @@ def test_a_task_of_a_replaced_driver_takes_no_transactional_id_back(
     newer.flush()
     (rows, _) = read_gap(spec.config, (source,), (source, 0), start=1, end=2)
     with pytest.raises(TaskMigratedError):
-        task.run_batch([rows], {(source, 0): OffsetRange(1, 2, 2)})
+        task.run_batch(TaskBatch([rows], {(source, 0): OffsetRange(1, 2, 2)}))
     # What Spark does then, on this worker or another one.
     for attempt in (task, Task(spec)):
         with pytest.raises(DriverFencedError, match=r"newer driver: driver 2 \(process 42 on host-2") as refused:
-            attempt.run_batch([rows], {(source, 0): OffsetRange(1, 2, 2)})
+            attempt.run_batch(TaskBatch([rows], {(source, 0): OffsetRange(1, 2, 2)}))
         assert "reset" not in refused.value.remedy
     newer.commit({(source, 0): (2, _signed(source, run=2, offset=2))}, unique)
 
@@ -122,7 +124,7 @@ def test_a_range_that_is_gone_since_another_attempt_processed_it_is_no_damage(
     spec = _copying(bootstrap_servers, unique, source, output, tmp_path)
     task = Task(spec)
     (rows, _) = read_gap(spec.config, (source,), (source, 0), start=0, end=1)
-    task.run_batch([rows], {(source, 0): OffsetRange(0, 1, 4)})
+    task.run_batch(TaskBatch([rows], {(source, 0): OffsetRange(0, 1, 4)}))
 
     zombie = open_producer(f"{unique}-0_0")
     zombie.begin()
@@ -131,14 +133,14 @@ def test_a_range_that_is_gone_since_another_attempt_processed_it_is_no_damage(
     admin.delete_records({(source, 0): 3})
     (rows, _) = read_gap(spec.config, (source,), (source, 0), start=3, end=4)
     with pytest.raises(TaskMigratedError, match=rf"{source}-0 is at 3 and was at 1") as stale:
-        task.run_batch([rows], {(source, 0): OffsetRange(3, 4, 4)})
+        task.run_batch(TaskBatch([rows], {(source, 0): OffsetRange(3, 4, 4)}))
     assert stale.value.remedy == "none needed: the task goes on at the committed offsets"
     task.close()  # as after any exception
-    assert task.run_batch([rows], {(source, 0): OffsetRange(3, 4, 4)}).positions == {(source, 0): 4}
+    assert task.run_batch(TaskBatch([rows], {(source, 0): OffsetRange(3, 4, 4)})).positions == {(source, 0): 4}
 
     # Where no other process has committed, records are lost indeed.
     produce(bootstrap_servers, source, [Record(b"k", b"v")] * 2)
     admin.delete_records({(source, 0): 6})
     with pytest.raises(OffsetOutOfRangeError, match=rf"Offset 4 of {source}-0"):
-        task.run_batch([], {(source, 0): OffsetRange(6, 6, 6)})
+        task.run_batch(TaskBatch([], {(source, 0): OffsetRange(6, 6, 6)}))
     task.close()

@@ -16,10 +16,11 @@ from millrace.kafka.groups import commit_in_place_of
 from millrace.kafka.offsets import committed_offsets
 from millrace.metrics import TransactionOutcome
 from millrace.serdes import StringSerde
+from millrace.task.batch import TaskBatch
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.signature import Signature
-from millrace.task.spec import TaskSpec
+from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.task.task import Task
 from tests.records import Record, produce
 
@@ -54,7 +55,7 @@ def test_a_task_of_an_older_run_that_is_opened_late_refuses_to_work(
     _sign(bootstrap_servers, unique, source, run=2)
     spec = _copying(bootstrap_servers, unique, source, output, tmp_path)
     with pytest.raises(DriverFencedError, match="run 2"):
-        Task(spec).run_batch([], {(source, 0): OffsetRange(0, 5, 5)})
+        Task(spec).run_batch(TaskBatch([], {(source, 0): OffsetRange(0, 5, 5)}))
     assert read_all(output) == []
 
 
@@ -71,16 +72,16 @@ def test_a_task_tells_of_its_transactions_however_they_end(
     task = Task(spec, on_lost_transaction=lost.append)
     produce(bootstrap_servers, source, [Record(b"k", b"v")] * 2)
     (rows, _) = read_gap(spec.config, (source,), (source, 0), start=0, end=1)
-    assert task.run_batch([rows], {(source, 0): OffsetRange(0, 1, 2)}).transactions == 1
-    assert task.run_batch([], {(source, 0): OffsetRange(1, 1, 2)}, recommit=True).transactions == 1
-    assert task.run_batch([], {(source, 0): OffsetRange(1, 1, 2)}).transactions == 0
+    assert task.run_batch(TaskBatch([rows], {(source, 0): OffsetRange(0, 1, 2)})).transactions == 1
+    assert task.run_batch(TaskBatch([], {(source, 0): OffsetRange(1, 1, 2)}, recommit=True)).transactions == 1
+    assert task.run_batch(TaskBatch([], {(source, 0): OffsetRange(1, 1, 2)})).transactions == 0
     assert lost == []
     open_producer(f"{unique}-0_0")
     (rows, _) = read_gap(spec.config, (source,), (source, 0), start=1, end=2)
     with pytest.raises(TaskMigratedError):
-        task.run_batch([rows], {(source, 0): OffsetRange(1, 2, 2)})
+        task.run_batch(TaskBatch([rows], {(source, 0): OffsetRange(1, 2, 2)}))
     assert lost == [TransactionOutcome.FENCED]
-    assert task.run_batch([rows], {(source, 0): OffsetRange(1, 2, 2)}).transactions == 1
+    assert task.run_batch(TaskBatch([rows], {(source, 0): OffsetRange(1, 2, 2)})).transactions == 1
     task.close()
 
 
@@ -94,13 +95,11 @@ def _copying(bootstrap_servers: str, application_id: str, source: str, output: s
     )
     (sub_topology,) = builder.build().sub_topologies
     return TaskSpec(
-        sub_topology=sub_topology,
+        part=SubTopologySpec(
+            sub_topology=sub_topology, config=config, run_id=1, topic_ids={}, partition_counts={output: 1}
+        ),
         partition=0,
-        config=config,
-        run_id=1,
         inputs=((source, 0),),
-        topic_ids={},
-        partition_counts={output: 1},
     )
 
 

@@ -26,10 +26,11 @@ from millrace.install.record import DesiredState, JobRecord, write_record
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets, lag
 from millrace.kafka.topics import TopicSpec
+from millrace.launch.observe import observe, remember
 from millrace.metrics import ApplicationMetrics
-from millrace.ops.observe import observe, remember
 from millrace.processes import ProcessIdentity
 from millrace.spark.statistics import statistics_of
+from millrace.task.batch import TaskBatch
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
@@ -136,7 +137,7 @@ class DrivenApplication:
             ]
             try:
                 outcome = task.run_batch(
-                    rows, {each: OffsetRange(starts[each], ends[each], ends[each]) for each in inputs}
+                    TaskBatch(rows, {each: OffsetRange(starts[each], ends[each], ends[each]) for each in inputs})
                 )
             except MillraceError:
                 task.close()

@@ -14,6 +14,7 @@ from millrace.driver.status_topic import StatusPublisher
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import End, end_offsets
 from millrace.state import DirectoryLock, StateDirectory
+from millrace.task.batch import TaskBatch
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
@@ -70,7 +71,7 @@ def _step(
         for place, each in ranges.items()
         if each.end > each.start
     ]
-    outcome = task.run_batch(rows, ranges)
+    outcome = task.run_batch(TaskBatch(rows, ranges))
     restored[task.spec.name] += outcome.restored
     offsets.update(outcome.positions)
     return any(written[place] > offsets[place] for place in places)

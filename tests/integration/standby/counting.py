@@ -17,6 +17,7 @@ from millrace.kafka.topics import TopicSpec
 from millrace.serdes import StringSerde
 from millrace.spark.plan import QueryPlan
 from millrace.state import RestoreProgress
+from millrace.task.batch import TaskBatch
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
@@ -111,9 +112,9 @@ class Counting:
                 closing.callback(task.close)
                 place = (self.topic, partition)
                 end = end_offsets(self.admin, [place], End.HIGH_WATERMARK)[place]
-                start = task.run_batch([], {place: OffsetRange(0, 0, end)}).positions[place]
+                start = task.run_batch(TaskBatch([], {place: OffsetRange(0, 0, end)})).positions[place]
                 rows = [read_gap(plan.config, plan.topics, place, start=start, end=end)[0]] if end > start else []
-                task.run_batch(rows, {place: OffsetRange(start, end, end)})
+                task.run_batch(TaskBatch(rows, {place: OffsetRange(start, end, end)}))
         return restored
 
     def contents(self, state: str) -> dict[str, list[Any]]:
@@ -123,7 +124,7 @@ class Counting:
         for partition in range(PARTITIONS):
             task = Task(plan.task_spec(partition))
             try:
-                task.run_batch([], {(self.topic, partition): OffsetRange(0, 0, 0)})
+                task.run_batch(TaskBatch([], {(self.topic, partition): OffsetRange(0, 0, 0)}))
                 for store in plan.sub_topology.stores:
                     held = task.state.store(store.name)
                     found.setdefault(store.name, []).extend(held.all())  # type: ignore[union-attr]

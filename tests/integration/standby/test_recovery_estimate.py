@@ -11,9 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from millrace.insight.recovery import estimate_for
 from millrace.kafka.producer import TaskProducer
-from millrace.ops.recovery import estimate_for
-from millrace.ops.standby import Standby, StandbyOptions
+from millrace.operations.standby import Standby, StandbyOptions
 from millrace.state import StateDirectory, StateOptions, TaskState
 from millrace.task.recovery import bring_to
 from millrace.task.signature import Signature
@@ -54,7 +54,7 @@ def restore_all(counting: Counting, end: int) -> float:
             spec.state_directory, spec.sub_topology.stores, options=StateOptions.from_config(spec.config)
         )
         committed = dict.fromkeys(spec.inputs, 0)
-        signature = Signature(run=spec.run_id, changelogs={"counts": end})
+        signature = Signature(run=spec.part.run_id, changelogs={"counts": end})
         assert bring_to(state, spec, committed, signature, lambda _: None) == RECORDS
         state.close()
     return time.perf_counter() - began

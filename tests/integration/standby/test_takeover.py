@@ -15,11 +15,12 @@ import yaml
 
 from millrace.install.application import Application
 from millrace.install.home import Home
-from millrace.ops.reset import reset
-from millrace.ops.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
+from millrace.operations.reset import reset
+from millrace.operations.standby import Standby, StandbyOptions, StandbyStatus, read_standby_status
 from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import BatchRequest, WarmTasks
 from millrace.state import StateDirectory, TaskState
+from millrace.task.batch import TaskBatch
 from millrace.task.input import OffsetRange
 from tests import prepared
 from tests.application import wait_until
@@ -185,7 +186,7 @@ def test_a_standby_follows_and_gives_a_copy_to_the_worker_that_asks(make_countin
         )
         plan = counting.plan("copies")
         place = (counting.topic, 0)
-        request = BatchRequest(plan=plan.to_bytes(), partition=0, rows=[], ranges={place: OffsetRange(0, 0, 0)})
+        request = BatchRequest(plan.to_bytes(), 0, TaskBatch([], {place: OffsetRange(0, 0, 0)}))
         warm = WarmTasks()
         outcome = warm.run(request, TaskReporter("", "0_0"))
         assert outcome.restored == 0

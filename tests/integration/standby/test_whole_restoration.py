@@ -12,6 +12,7 @@ import pytest
 
 from millrace.state import RestoreProgress
 from millrace.state.replay import BATCH_RECORDS
+from millrace.task.batch import TaskBatch
 from millrace.task.input import OffsetRange
 from millrace.task.spec import TaskSpec
 from millrace.task.task import Task
@@ -25,7 +26,7 @@ def restored_at_once(specs: Sequence[TaskSpec], on_progress: Callable[[RestorePr
     def restored(spec: TaskSpec) -> None:
         task = Task(spec, on_progress)
         try:
-            task.run_batch([], {place: OffsetRange(0, 0, 0) for place in spec.inputs})
+            task.run_batch(TaskBatch([], {place: OffsetRange(0, 0, 0) for place in spec.inputs}))
         finally:
             task.close()
 

@@ -22,6 +22,7 @@ from millrace.spark.stream_threads.run_thread import task_settings
 from millrace.spark.stream_threads.thread import StreamThread
 from millrace.spark.stream_threads.thread_limits import ThreadLimits
 from millrace.spark.stream_threads.thread_task import OpenTask, TaskSettings
+from millrace.task.batch import TaskBatch
 from millrace.task.input import InputBatch, OffsetRange
 from millrace.task.task import BatchOutcome, Task
 from millrace.topology.topic_partition import TopicPartition
@@ -41,12 +42,12 @@ class OwnTask:
         self.batches: list[BatchOutcome] = []
 
     def open(self) -> BatchOutcome:
-        return self.task.run_batch([], {})
+        return self.task.run_batch(TaskBatch([], {}))
 
     def run(
         self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange], *, recommit: bool
     ) -> BatchOutcome:
-        outcome = self.task.run_batch(rows, ranges, recommit=recommit)
+        outcome = self.task.run_batch(TaskBatch(rows, ranges, recommit=recommit))
         if outcome.counts.get("read"):
             self.batches.append(outcome)
         return outcome

@@ -15,10 +15,11 @@ from millrace.kafka.offsets import committed_offsets
 from millrace.kafka.producer import TaskProducer
 from millrace.kafka.topics import TopicSpec
 from millrace.serdes import StringSerde
+from millrace.task.batch import TaskBatch
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
 from millrace.task.signature import Signature
-from millrace.task.spec import TaskSpec
+from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.task.task import Task
 from tests.records import Record, produce, read_topic
 
@@ -47,12 +48,12 @@ def test_a_missing_topic_of_an_own_handler_ends_the_batch_by_its_name_and_a_new_
     (rows, _) = read_gap(spec.config, (source,), place, start=0, end=2)
     task = Task(spec)
     with pytest.raises(UnknownTopicError, match=f"dead-letter record for topic {dead_letters}") as caught:
-        task.run_batch([rows], {place: OffsetRange(0, 2, 2)})
+        task.run_batch(TaskBatch([rows], {place: OffsetRange(0, 2, 2)}))
     assert f"millrace topics create {dead_letters}" in caught.value.remedy
     assert committed_offsets(admin, unique, [place])[place].offset == 0
     # Less than the producer's batches may have: the topic gets a producer that fits it.
     admin.create_missing([TopicSpec(name=dead_letters, partitions=1, settings={"max.message.bytes": "20000"})])
-    assert task.run_batch([rows], {place: OffsetRange(0, 2, 2)}).counts["dead_letters"] == 1
+    assert task.run_batch(TaskBatch([rows], {place: OffsetRange(0, 2, 2)})).counts["dead_letters"] == 1
     task.close()
     assert [record.value for record in read_topic(bootstrap_servers, dead_letters)] == [b"bad"]
     assert [record.value for record in read_topic(bootstrap_servers, output)] == [b"good"]
@@ -65,20 +66,22 @@ def _spec(bootstrap_servers: str, application_id: str, source: str, output: str,
     builder.stream(source, Consumed.with_(*text)).map_values(refuse_bad).to(output, Produced.with_(*text))
     (sub_topology,) = builder.build().sub_topologies
     return TaskSpec(
-        sub_topology=sub_topology,
-        partition=0,
-        config=StreamsConfig.from_mapping(
-            {
-                "application.id": application_id,
-                "bootstrap.servers": bootstrap_servers,
-                "state.dir": str(directory),
-                "processing.exception.handler": f"{__name__}:to_dead_letters",
-            }
+        part=SubTopologySpec(
+            sub_topology=sub_topology,
+            config=StreamsConfig.from_mapping(
+                {
+                    "application.id": application_id,
+                    "bootstrap.servers": bootstrap_servers,
+                    "state.dir": str(directory),
+                    "processing.exception.handler": f"{__name__}:to_dead_letters",
+                }
+            ),
+            run_id=1,
+            topic_ids={},
+            partition_counts={output: 1},
         ),
-        run_id=1,
+        partition=0,
         inputs=((source, 0),),
-        topic_ids={},
-        partition_counts={output: 1},
     )
 
 

@@ -23,6 +23,7 @@ from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
 from millrace.serdes import LongSerde, StringSerde
 from millrace.spark.plan import QueryPlan
+from millrace.task.batch import TaskBatch
 from millrace.task.input import OffsetRange
 from millrace.task.task import BatchOutcome, Task
 from millrace.topology.topology import FrozenTopology
@@ -64,7 +65,7 @@ class Counting:
         self._sent += len(KEYS)
         # No rows came from Spark: the task reads them itself.
         offsets = OffsetRange(self._sent, self._sent, self._sent)
-        return self.task.run_batch([], {(self.source, 0): offsets})
+        return self.task.run_batch(TaskBatch([], {(self.source, 0): offsets}))
 
     def reopen(self) -> None:
         self.task.close()

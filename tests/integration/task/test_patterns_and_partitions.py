@@ -22,9 +22,10 @@ from millrace.install.spec import ApplicationSpec
 from millrace.kafka.admin import KafkaAdmin
 from millrace.kafka.offsets import committed_offsets, end_offsets
 from millrace.kafka.topics import TopicSpec
-from millrace.ops.checks import Check
-from millrace.ops.preflight import preflight
+from millrace.launch.checks import Check
+from millrace.launch.preflight import preflight
 from millrace.serdes import LongSerde, StringSerde
+from millrace.task.batch import TaskBatch
 from millrace.task.input import OffsetRange
 from millrace.task.task import Task
 from millrace.topology import topology as frozen
@@ -66,7 +67,7 @@ class Runs:
                 ranges = {place: OffsetRange(ends[place], ends[place], ends[place]) for place in places}
                 assert all(committed[place].offset <= ends[place] for place in places)
                 task = Task(plan.task_spec(partition))
-                counts.update(task.run_batch([], ranges).counts)
+                counts.update(task.run_batch(TaskBatch([], ranges)).counts)
                 task.close()
         inputs = {name for plan in prepared.plans for name in plan.topics}
         self._last = ApplicationStatus(

@@ -10,6 +10,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from millrace.spark.plan import QueryPlan, plan_from_bytes
+from millrace.task.batch import TaskBatch
 from millrace.task.crash_points import DIRECTORY_VARIABLE
 from millrace.task.gap_reader import read_gap
 from millrace.task.input import OffsetRange
@@ -117,4 +118,4 @@ def _answer(request: _Batch | _Close, plans: list[QueryPlan], tasks: dict[int, T
         for place, offsets in request.ranges.items()
         if offsets.end > offsets.start
     ]
-    return dict(tasks[request.plan].run_batch(rows, request.ranges).positions)
+    return dict(tasks[request.plan].run_batch(TaskBatch(rows, request.ranges)).positions)

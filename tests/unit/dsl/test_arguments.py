@@ -492,7 +492,7 @@ MISTAKES: dict[str, tuple[Callable[[], Any], str, str]] = {
     "a table that is no KTable": (
         lambda: stream().join("table", lambda value, row: row),  # type: ignore[call-overload]
         r"KStream.join\(\) behind KSTREAM-SOURCE-0000000000: other is 'table' \(str\)",
-        r"a KTable or a KStream or a GlobalKTable",
+        r"KStream.join\(table, joiner, joined=None, \*, joiner_takes_key=None\)",
     ),
     "a stream for its topology": (
         lambda: TopologyTestDriver(stream()),  # type: ignore[arg-type]

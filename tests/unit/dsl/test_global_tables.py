@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from millrace.dsl import Consumed, Joined, JoinWindows, Materialized, StreamsBuilder
+from millrace.dsl import Consumed, JoinWindows, Materialized, StreamsBuilder
 from millrace.errors import TopologyError
 from millrace.serdes import LongSerde, StringSerde
 from millrace.topology.diff import ChangeKind, diff
@@ -77,22 +77,16 @@ def test_a_topic_is_read_once(read: str) -> None:
         builder.build()
 
 
-def test_options_of_other_joins_are_refused() -> None:
+def test_joiners_that_do_not_fit_and_other_builders_are_refused() -> None:
     builder = StreamsBuilder()
     table, stream = builder.global_table("global"), builder.stream("in")
     join: Any = stream.join
-    with pytest.raises(TopologyError, match="needs a key selector and a joiner"):
-        join(table, both)
     with pytest.raises(TopologyError, match="cannot be called with"):
         join(table, lambda value: value, both)
     with pytest.raises(TopologyError, match=r"cannot be called with \(value, table_value\)"):
         join(table, select, lambda key, value, row: value, joiner_takes_key=False, joiner_takes_selected_key=False)
     with pytest.raises(TopologyError, match=r"cannot be called with \(key, selected_key, value, table_value\)"):
         join(table, select, both, joiner_takes_selected_key=True)
-    with pytest.raises(TopologyError, match="and no other options"):
-        join(table, select, both, joined=Joined.as_("j"))
-    with pytest.raises(TopologyError, match="belong to joins with a global table"):
-        join(builder.stream("other"), both, NEAR, named="n")
     with pytest.raises(TopologyError, match="different StreamsBuilders"):
         StreamsBuilder().stream("in").join(table, select, both)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from millrace.dsl import Consumed, Joined, JoinWindows, Repartitioned, StoreBackend, StreamJoined, StreamsBuilder
-from millrace.errors import TopologyError
+from millrace.errors import ArgumentError, TopologyError
 from millrace.serdes import JsonSerde, LongSerde, StringSerde
 from millrace.topology.stores import StoreSpec
 
@@ -58,15 +58,68 @@ def test_windows_may_reach_one_way_only_but_not_be_empty() -> None:
         JoinWindows.of_time_difference_and_grace(1, -1)
 
 
-def test_each_kind_of_join_refuses_the_options_of_the_other() -> None:
+STREAMS = "join(other, joiner, windows, stream_joined=None, *, joiner_takes_key=None)"
+TABLE = "join(table, joiner, joined=None, *, joiner_takes_key=None)"
+GLOBAL = (
+    "join(global_table, key_selector, joiner, *, named=None, joiner_takes_key=None, joiner_takes_selected_key=None)"
+)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "message", "call"),
+    [
+        (["stream", both], {}, "missing a required argument: 'windows'", STREAMS),
+        (["stream", both, NEAR], {"joined": Joined.as_("j")}, "got an unexpected keyword argument 'joined'", STREAMS),
+        (["stream", both, NEAR], {"named": "n"}, "got an unexpected keyword argument 'named'", STREAMS),
+        (["stream", both, Joined.as_("j")], {}, r"windows is Joined\(", STREAMS),
+        (["stream", both, both], {}, r"windows is <function", STREAMS),
+        (["table", both, NEAR], {}, r"joined is JoinWindows\(", TABLE),
+        (["table", both, StreamJoined.as_("j")], {}, r"joined is StreamJoined\(", TABLE),
+        (["table", both], {"windows": NEAR}, "got an unexpected keyword argument 'windows'", TABLE),
+        (["table", both, both], {}, r"joined is <function", TABLE),
+        (["global"], {}, "missing a required argument: 'key_selector'", GLOBAL),
+        (["global", both], {}, "missing a required argument: 'joiner'", GLOBAL),
+        (["global", both, both], {"joined": Joined.as_("j")}, "got an unexpected keyword argument 'joined'", GLOBAL),
+        (["global", both, NEAR], {}, r"joiner is JoinWindows\(.*, which is not callable", GLOBAL),
+        ([], {}, "the first argument is missing, and a KStream or a KTable or a GlobalKTable", STREAMS),
+        ([], {"table": 3}, r"table is 3 \(int\)", TABLE),
+    ],
+)
+@pytest.mark.parametrize("method", ["join", "left_join"])
+def test_the_arguments_of_another_join_are_refused_with_the_right_call(
+    method: str, arguments: list[Any], options: dict[str, Any], message: str, call: str
+) -> None:
     builder = StreamsBuilder()
-    stream, table = builder.stream("a"), builder.table("t")
-    with pytest.raises(TopologyError, match="JoinWindows"):
-        stream.join(builder.stream("b"), both)
-    with pytest.raises(TopologyError, match="StreamJoined"):
-        stream.left_join(builder.stream("c"), both, NEAR, joined=Joined.as_("j"))
-    with pytest.raises(TopologyError, match="no windows"):
-        stream.join(table, both, NEAR)
+    others = {"stream": builder.stream("b"), "table": builder.table("t"), "global": builder.global_table("g")}
+    given = [others[each] if isinstance(each, str) else each for each in arguments]
+    with pytest.raises(TypeError, match=rf"KStream.{method}\(\) behind KSTREAM-SOURCE-.*: {message}") as raised:
+        getattr(builder.stream("a"), method)(*given, **options)
+    assert isinstance(raised.value, ArgumentError)
+    assert f"KStream.{call.replace('join', method, 1)}" in raised.value.remedy
+
+
+def test_an_outer_join_is_of_two_streams() -> None:
+    builder = StreamsBuilder()
+    with pytest.raises(ArgumentError, match=r"outer_join\(\) behind .*: other is <.*KTable"):
+        builder.stream("a").outer_join(builder.table("t"), both, NEAR)  # type: ignore[arg-type]
+
+
+def test_each_join_takes_its_arguments_by_name() -> None:
+    def topology(by_name: bool) -> str:
+        builder = StreamsBuilder()
+        stream = builder.stream("a")
+        other, table, global_table = builder.stream("b"), builder.table("t"), builder.global_table("g")
+        if by_name:
+            stream.join(other=other, joiner=both, windows=NEAR, stream_joined=StreamJoined.as_("streams")).to("1")
+            stream.left_join(table=table, joiner=both, joined=Joined.as_("table")).to("2")
+            stream.join(global_table=global_table, key_selector=both, joiner=both, named="global").to("3")
+        else:
+            stream.join(other, both, NEAR, StreamJoined.as_("streams")).to("1")
+            stream.left_join(table, both, Joined.as_("table")).to("2")
+            stream.join(global_table, both, both, named="global").to("3")
+        return str(builder.build().describe())
+
+    assert topology(by_name=True) == topology(by_name=False)
 
 
 def test_streams_of_different_builders_and_wrong_joiners_are_refused() -> None:

@@ -10,7 +10,7 @@ from millrace.config import ProcessingGuarantee, StreamsConfig
 from millrace.dsl import Consumed, Grouped, Materialized, Produced, StreamsBuilder
 from millrace.errors import TopologyError
 from millrace.serdes import LongSerde, StringSerde
-from millrace.task.spec import TaskSpec
+from millrace.task.spec import SubTopologySpec, TaskSpec
 from millrace.topology.layout import (
     ApplicationTopics,
     SubTopologyLayout,
@@ -83,7 +83,9 @@ def test_a_task_s_transactional_id_is_that_under_which_it_commits() -> None:
     config = StreamsConfig.from_mapping({"application.id": "app", "bootstrap.servers": "localhost:9092"})
     assert config.processing_guarantee is ProcessingGuarantee.EXACTLY_ONCE_V2
     spec = TaskSpec(
-        sub_topology=part, partition=2, config=config, run_id=1, inputs=(), topic_ids={}, partition_counts={}
+        part=SubTopologySpec(sub_topology=part, config=config, run_id=1, topic_ids={}, partition_counts={}),
+        partition=2,
+        inputs=(),
     )
     task = layout().tasks["0_2"]
     assert (task.name, task.transactional_id) == (spec.name, spec.transactional_id) == ("0_2", "app-0_2")

@@ -33,6 +33,7 @@ from millrace.spark.query_topics import RepartitionPurge, check_new_partitions, 
 from millrace.spark.restore_reports import RestoreReport, RestoreTotals
 from millrace.spark.results import RESULT_SCHEMA
 from millrace.spark.streaming_run import StreamingRun
+from millrace.task.batch import TaskBatch
 from millrace.task.crash_points import CrashPoint, crash_here
 from millrace.task.input import OffsetRange, readable
 from millrace.task.task import TaskAction
@@ -301,12 +302,11 @@ class SparkQuery(SubTopologyQuery):
         def run(rows: DataFrame) -> list[TaskResult]:
             function = RunTasks(
                 plan=self._encoded_plan,
-                ranges=ranges,
+                batch=TaskBatch((), ranges, global_ends=global_ends),
                 partitions=tuple(range(self._plan.tasks)) if by_number else None,
                 batch_id=next(self._tickets),
                 run_id=self._run_name,
                 with_rows=True,
-                global_ends=global_ends,
             )
             if by_number:
                 rows = rows.repartitionById(self._plan.tasks, rows["partition"])
@@ -404,13 +404,11 @@ class SparkQuery(SubTopologyQuery):
         frame = self._spark.range(0, len(partitions), 1, len(partitions))
         function = RunTasks(
             plan=self._encoded_plan,
-            ranges=self._ranges(self._ends),
+            batch=TaskBatch((), self._ranges(self._ends), recommit=recommit, global_ends=self._global_ends.now()),
             partitions=tuple(partitions),
             batch_id=next(self._tickets),
             run_id=self._run_name,
             with_rows=False,
-            recommit=recommit,
-            global_ends=self._global_ends.now(),
             action=action,
         )
         results = self._launch(frame, function)

@@ -26,8 +26,9 @@ from millrace.spark.plan import QueryPlan, plan_from_bytes
 from millrace.spark.statistics import statistics_of
 from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import BatchRequest, warm_tasks
+from millrace.task.batch import TaskBatch
 from millrace.task.columns import IntArray
-from millrace.task.input import InputBatch, OffsetRange
+from millrace.task.input import InputBatch
 from millrace.task.records import Headers, object_array
 from millrace.task.task import TaskAction
 from millrace.topology.topic_partition import TopicPartition
@@ -67,25 +68,21 @@ class RunTasks:
 
     Args:
         plan: the encoded query plan.
-        ranges: the batch's part of every input partition.
+        batch: of all tasks, without rows.
         partitions: the tasks of the Spark partitions, where those are known by their number; ``None`` where a task is
             known by the partition of its rows.
         batch_id: number of the batch; unique within ``run_id``.
         run_id: names the start of the query.
         with_rows: whether the Spark partitions carry rows of the batch.
-        recommit: whether tasks without anything new commit their offsets once more.
-        global_ends: up to where the global stores must be before anything is processed.
         action: what is done with each task afterwards.
     """
 
     plan: bytes
-    ranges: Mapping[TopicPartition, OffsetRange]
+    batch: TaskBatch
     partitions: tuple[int, ...] | None
     batch_id: int
     run_id: str
     with_rows: bool
-    recommit: bool = False
-    global_ends: Mapping[TopicPartition, int] = field(default_factory=dict)
     action: TaskAction | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -114,17 +111,8 @@ class RunTasks:
             if batch.partition.min() != partition or batch.partition.max() != partition:
                 found = sorted(set(batch.partition.tolist()))
                 raise AssertionError(f"Task {spec.name} was given rows of the partitions {found}.")
-        ranges = {place: self.ranges[place] for place in spec.inputs}
         try:
-            request = BatchRequest(
-                plan=self.plan,
-                partition=partition,
-                rows=rows,
-                ranges=ranges,
-                recommit=self.recommit,
-                global_ends=self.global_ends,
-                action=self.action,
-            )
+            request = BatchRequest(self.plan, partition, self.batch.of(spec.inputs, rows), self.action)
             outcome = warm_tasks().run(request, TaskReporter(plan.progress_address, spec.name))
         except _RETRIED:
             raise

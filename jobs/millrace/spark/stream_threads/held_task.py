@@ -10,6 +10,7 @@ from millrace.kafka.admin import KafkaAdmin
 from millrace.spark.global_ends import GlobalEnds
 from millrace.spark.task_reports import TaskReporter
 from millrace.spark.warm_tasks import HeldTask, WarmTasks
+from millrace.task.batch import TaskBatch
 from millrace.task.input import InputBatch, OffsetRange
 from millrace.task.spec import TaskSpec
 from millrace.task.task import BatchOutcome, Task
@@ -46,7 +47,7 @@ class HeldThreadTask:
         self._held: HeldTask | None = None
         self._global_ends = GlobalEnds(
             KafkaAdmin(spec.config.bootstrap_servers, settings=spec.config.client_settings("admin.")),
-            spec.global_stores,
+            spec.part.global_stores,
         )
 
     @property
@@ -65,16 +66,14 @@ class HeldThreadTask:
         if self._is_stale:
             held.task.close()
             self._is_stale = False
-        return self._used(held, lambda task: task.run_batch([], {}, global_ends=self._global_ends.now()))
+        return self._used(held, lambda task: task.run_batch(TaskBatch([], {}, global_ends=self._global_ends.now())))
 
     def run(
         self, rows: list[InputBatch], ranges: Mapping[TopicPartition, OffsetRange], *, recommit: bool
     ) -> BatchOutcome:
         """Process and commit a batch."""
-        return self._used(
-            self._in_use(),
-            lambda task: task.run_batch(rows, ranges, recommit=recommit, global_ends=self._global_ends.now()),
-        )
+        batch = TaskBatch(rows, ranges, recommit=recommit, global_ends=self._global_ends.now())
+        return self._used(self._in_use(), lambda task: task.run_batch(batch))
 
     def act(self, action: str, arguments: Mapping[str, object]) -> object:
         """Do a named action; where it fails the task stays open."""

@@ -27,7 +27,7 @@ class Played:
     def close(self) -> None:
         self.done.append("close")
 
-    def run_batch(self, rows: Any, ranges: Any, **options: Any) -> str:
+    def run_batch(self, batch: Any) -> str:
         self.done.append("open")
         return "outcome"
 
@@ -40,10 +40,13 @@ def spec(monkeypatch: pytest.MonkeyPatch) -> Any:
         def client_settings(self, prefix: str) -> dict[str, str]:
             return {}
 
+    class Part:
+        global_stores = ()
+
     class Spec:
         name = "0_0"
         config = Config()
-        global_stores = ()
+        part = Part()
 
     monkeypatch.setattr(held_task, "KafkaAdmin", lambda *_, **__: None)
     return Spec()

@@ -1,0 +1,160 @@
+"""Reading a range of a log once, record by record: status records, dead-letter records, records that are counted.
+
+What reads whole partitions on and on, in columns, is :mod:`millrace.kafka.columns`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from enum import StrEnum
+from types import TracebackType
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as ClientTopicPartition
+
+from millrace.errors import BrokerUnavailableError
+from millrace.kafka.clients import base_settings, consume_available
+from millrace.topology.topic_partition import TopicPartition
+
+_AT_ONCE = 1_000
+_POLL_S = 0.2
+
+
+class IsolationLevel(StrEnum):
+    """Which records a reader sees, as ``isolation.level`` names them."""
+
+    READ_COMMITTED = "read_committed"
+    """Those of transactions that have committed, up to the first open transaction."""
+    READ_UNCOMMITTED = "read_uncommitted"
+    """All of them, up to the high watermark."""
+
+
+class OutOfRange(StrEnum):
+    """What follows a first offset that the log does not have, as ``auto.offset.reset`` names it."""
+
+    ERROR = "error"
+    EARLIEST = "earliest"
+    """The log's first record is where it begins."""
+
+
+class LogReader:
+    """Reads ranges of topic-partitions. Joins no group and commits nothing. To be closed, or used in ``with``.
+
+    Args:
+        bootstrap_servers: comma-separated ``host:port``.
+        settings: client settings of the user.
+        group: a name, since the client library asks for one; the broker may want a permission for it.
+        isolation: which records are seen.
+        out_of_range: what follows a first offset that the log does not have.
+    """
+
+    def __init__(
+        self,
+        bootstrap_servers: str,
+        settings: Mapping[str, str] | None,
+        *,
+        group: str,
+        isolation: IsolationLevel,
+        out_of_range: OutOfRange = OutOfRange.ERROR,
+    ) -> None:
+        self._bootstrap_servers = bootstrap_servers
+        self.consumer = Consumer({
+            **base_settings(bootstrap_servers, settings),
+            "group.id": group,
+            "enable.auto.commit": False,
+            "enable.auto.offset.store": False,
+            "isolation.level": isolation.value,
+            "enable.partition.eof": True,
+            "auto.offset.reset": out_of_range.value,
+            "fetch.wait.max.ms": 20,
+        })  # fmt: skip
+
+    def __enter__(self) -> LogReader:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the consumer. Idempotent."""
+        self.consumer.close()
+
+    def read(
+        self,
+        starts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int] | None = None,
+        *,
+        timeout_s: float,
+        is_timeout_of_silence: bool = False,
+        awaits_transactions: bool = False,
+    ) -> Iterator[Message]:
+        """The records of ranges, by partition in the order of their offsets. Ends a reading that was left before.
+
+        Args:
+            starts: first offset of each partition.
+            ends: first offset that is not wanted; a partition that is not in it is read to where its log ends.
+            timeout_s: longest time for everything, seconds.
+            is_timeout_of_silence: the time is that without any news from the broker, however long everything takes.
+            awaits_transactions: whether a transaction that is open before an end is waited for. Otherwise a partition
+                ends before it.
+
+        Raises:
+            BrokerUnavailableError: the time was over.
+            confluent_kafka.KafkaException: what the broker or the client says.
+        """
+        ends = ends or {}
+        unread = {place for place, start in starts.items() if place not in ends or start < ends[place]}
+        if not unread:
+            return
+        self.consumer.assign([ClientTopicPartition(*place, starts[place]) for place in sorted(unread)])
+        limit = time.monotonic() + timeout_s
+        while unread:
+            messages = consume_available(self.consumer, _AT_ONCE, timeout_s=_POLL_S)
+            if messages and is_timeout_of_silence:
+                limit = time.monotonic() + timeout_s
+            for message in messages:
+                error = message.error()
+                if error is not None and error.code() != KafkaError._PARTITION_EOF:
+                    raise KafkaException(error)
+                place, offset = _place(message), offset_of(message)
+                end = ends.get(place)
+                if error is not None:
+                    # The log may end in transaction markers, which no message stands for: only its end event tells.
+                    if end is None or offset >= end or not awaits_transactions:
+                        unread.discard(place)
+                    continue
+                if place in unread and (end is None or offset < end):
+                    yield message
+                if end is not None and offset + 1 >= end:
+                    unread.discard(place)
+            if unread and time.monotonic() > limit:
+                raise self._timed_out(unread, ends, timeout_s)
+
+    def _timed_out(
+        self, unread: set[TopicPartition], ends: Mapping[TopicPartition, int], timeout_s: float
+    ) -> BrokerUnavailableError:
+        names = ", ".join(
+            f"{topic}-{partition}" + (f" (offset {ends[topic, partition]})" if (topic, partition) in ends else "")
+            for topic, partition in sorted(unread)
+        )
+        return BrokerUnavailableError(
+            f"{self._bootstrap_servers} did not give all records up to the end of {names} within {timeout_s:g} s.",
+            remedy="check that the brokers that lead these partitions are up, and that no transaction on them hangs",
+        )
+
+
+def offset_of(message: Message) -> int:
+    """The offset of a record, or of the end of a partition."""
+    offset = message.offset()
+    assert offset is not None
+    return offset
+
+
+def _place(message: Message) -> TopicPartition:
+    topic, partition = message.topic(), message.partition()
+    assert topic is not None
+    assert partition is not None
+    return topic, partition
